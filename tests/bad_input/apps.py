@@ -33,7 +33,7 @@ MARK = "# here"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class AppResult:
     """The outcome of an app."""
 
     path: str
@@ -68,7 +68,7 @@ class Apps:
     spark: SparkSession
     capsys: pytest.CaptureFixture[str]
 
-    def run(self, body: str, *options: str, before: str = "") -> Told:
+    def run(self, body: str, *options: str, before: str = "") -> AppResult:
         """Run `body` in the block of an environment, after the code in `before`, with options of `flykka run`."""
         head = "with StreamExecutionEnvironment.get_execution_environment() as env:\n"
         source = PROLOGUE + before + head + indent(body, "    ")
@@ -77,7 +77,7 @@ class Apps:
         self.capsys.readouterr()
         code = main(["run", str(path), str(self.folder), *options])
         told = self.capsys.readouterr()
-        return Told(path=str(path), source=source, code=code, out=told.out, err=told.err)
+        return AppResult(path=str(path), source=source, code=code, out=told.out, err=told.err)
 
     def tree(self) -> list[str]:
         """Return every file and folder except the app."""

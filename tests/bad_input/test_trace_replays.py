@@ -53,7 +53,7 @@ with SeededSystem(recorder=TraceRecorder("run.trace")) as system:
 COMMAND = "import sys; from flykka.cli.main import main; sys.exit(main())"
 
 
-class Elsewhere:
+class ActorsFolder:
     """A folder with a module of actors and a recorded run, and the command line in it."""
 
     def __init__(self, folder: Path) -> None:
@@ -82,20 +82,20 @@ class Elsewhere:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that tests must not change."""
-    made = Elsewhere(tmp_path_factory.mktemp("recorded"))
+    made = ActorsFolder(tmp_path_factory.mktemp("recorded"))
     made.change(ACTORS)
     made.record()
     return made.folder
 
 
 @pytest.fixture
-def elsewhere(recorded: Path, tmp_path: Path) -> Elsewhere:
+def elsewhere(recorded: Path, tmp_path: Path) -> ActorsFolder:
     copytree(recorded, tmp_path, dirs_exist_ok=True)
-    return Elsewhere(tmp_path)
+    return ActorsFolder(tmp_path)
 
 
 @pytest.mark.slow
-def test_actors_in_the_current_folder_are_found(elsewhere: Elsewhere) -> None:
+def test_actors_in_the_current_folder_are_found(elsewhere: ActorsFolder) -> None:
     code, out = elsewhere.replay()
 
     assert code == SAME
@@ -103,7 +103,7 @@ def test_actors_in_the_current_folder_are_found(elsewhere: Elsewhere) -> None:
 
 
 @pytest.mark.slow
-def test_actors_with_changed_code_diverge_with_a_message(elsewhere: Elsewhere) -> None:
+def test_actors_with_changed_code_diverge_with_a_message(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace('"Ada", ', ""))
 
     code, out = elsewhere.replay()
@@ -114,7 +114,7 @@ def test_actors_with_changed_code_diverge_with_a_message(elsewhere: Elsewhere) -
 
 
 @pytest.mark.slow
-def test_missing_actors_are_reported_without_a_verdict_on_the_run(elsewhere: Elsewhere) -> None:
+def test_missing_actors_are_reported_without_a_verdict_on_the_run(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace("class Crowd", "class Throng"))
 
     code, out = elsewhere.replay()
@@ -125,7 +125,7 @@ def test_missing_actors_are_reported_without_a_verdict_on_the_run(elsewhere: Els
 
 
 @pytest.mark.slow
-def test_replay_names_a_missing_module(elsewhere: Elsewhere) -> None:
+def test_replay_names_a_missing_module(elsewhere: ActorsFolder) -> None:
     (elsewhere.folder / "elsewhere.py").unlink()
 
     code, out = elsewhere.replay()
@@ -135,7 +135,7 @@ def test_replay_names_a_missing_module(elsewhere: Elsewhere) -> None:
 
 
 @pytest.mark.slow
-def test_a_missing_message_type_ends_the_replay(elsewhere: Elsewhere) -> None:
+def test_a_missing_message_type_ends_the_replay(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace('"elsewhere.go"', '"elsewhere.gone"'))
 
     code, out = elsewhere.replay()
@@ -145,7 +145,7 @@ def test_a_missing_message_type_ends_the_replay(elsewhere: Elsewhere) -> None:
 
 
 @pytest.mark.slow
-def test_under_another_hash_seed_an_actor_that_sends_in_set_order_diverges(elsewhere: Elsewhere) -> None:
+def test_under_another_hash_seed_an_actor_that_sends_in_set_order_diverges(elsewhere: ActorsFolder) -> None:
     code, out = elsewhere.replay(hash_seed="2")
 
     assert code == DIVERGED
@@ -154,7 +154,7 @@ def test_under_another_hash_seed_an_actor_that_sends_in_set_order_diverges(elsew
 
 @pytest.mark.slow
 @pytest.mark.long  # Golden traces cover this in each run.
-def test_under_another_hash_seed_all_other_actors_replay(elsewhere: Elsewhere) -> None:
+def test_under_another_hash_seed_all_other_actors_replay(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace("in {", "in sorted({").replace('"}:', '"}):'))
     elsewhere.record()
 

@@ -22,34 +22,34 @@ from tests.runtime.players import Say, player
 
 pytestmark = pytest.mark.slow
 
-TRUTH = sales.table()
+EXPECTED = sales.table()
 HOURS = (
-    TRUTH.assign(window_start=TRUTH["at"].dt.floor("h"))
+    EXPECTED.assign(window_start=EXPECTED["at"].dt.floor("h"))
     .groupby(["window_start", "shop"], as_index=False)
     .agg(sales=("sale", "size"), total=("amount", "sum"))
 )
 
 
 SO_FAR = pd.concat(
-    TRUTH.head(rows).groupby("shop", as_index=False).agg(sales=("sale", "size"), total=("amount", "sum"))
-    for rows in (1_000, 2_500, len(TRUTH))
+    EXPECTED.head(rows).groupby("shop", as_index=False).agg(sales=("sale", "size"), total=("amount", "sum"))
+    for rows in (1_000, 2_500, len(EXPECTED))
 )
 
 
 def count_output(
-    folder: Path, each: pd.DataFrame = TRUTH, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
+    folder: Path, each: pd.DataFrame = EXPECTED, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
 ) -> Counted:
     """Return the counts for an output with these contents."""
     outputs = (
         (sales.each(folder), each),
-        (sales.each_again(folder), TRUTH),
+        (sales.each_again(folder), EXPECTED),
         (sales.hourly(folder), hourly),
         (sales.so_far(folder), so_far),
     )
     for output, rows in outputs:
         output.mkdir(parents=True)
         rows.to_parquet(output / "part.parquet", index=False)
-    return counted(folder, TRUTH)
+    return counted(folder, EXPECTED)
 
 
 def changed(column: str, by: list[int]) -> pd.DataFrame:
@@ -62,23 +62,23 @@ def test_the_expected_output_is_right(tmp_path: Path) -> None:
 
 
 def test_a_missing_row_is_lost(tmp_path: Path) -> None:
-    assert count_output(tmp_path, each=TRUTH.drop(index=[3, 4])) == Counted(lost=2)
+    assert count_output(tmp_path, each=EXPECTED.drop(index=[3, 4])) == Counted(lost=2)
 
 
 def test_a_repeated_row_is_duplicated(tmp_path: Path) -> None:
-    assert count_output(tmp_path, each=pd.concat([TRUTH, TRUTH.head(3)])) == Counted(duplicated=3)
+    assert count_output(tmp_path, each=pd.concat([EXPECTED, EXPECTED.head(3)])) == Counted(duplicated=3)
 
 
 def test_a_changed_row_is_lost(tmp_path: Path) -> None:
-    wrong = TRUTH.assign(amount=TRUTH["amount"].where(TRUTH["sale"] != 5, 0))
+    wrong = EXPECTED.assign(amount=EXPECTED["amount"].where(EXPECTED["sale"] != 5, 0))
 
     assert count_output(tmp_path, each=wrong) == Counted(lost=1)
 
 
 def test_an_invented_row_is_duplicated(tmp_path: Path) -> None:
-    foreign = TRUTH.head(1).assign(sale=len(TRUTH))
+    foreign = EXPECTED.head(1).assign(sale=len(EXPECTED))
 
-    assert count_output(tmp_path, each=pd.concat([TRUTH, foreign])) == Counted(duplicated=1)
+    assert count_output(tmp_path, each=pd.concat([EXPECTED, foreign])) == Counted(duplicated=1)
 
 
 def test_sums_show_the_number_of_wrong_sales(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_the_last_running_sum_contains_all_sales_once(tmp_path: Path, column: st
 
 
 def test_an_empty_output_is_all_lost(tmp_path: Path) -> None:
-    assert counted(tmp_path, TRUTH) == Counted(lost=4 * len(TRUTH))
+    assert counted(tmp_path, EXPECTED) == Counted(lost=4 * len(EXPECTED))
 
 
 def test_rare_and_frequent_messages_are_drawn_equally_often() -> None:

@@ -64,7 +64,7 @@ def _visits(_: ModuleType, events: DataStream, output: Path) -> None:
     visits.sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_visits(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_visits(_: ModuleType, events: DataFrame) -> DataFrame:
     sessions = events.groupBy("sensor", F.session_window("at", "30 minutes").alias("w"))
     visits = sessions.agg(
         F.count("*").cast("int").alias("events"), F.min("at").alias("began"), F.max("at").alias("ended")
@@ -79,7 +79,7 @@ def _totals(_: ModuleType, events: DataStream, output: Path) -> None:
     totals.uid("totals").sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_totals(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_totals(_: ModuleType, events: DataFrame) -> DataFrame:
     hours = events.groupBy("user", F.window("at", "1 hour", "20 minutes").alias("w")).agg(
         F.sum("amount").alias("total")
     )
@@ -114,7 +114,7 @@ def _of_all(_: ModuleType, events: DataStream, output: Path) -> None:
     counted.union(sessions, of_columns).sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
     in_order = Window.orderBy("_metadata.file_name", "_metadata.row_index")
     number = F.floor((F.row_number().over(in_order) - 1) / 70)
     counted = events.withColumn("number", number).groupBy("number").agg(*_sums()).where("events = 70").drop("number")
@@ -126,9 +126,9 @@ def _true_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
 
 # The example's module is not used for these.
 WINDOWS = (
-    StatefulExample(name="sessions", define=_visits, truth=_true_visits),
-    StatefulExample(name="running_totals", define=_totals, truth=_true_totals),
-    StatefulExample(name="top_products", define=_of_all, truth=_true_of_all),
+    StatefulExample(name="sessions", define=_visits, expected=_expected_visits),
+    StatefulExample(name="running_totals", define=_totals, expected=_expected_totals),
+    StatefulExample(name="top_products", define=_of_all, expected=_expected_of_all),
 )
 
 

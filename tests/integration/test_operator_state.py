@@ -120,10 +120,10 @@ def start_pairs(env: StreamExecutionEnvironment, define: Define, sales: Path, ou
 def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int) -> None:
     """Check that every row was emitted once, except for at most `held` rows that subtasks still hold."""
     ids = spark.read.parquet(str(sales)).select(F.unix_micros("at").alias("id"))
-    truth = Counter(row["id"] for row in ids.collect())
+    expected = Counter(row["id"] for row in ids.collect())
     released = Counter(row["id"] for row in spark.read.parquet(str(output)).collect())
-    assert not released - truth, "rows were released twice"
-    assert 1 <= (truth - released).total() <= held
+    assert not released - expected, "rows were released twice"
+    assert 1 <= (expected - released).total() <= held
 
 
 # Savepoints contain the same state as checkpoints.

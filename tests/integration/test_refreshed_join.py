@@ -42,5 +42,5 @@ def test_refreshed_join_output_equals_that_of_a_batch(
     env.execute("refreshed join")
 
     assert kill.done
-    truth = spark.read.parquet(str(orders)).join(spark.read.parquet(str(items)), "item", "left")
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
+    expected = spark.read.parquet(str(orders)).join(spark.read.parquet(str(items)), "item", "left")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)

@@ -39,8 +39,8 @@ def start_running_count(env: StreamExecutionEnvironment, sales: Path, output: Pa
 def assert_counted(spark: SparkSession, sales: Path, output: Path) -> None:
     """Check that the last count of each shop is right, and that no count was published twice."""
     rows = spark.read.parquet(str(output)).groupBy("shop")
-    truth = spark.read.parquet(str(sales)).groupBy("shop").agg(F.count("*").alias("sales"))
-    assertDataFrameEqual(rows.agg(F.max("sales").alias("sales")), truth)
+    expected = spark.read.parquet(str(sales)).groupBy("shop").agg(F.count("*").alias("sales"))
+    assertDataFrameEqual(rows.agg(F.max("sales").alias("sales")), expected)
     assert not rows.agg((F.count("*") - F.countDistinct("sales")).alias("again")).where("again > 0").collect()
 
 

@@ -127,8 +127,8 @@ def test_inner_join_rows_equal_those_of_a_batch(
 ) -> None:
     start_temporal_join(environment().set_parallelism(2), side_files, tmp_path / "output", inner_join).wait(timeout=120)
 
-    truth = newest_rates(spark, side_files, is_outer=False)
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
+    expected = newest_rates(spark, side_files, is_outer=False)
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)
 
 
 def test_a_version_deleted_in_sql_has_no_match(
@@ -139,8 +139,8 @@ def test_a_version_deleted_in_sql_has_no_match(
     start_temporal_join(env, side_files, tmp_path / "output", left_join_in_sql(env)).wait(timeout=120)
 
     newest = newest_rates(spark, side_files, is_outer=True)
-    truth = newest.withColumn("rate", F.expr("IF(rate % 4 = 0, NULL, rate)"))
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
+    expected = newest.withColumn("rate", F.expr("IF(rate % 4 = 0, NULL, rate)"))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)
 
 
 # The tests of connected streams kill a job with two inputs.

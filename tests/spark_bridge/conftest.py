@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 
 
 @pytest.fixture(scope="session")
@@ -24,9 +24,9 @@ def plane(spark: SparkSession, registry: CodeRegistry) -> SparkDataPlane:
 
 
 @pytest.fixture
-def laboratory(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) -> Iterator[Laboratory]:
+def harness(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) -> Iterator[Harness]:
     """Checks after every test that the job has left no RDD in Spark."""
-    made = Laboratory(plane, registry, tmp_path)
+    made = Harness(plane, registry, tmp_path)
     before = made.persisted()
     yield made
     made.end()

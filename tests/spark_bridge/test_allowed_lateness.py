@@ -18,8 +18,8 @@ from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import whole_row_state
 from tests.conformance.key_groups.checkpoints import checkpoint_of_states
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
-from tests.spark_bridge.told import Snapshot, Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt, Snapshot
+from tests.spark_bridge.harness import END, Harness, at_ms, count_and_most, write_rows
 from tests.spark_bridge.windows_in_memory import FlinkWindows, Result, Rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -40,23 +40,23 @@ Published = Counter[tuple[int, int, int, int]]
 class Job:
     """A source and windows with allowed lateness, and a model of Flink's windows. Each step is a checkpoint."""
 
-    def __init__(self, laboratory: Laboratory, windows: WindowCode, firing_mode: FiringMode) -> None:
+    def __init__(self, harness: Harness, windows: WindowCode, firing_mode: FiringMode) -> None:
         self.numbers: list[Rows] = []
         for number, rows in enumerate(BATCHES):
             batch = tuple((key, at_ms(second), number * 10 + place) for place, (key, second) in enumerate(rows))
             self.numbers.append(batch)
-            path = laboratory.input / f"{number}.parquet"
+            path = harness.input / f"{number}.parquet"
             write_rows(path, [(key, amount, second) for (key, _, amount), (_, second) in zip(batch, rows, strict=True)])
-        self.laboratory = laboratory
+        self.harness = harness
         self.deferred = firing_mode is FiringMode.ON_CHECKPOINT
-        self.vertex = laboratory.vertex("windows", windows, laboratory.sink(), firing_mode=firing_mode)
+        self.vertex = harness.vertex("windows", windows, harness.sink(), firing_mode=firing_mode)
         local = () if windows.side_outputs_late_data else (LocalAggregateCode(of=windows),)
-        self.source_vertex = laboratory.source(*local)
+        self.source_vertex = harness.source(*local)
         self.flink = FlinkWindows(windows=windows.windows, allowed_lateness_ms=windows.allowed_lateness_ms)
         self.counts_late = not windows.side_outputs_late_data
         self.snapshots: list[Snapshot] = []
-        self.source: Told | None = None
-        self.subtasks: list[Told] = []
+        self.source: DrivenAttempt | None = None
+        self.subtasks: list[DrivenAttempt] = []
         self.attempts = self.checkpoints = 0
         self.emitted: list[Result] = []
         self.published: Published = Counter()
@@ -73,9 +73,9 @@ class Job:
             checkpoint_of_states({before.vertex_id: (before, [each.state for each in self.snapshots])}), [vertex]
         ).states
         number, self.attempts = self.attempts, self.attempts + 1
-        self.source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=number).open()
+        self.source = self.harness.begin(self.source_vertex, readers=parallelism, number=number).open()
         self.subtasks = [
-            self.laboratory.begin(vertex, subtask=subtask, number=number, reads=self.source).open(
+            self.harness.begin(vertex, subtask=subtask, number=number, reads=self.source).open(
                 states.get((vertex.vertex_id, subtask))
             )
             for subtask in range(parallelism)
@@ -85,7 +85,7 @@ class Job:
         self.flink = self.flink.of_keys(every_key)
 
     def process(self, number: int) -> None:
-        splits = self.laboratory.splits(self.source_vertex)
+        splits = self.harness.splits(self.source_vertex)
         assert self.source is not None
         batches = self.source.read([splits[number]])
         late = 0
@@ -121,9 +121,9 @@ class Job:
         self.published, self.emitted = published, []
 
     def _published(self) -> Published:
-        if not list(self.laboratory.output.rglob("*.parquet")):
+        if not list(self.harness.output.rglob("*.parquet")):
             return Counter()
-        rows = self.laboratory.published().selectExpr("unix_millis(window_start)", "key", "n", "most").collect()
+        rows = self.harness.published().selectExpr("unix_millis(window_start)", "key", "n", "most").collect()
         return Counter((row[0], row[1], row[2], row[3]) for row in rows)
 
 
@@ -132,26 +132,26 @@ def count_per_window(rows: DataFrame) -> DataFrame:
     return rows.groupBy("window_start", "window_end", "key").agg(*count_and_most())
 
 
-def parts(laboratory: Laboratory, slide_ms: int) -> WindowCode:
+def parts(harness: Harness, slide_ms: int) -> WindowCode:
     """Return aggregates that are merged from parts."""
-    return laboratory.windows(size_ms=4000, slide_ms=slide_ms)
+    return harness.windows(size_ms=4000, slide_ms=slide_ms)
 
 
-def kept_rows(laboratory: Laboratory, slide_ms: int) -> WindowCode:
+def kept_rows(harness: Harness, slide_ms: int) -> WindowCode:
     """Return aggregates that need all rows."""
     most = F.max("amount").alias("most")
-    return laboratory.windows(F.countDistinct("amount").alias("n"), most, size_ms=4000, slide_ms=slide_ms)
+    return harness.windows(F.countDistinct("amount").alias("n"), most, size_ms=4000, slide_ms=slide_ms)
 
 
-def function(laboratory: Laboratory, slide_ms: int) -> WindowCode:
+def function(harness: Harness, slide_ms: int) -> WindowCode:
     """Return a function of the rows."""
-    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
-    return replace(parts(laboratory, slide_ms), plan=whole_row_state(prototype, ("key",), count_per_window))
+    prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+    return replace(parts(harness, slide_ms), plan=whole_row_state(prototype, ("key",), count_per_window))
 
 
-def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
+def rows_as_they_come(harness: Harness, slide_ms: int) -> WindowCode:
     """Return aggregates that are computed after the exchange."""
-    return replace(parts(laboratory, slide_ms), side_outputs_late_data=True)
+    return replace(parts(harness, slide_ms), side_outputs_late_data=True)
 
 
 @pytest.mark.parametrize(
@@ -168,13 +168,13 @@ def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
     ],
 )
 def test_windows_fire_again_for_the_keys_of_late_rows_across_restarts_and_parallelisms(
-    laboratory: Laboratory,
-    code: Callable[[Laboratory, int], WindowCode],
+    harness: Harness,
+    code: Callable[[Harness, int], WindowCode],
     slide_ms: int,
     firing_mode: FiringMode,
     parallelism: int,
 ) -> None:
-    job = Job(laboratory, replace(code(laboratory, slide_ms), allowed_lateness_ms=LATENESS_MS), firing_mode)
+    job = Job(harness, replace(code(harness, slide_ms), allowed_lateness_ms=LATENESS_MS), firing_mode)
 
     job.process(0)
     job.advance(at_ms(5) - 1)

@@ -28,8 +28,8 @@ from flykka.spark_bridge.session.python_daemon import FOLDER_VARIABLE
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
 from flykka.spark_bridge.state.local_state import LocalStates
 from flykka.spark_bridge.user_files.job_files import JobFiles
-from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
-from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS, DrivenAttempt, drive_attempt
+from tests.spark_bridge.harness import Harness, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -52,22 +52,22 @@ class StoppedSpark:
 class Blocking:
     """A source whose user function blocks in the driver until the test releases it."""
 
-    def __init__(self, laboratory: Laboratory) -> None:
-        self.laboratory = laboratory
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
         self.begun, self.may_go_on = Event(), Event()
-        write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-        self.vertex: JobVertex = laboratory.source(transform(self._wait), laboratory.sink())
+        write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+        self.vertex: JobVertex = harness.source(transform(self._wait), harness.sink())
 
-    def blocked(self) -> Told:
+    def blocked(self) -> DrivenAttempt:
         """Start an attempt, and wait until that function runs."""
-        told = self.laboratory.begin(self.vertex).open()
-        told.tell_read(self.laboratory.splits(self.vertex))
+        told = self.harness.begin(self.vertex).open()
+        told.start_read(self.harness.splits(self.vertex))
         assert self.begun.wait(PATIENCE_SECONDS)
         return told
 
-    def next(self, number: int = 1) -> Told:
+    def next(self, number: int = 1) -> DrivenAttempt:
         """Create a later attempt of the same subtask, not yet opened."""
-        return self.laboratory.begin(self.vertex, number=number)
+        return self.harness.begin(self.vertex, number=number)
 
     def _wait(self, rows: DataFrame) -> DataFrame:
         self.begun.set()
@@ -76,8 +76,8 @@ class Blocking:
 
 
 @pytest.fixture
-def patient(laboratory: Laboratory) -> Iterator[Blocking]:
-    made = Blocking(laboratory)
+def patient(harness: Harness) -> Iterator[Blocking]:
+    made = Blocking(harness)
     yield made
     made.may_go_on.set()
 
@@ -86,11 +86,11 @@ def patient(laboratory: Laboratory) -> Iterator[Blocking]:
 def impatient(spark: SparkSession, registry: CodeRegistry, tmp_path: Path) -> Iterator[Blocking]:
     """A data plane that soon stops waiting for cancelled work."""
     plane = SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1)
-    made = Blocking(Laboratory(plane, registry, tmp_path))
+    made = Blocking(Harness(plane, registry, tmp_path))
     yield made
     made.may_go_on.set()
-    made.laboratory.end()
-    assert all(told.engine.end.wait(PATIENCE_SECONDS) for told in made.laboratory.attempts)
+    made.harness.end()
+    assert all(told.engine.end.wait(PATIENCE_SECONDS) for told in made.harness.attempts)
     assert plane.stats().batches == 0
 
 
@@ -108,7 +108,7 @@ def test_an_attempt_with_blocking_code_ends_and_reports_it(
     assert not told.engine.end.wait(0)
 
 
-def test_blocking_user_code_is_interrupted(laboratory: Laboratory) -> None:
+def test_blocking_user_code_is_interrupted(harness: Harness) -> None:
     begun, interrupted = Event(), Event()
 
     def never_end(rows: DataFrame) -> DataFrame:
@@ -122,13 +122,13 @@ def test_blocking_user_code_is_interrupted(laboratory: Laboratory) -> None:
             raise
         return rows
 
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    vertex = laboratory.source(transform(never_end), laboratory.sink())
-    told = laboratory.begin(vertex).open()
-    told.tell_read(laboratory.splits(vertex))
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = harness.source(transform(never_end), harness.sink())
+    told = harness.begin(vertex).open()
+    told.start_read(harness.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
 
-    told.tell_close(cancel=True)
+    told.start_close(cancel=True)
     told.tell(CancelWork(), InterruptWork())
 
     assert isinstance(told.next(), WorkFailed)
@@ -163,17 +163,17 @@ def test_the_end_of_a_job_does_not_wait_forever(impatient: Blocking, caplog: pyt
     impatient.blocked()
 
     with caplog.at_level(logging.WARNING):
-        impatient.laboratory.end()
+        impatient.harness.end()
 
     assert "job_source_0_0: job job is released while it still runs" in caplog.messages
 
 
 def test_an_attempt_ends_an_unclosed_predecessor(patient: Blocking) -> None:
-    before = patient.laboratory.begin(patient.vertex).open()
+    before = patient.harness.begin(patient.vertex).open()
 
     patient.next().open()
     failed = before.expect_failure()
-    before.tell_close(cancel=True)
+    before.start_close(cancel=True)
 
     assert (failed.cause.type_name, before.next()) == ("AttemptReplacedError", ChainClosed())
     assert "job_source_0_1 takes its place" in failed.cause.message
@@ -182,37 +182,37 @@ def test_an_attempt_ends_an_unclosed_predecessor(patient: Blocking) -> None:
 def test_a_cancellation_after_a_graceful_close_cancels(patient: Blocking) -> None:
     told = patient.blocked()
 
-    told.tell_close(cancel=False)
+    told.start_close(cancel=False)
     told.tell(CancelWork())
     assert told.engine._scope._cancelled.wait(PATIENCE_SECONDS)
     patient.may_go_on.set()
 
     told.expect_failure()
     assert told.next() == ChainClosed()
-    assert not patient.laboratory.output.exists()
+    assert not patient.harness.output.exists()
 
 
 def test_an_attempt_ends_if_spark_is_stopped(
-    laboratory: Laboratory, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
+    harness: Harness, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stopped = StoppedSpark({FOLDER_VARIABLE: str(laboratory.folder / "is" / "gone")})
-    told = laboratory.begin(laboratory.source(laboratory.sink()))
+    stopped = StoppedSpark({FOLDER_VARIABLE: str(harness.folder / "is" / "gone")})
+    told = harness.begin(harness.source(harness.sink()))
     services = JobServices(
-        sessions=SparkSessions(laboratory.plane.session, owned=False),
+        sessions=SparkSessions(harness.plane.session, owned=False),
         session=stopped,  # type: ignore[arg-type] # of a stopped context nothing else is left
         store=(store := BatchStore()),
         local_states=LocalStates(store),
-        readers=SourceReaders(laboratory.plane.session),
+        readers=SourceReaders(harness.plane.session),
         aggregates=JobAggregates(),
         registry=registry,
-        filesystem=FileSystem(laboratory.plane.session),
+        filesystem=FileSystem(harness.plane.session),
         cancellation_timeout_seconds=PATIENCE_SECONDS,
         files=JobFiles(),
     )
-    sinks = SinkJob(name="job", user_session=laboratory.plane.session, owner_number=0, check_owner=lambda: None)
+    sinks = SinkJob(name="job", user_session=harness.plane.session, owner_number=0, check_owner=lambda: None)
     descriptor = told.engine.descriptor
-    attempt = attempt_told(
-        laboratory.system,
+    attempt = drive_attempt(
+        harness.system,
         descriptor,
         lambda report: SparkEngine(descriptor, services, sinks, report=report, predecessor=None),
     )
@@ -220,7 +220,7 @@ def test_an_attempt_ends_if_spark_is_stopped(
     with caplog.at_level(logging.WARNING):
         attempt.tell(OPEN)
         failed = attempt.next()
-        attempt.tell_close(cancel=True)
+        attempt.start_close(cancel=True)
         closed = attempt.next()
 
     assert isinstance(failed, WorkFailed | EngineFailed)

@@ -22,8 +22,8 @@ from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapsho
 from flykka.messages.tasks.exchange import WATERMARK_MAX, BatchRef
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
-from tests.spark_bridge.laboratory import Laboratory, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import Harness, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -35,54 +35,54 @@ PUBLISHED = [(1, 10), (1, 30), (2, 20)]
 class Line:
     """A source, windows that read it, and one batch in flight between them."""
 
-    def __init__(self, laboratory: Laboratory) -> None:
-        write_rows(laboratory.input / "0.parquet", ROWS)
-        self.laboratory = laboratory
-        windows = laboratory.windows()
-        self.source_vertex = laboratory.source(LocalAggregateCode(of=windows))
-        self.windows_vertex = laboratory.vertex("windows", windows, laboratory.sink())
-        self.source = laboratory.begin(self.source_vertex).open()
-        self.windows = laboratory.begin(self.windows_vertex, reads=self.source).open()
-        self.made = self.source.read(laboratory.splits(self.source_vertex))
+    def __init__(self, harness: Harness) -> None:
+        write_rows(harness.input / "0.parquet", ROWS)
+        self.harness = harness
+        windows = harness.windows()
+        self.source_vertex = harness.source(LocalAggregateCode(of=windows))
+        self.windows_vertex = harness.vertex("windows", windows, harness.sink())
+        self.source = harness.begin(self.source_vertex).open()
+        self.windows = harness.begin(self.windows_vertex, reads=self.source).open()
+        self.made = self.source.read(harness.splits(self.source_vertex))
         [output] = self.made.outputs
         self.batch = output.batch
 
-    def part(self, which: Told) -> ChannelStatePart:
+    def part(self, which: DrivenAttempt) -> ChannelStatePart:
         """Return the batch as input channel state of the windows, or output channel state of the source."""
-        path = f"{self.laboratory.folder}/checkpoints/job/in-flight/{which.engine.descriptor.attempt}-1"
+        path = f"{self.harness.folder}/checkpoints/job/in-flight/{which.engine.descriptor.attempt}-1"
         place = {"gate": 0} if which is self.windows else {"output": 0}
         return ChannelStatePart(path=path, batches=(self.batch,), **place)
 
-    def written(self, which: Told) -> OperatorSubtaskState:
+    def written(self, which: DrivenAttempt) -> OperatorSubtaskState:
         """Write the batch as channel state."""
         part = self.part(which)
         which.tell(WriteChannelState(checkpoint_id=1, parts=(part,)))
         return channel_state(which.engine.descriptor, (part,), which.expect(ChannelStateWritten).folders)
 
-    def restarted(self, which: Told, state: OperatorSubtaskState) -> tuple[Told, BatchRef]:
+    def restarted(self, which: DrivenAttempt, state: OperatorSubtaskState) -> tuple[DrivenAttempt, BatchRef]:
         """Start the next attempt of a vertex with the in-flight batch."""
         which.close(cancel=True)
         reads = self.source if which is self.windows else None
-        told = self.laboratory.begin(which.engine.descriptor.vertex, reads=reads, number=1)
-        told.tell_open(TaskStateSnapshot(operators=(state,)))
+        told = self.harness.begin(which.engine.descriptor.vertex, reads=reads, number=1)
+        told.start_open(TaskStateSnapshot(operators=(state,)))
         (recovered,) = told.expect(ChainOpened).recovered
         assert recovered is not None
         return told, recovered
 
-    def published_by(self, windows: Told, batch: BatchRef) -> list[tuple[int, int]]:
+    def published_by(self, windows: DrivenAttempt, batch: BatchRef) -> list[tuple[int, int]]:
         """Return the keys and amounts that the windows publish with their next checkpoint after reading a batch."""
         windows.run(StageResult(stage=0, outputs=(StageOutput(output=0, batch=batch),)))
         windows.snapshot(2, watermark_ms=WATERMARK_MAX)
         windows.commit(2)
-        return sorted((row.key, row.most) for row in self.laboratory.published().select("key", "most").collect())
+        return sorted((row.key, row.most) for row in self.harness.published().select("key", "most").collect())
 
 
 @pytest.fixture
-def line(laboratory: Laboratory) -> Line:
-    return Line(laboratory)
+def line(harness: Harness) -> Line:
+    return Line(harness)
 
 
-def hold(line: Line, which: Told) -> None:
+def hold(line: Line, which: DrivenAttempt) -> None:
     which.tell(HoldBatches(checkpoint_id=1, batch_ids=(line.batch.batch_id,), holder=HOLDER))
     which.next()
 
@@ -122,15 +122,15 @@ def test_each_subtask_restores_its_own_share_of_in_flight_keyed_rows(line: Line)
     [handle] = line.written(line.windows).input_channels
     line.windows.close(cancel=True)
 
-    vertex_id, keys = line.source_vertex.vertex_id, line.laboratory.keys_of(line.source_vertex)
+    vertex_id, keys = line.source_vertex.vertex_id, line.harness.keys_of(line.source_vertex)
     edge = JobEdge(source=vertex_id, source_output=0, ship_strategy=ShipStrategy.HASH, key_by=keys)
     taken = 0
     for subtask in range(3):
         mine = replace(handle, key_groups=key_groups_of(subtask, 128, 3))
         state = OperatorSubtaskState(operator_id=OperatorId("windows"), input_channels=(mine,))
         vertex = replace(line.windows_vertex, parallelism=3, inputs=(edge,))
-        told = line.laboratory.begin(vertex, subtask=subtask, reads=line.source, number=1)
-        told.tell_open(TaskStateSnapshot(operators=(state,)))
+        told = line.harness.begin(vertex, subtask=subtask, reads=line.source, number=1)
+        told.start_open(TaskStateSnapshot(operators=(state,)))
         for recovered in told.expect(ChainOpened).recovered:
             if recovered is not None:
                 taken += recovered.rows
@@ -147,7 +147,7 @@ def test_an_empty_channel_is_no_state_and_runs_no_job(line: Line) -> None:
 
 
 def test_held_batches_are_released_if_the_checkpoint_is_abandoned(line: Line) -> None:
-    stats = line.laboratory.plane.stats
+    stats = line.harness.plane.stats
     before = stats().batches
     hold(line, line.source)
     line.source.tell(ReleaseBatches(holder=IN_TRANSIT, batch_ids=(line.batch.batch_id,)))
@@ -172,7 +172,7 @@ def test_a_lost_batch_declines_the_checkpoint_and_is_named(line: Line) -> None:
 
 
 def test_unwritable_channel_state_leaves_no_file_and_the_attempt_continues(line: Line) -> None:
-    folder = line.laboratory.folder / "checkpoints" / "job"
+    folder = line.harness.folder / "checkpoints" / "job"
     folder.mkdir(parents=True)
     (folder / "in-flight").touch()
     hold(line, line.windows)

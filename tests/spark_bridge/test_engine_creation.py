@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from tests.spark_bridge.laboratory import Laboratory, write_rows
+from tests.spark_bridge.harness import Harness, write_rows
 
 pytestmark = pytest.mark.spark
 
 
-def test_an_engine_is_created_without_calling_the_jvm(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+def test_an_engine_is_created_without_calling_the_jvm(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     vertices = [
-        laboratory.source(laboratory.sink()),
-        laboratory.source(name="producer"),
-        laboratory.vertex("windows", laboratory.windows(), laboratory.sink()),
+        harness.source(harness.sink()),
+        harness.source(name="producer"),
+        harness.vertex("windows", harness.windows(), harness.sink()),
     ]
-    laboratory.plane.global_aggregates(laboratory.job_id)  # The first use creates the job's session.
+    harness.plane.global_aggregates(harness.job_id)  # The first use creates the job's session.
     asked: list[str] = []
-    gateway: Any = laboratory.plane.session.sparkContext._gateway
+    gateway: Any = harness.plane.session.sparkContext._gateway
     client = type(gateway._gateway_client)
     thread, send = threading.current_thread(), client.send_command
 
@@ -33,7 +33,7 @@ def test_an_engine_is_created_without_calling_the_jvm(laboratory: Laboratory, mo
 
     monkeypatch.setattr(client, "send_command", counted)
     for vertex in vertices:
-        laboratory.begin(vertex)
+        harness.begin(vertex)
     monkeypatch.undo()
 
     assert asked == []

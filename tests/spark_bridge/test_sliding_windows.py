@@ -13,8 +13,8 @@ from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import END, Harness, at_ms, count_and_most, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -24,31 +24,29 @@ SIZES = [pytest.param(4000, 2000, 0, marks=pytest.mark.long), (5000, 3000, 700)]
 
 
 @pytest.fixture
-def files(laboratory: Laboratory) -> Laboratory:
+def files(harness: Harness) -> Harness:
     """Three files of four seconds each."""
     for number in range(3):
-        write_rows(laboratory.input / f"{number}.parquet", [row for row in SALES if row[2] // 4 == number])
-    return laboratory
+        write_rows(harness.input / f"{number}.parquet", [row for row in SALES if row[2] // 4 == number])
+    return harness
 
 
-def batch_windows(laboratory: Laboratory, windows: WindowCode, *aggregates: Column) -> list[Row]:
+def batch_windows(harness: Harness, windows: WindowCode, *aggregates: Column) -> list[Row]:
     """Return the windows of the whole input as a plain batch computes them."""
     cut = windows.windows
     size, slide, offset = (f"{ms} milliseconds" for ms in (cut.size_ms, cut.slide_ms, cut.offset_ms))
-    rows = laboratory.plane.session.read.parquet(str(laboratory.input))
+    rows = harness.plane.session.read.parquet(str(harness.input))
     grouped = rows.groupBy(F.window("at", size, slide, offset).alias("w"), "key").agg(*(aggregates or count_and_most()))
     return grouped.select("w.start", "w.end", *grouped.columns[1:]).collect()
 
 
 def pipeline(
-    laboratory: Laboratory, windows: WindowCode, *, readers: int = 1, number: int = 0
-) -> tuple[Told, list[Told]]:
+    harness: Harness, windows: WindowCode, *, readers: int = 1, number: int = 0
+) -> tuple[DrivenAttempt, list[DrivenAttempt]]:
     """Create a source that aggregates by pane, and the windows after it that write; none is open yet."""
-    source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows)), readers=readers, number=number)
-    vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
-    return source, [
-        laboratory.begin(vertex, subtask=subtask, reads=source, number=number) for subtask in range(readers)
-    ]
+    source = harness.begin(harness.source(LocalAggregateCode(of=windows)), readers=readers, number=number)
+    vertex = harness.vertex("windows", windows, harness.sink(), parallelism=readers)
+    return source, [harness.begin(vertex, subtask=subtask, reads=source, number=number) for subtask in range(readers)]
 
 
 def distinct() -> Column:
@@ -57,7 +55,7 @@ def distinct() -> Column:
 
 @pytest.mark.parametrize(("size_ms", "slide_ms", "offset_ms"), SIZES)
 def test_windows_fired_at_several_checkpoints_equal_the_batch(
-    files: Laboratory, size_ms: int, slide_ms: int, offset_ms: int
+    files: Harness, size_ms: int, slide_ms: int, offset_ms: int
 ) -> None:
     code = files.windows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=offset_ms)
     source, windows = pipeline(files, code)
@@ -81,7 +79,7 @@ def test_windows_fired_at_several_checkpoints_equal_the_batch(
 # A test of tumbling windows also covers this.
 @pytest.mark.long
 @pytest.mark.parametrize("keeps_rows", [False, True])
-def test_an_attempt_restored_between_a_rows_windows_continues(files: Laboratory, keeps_rows: bool) -> None:
+def test_an_attempt_restored_between_a_rows_windows_continues(files: Harness, keeps_rows: bool) -> None:
     aggregates = (distinct(),) if keeps_rows else ()
     code = files.windows(*aggregates, size_ms=5000, slide_ms=3000, offset_ms=700)
     source, (window,) = pipeline(files, code)
@@ -103,7 +101,7 @@ def test_an_attempt_restored_between_a_rows_windows_continues(files: Laboratory,
     assertDataFrameEqual(files.published().collect(), batch_windows(files, code, *aggregates))
 
 
-def test_each_window_fires_once_with_the_watermark(files: Laboratory) -> None:
+def test_each_window_fires_once_with_the_watermark(files: Harness) -> None:
     code = files.windows(size_ms=4000, slide_ms=2000)
     source = files.begin(files.source(LocalAggregateCode(of=code))).open()
     vertex = files.vertex("windows", code, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
@@ -122,12 +120,12 @@ def test_each_window_fires_once_with_the_watermark(files: Laboratory) -> None:
     assert files.plane.stats().batches == len([each for each in fired if each])
 
 
-def test_a_row_is_late_only_after_its_last_window_closed(laboratory: Laboratory) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0)])
-    write_rows(laboratory.input / "1.parquet", [(1, 1, 3.5), (1, 2, 1.5), (1, 3, 1.9), (1, 4, 4.5)])
-    code = laboratory.windows(size_ms=4000, slide_ms=2000)
-    source, (window,) = pipeline(laboratory, code)
-    first, second = laboratory.splits(source.open().engine.descriptor.vertex)
+def test_a_row_is_late_only_after_its_last_window_closed(harness: Harness) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 0, 3.0)])
+    write_rows(harness.input / "1.parquet", [(1, 1, 3.5), (1, 2, 1.5), (1, 3, 1.9), (1, 4, 4.5)])
+    code = harness.windows(size_ms=4000, slide_ms=2000)
+    source, (window,) = pipeline(harness, code)
+    first, second = harness.splits(source.open().engine.descriptor.vertex)
 
     window.open().run(source.read([first]))
     (run,) = window.run(source.read([second]), watermark_ms=at_ms(4) - 1)
@@ -135,27 +133,27 @@ def test_a_row_is_late_only_after_its_last_window_closed(laboratory: Laboratory)
     window.commit(1)
 
     # The window from 0 was closed when 3.5 arrived, although it had not fired: only the one from 2 counts it.
-    published = {(row.window_start.second, row.n) for row in laboratory.published().collect()}
+    published = {(row.window_start.second, row.n) for row in harness.published().collect()}
     assert run.late_rows == 2
     assert published == {(0, 1), (2, 3), (4, 1)}
 
 
 def test_merged_small_batches_keep_the_lateness_of_their_arrival(
-    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
-    write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0), (1, 1, 5.0)])
-    code = laboratory.windows(size_ms=4000, slide_ms=2000)
-    source, (window,) = pipeline(laboratory, code)
-    (split,) = laboratory.splits(source.open().engine.descriptor.vertex)
+    write_rows(harness.input / "0.parquet", [(1, 0, 3.0), (1, 1, 5.0)])
+    code = harness.windows(size_ms=4000, slide_ms=2000)
+    source, (window,) = pipeline(harness, code)
+    (split,) = harness.splits(source.open().engine.descriptor.vertex)
     window.open()
 
     for number in range(8):
         window.run(source.read([split]), watermark_ms=WATERMARK_MIN if number < 3 else at_ms(4) - 1)
-    held = laboratory.plane.stats().batches
+    held = harness.plane.stats().batches
     window.snapshot(1, END)
     window.commit(1)
 
-    published = {(row.window_start.second, row.n) for row in laboratory.published().collect()}
+    published = {(row.window_start.second, row.n) for row in harness.published().collect()}
     assert held == 5
     assert published == {(0, 3), (2, 16), (4, 8)}

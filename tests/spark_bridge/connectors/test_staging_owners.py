@@ -23,7 +23,7 @@ from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.program.sink import Sink
 from flykka.spark_bridge.program.sink_writer import SinkWriter
 from flykka.spark_bridge.rows.filesystem import FileSystem
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -238,20 +238,20 @@ def test_a_partly_moved_store_is_completed(owners: Owners) -> None:
     assert sorted(path.name for path in moved.iterdir()) == ["a.parquet", "b.parquet"]
 
 
-def test_job_takes_over_the_folders_of_all_its_sinks(laboratory: Laboratory, owners: Owners) -> None:
+def test_job_takes_over_the_folders_of_all_its_sinks(harness: Harness, owners: Owners) -> None:
     sinks: tuple[Sink, ...] = (owners.files, owners.function)
     for sink in sinks:
         owners.writer(sink, 1).stage(owners.rows(1))
     graph = JobGraph(
         job_id=JobId("job"),
         name="job",
-        vertices=tuple(laboratory.vertex(f"v{number}", SinkCode(sink=sink)) for number, sink in enumerate(sinks)),
+        vertices=tuple(harness.vertex(f"v{number}", SinkCode(sink=sink)) for number, sink in enumerate(sinks)),
         checkpointing=CheckpointingSettings(directory=str(owners.checkpoints)),
         heartbeat_interval_ms=1000,
         heartbeat_timeout_ms=9000,
     )
 
-    take_over_staged(graph, laboratory.registry, owners.filesystem, graph.job_id, 2)
+    take_over_staged(graph, harness.registry, owners.filesystem, graph.job_id, 2)
 
     for sink in sinks:
         assert [path.name for path in Path(owners.staging(sink)).iterdir()] == ["2"]
@@ -298,16 +298,16 @@ def test_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
 @pytest.mark.parametrize(
     "job", [pytest.param("before", id="last run"), pytest.param("after", id="same job", marks=pytest.mark.long)]
 )
-def test_a_new_owner_process_takes_over_staged_files(laboratory: Laboratory, owners: Owners, job: str) -> None:
+def test_a_new_owner_process_takes_over_staged_files(harness: Harness, owners: Owners, job: str) -> None:
     graph = JobGraph(
         job_id=JobId("after"),
         name="job",
-        vertices=(laboratory.vertex("v", SinkCode(sink=owners.files)),),
+        vertices=(harness.vertex("v", SinkCode(sink=owners.files)),),
         checkpointing=CheckpointingSettings(directory=str(owners.checkpoints)),
         heartbeat_interval_ms=1000,
         heartbeat_timeout_ms=9000,
     )
-    first, second = JobOwners(laboratory.registry), JobOwners(laboratory.registry)
+    first, second = JobOwners(harness.registry), JobOwners(harness.registry)
     first.acquire(graph, owners.filesystem, print)
     paused = owners.writer(owners.files, first.number_of(graph.job_id), job=job)
     paused.prepare_commit(5, paused.stage(owners.rows(5)).names)

@@ -15,7 +15,7 @@ from flykka.spark_bridge.diagnosis.origins import Derivation, Origins
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.call_site import CallSite
-from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
+from tests.spark_bridge.harness import Harness, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,48 +26,48 @@ def rate(key: int) -> int:
     raise ValueError(f"no rate for {key}")
 
 
-def failure_of_source(laboratory: Laboratory, *codes: OperatorCode) -> SerializedThrowable:
+def failure_of_source(harness: Harness, *codes: OperatorCode) -> SerializedThrowable:
     """Return the failure of a source followed by these operators, each defined on the line of app.py with its index."""
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    vertex = laboratory.source(*codes)
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = harness.source(*codes)
     for line, (operator, code) in enumerate(zip(vertex.operators[1:], codes, strict=True), 1):
-        laboratory.registry.bind(operator.ref.uid, code, call_site=CallSite(file="app.py", line=line))
-    source = laboratory.begin(vertex).open()
-    source.tell_read(laboratory.splits(vertex))
+        harness.registry.bind(operator.ref.uid, code, call_site=CallSite(file="app.py", line=line))
+    source = harness.begin(vertex).open()
+    source.start_read(harness.splits(vertex))
     return source.expect_failure().cause
 
 
-def failure_lines(laboratory: Laboratory, *codes: OperatorCode) -> list[str]:
-    return failure_of_source(laboratory, *codes).message.splitlines()
+def failure_lines(harness: Harness, *codes: OperatorCode) -> list[str]:
+    return failure_of_source(harness, *codes).message.splitlines()
 
 
 def where(condition: str) -> OperatorCode:
     return transform(lambda rows: rows.where(condition))
 
 
-def test_a_cast_in_an_aggregate_is_not_attributed_to_an_earlier_function(laboratory: Laboratory) -> None:
-    aggregate = LocalAggregateCode(of=laboratory.windows(F.sum(F.expr(WORD)).alias("sum")))
+def test_a_cast_in_an_aggregate_is_not_attributed_to_an_earlier_function(harness: Harness) -> None:
+    aggregate = LocalAggregateCode(of=harness.windows(F.sum(F.expr(WORD)).alias("sum")))
 
-    first, *lines = failure_lines(laboratory, where("amount > 0"), aggregate)
+    first, *lines = failure_lines(harness, where("amount > 0"), aggregate)
 
     assert first.startswith("operator 'source-local-window-aggregate-2' (app.py:2): [CAST_INVALID_INPUT]")
     assert lines == ['  File "app.py", line 2, in source-local-window-aggregate-2']
 
 
-def test_an_sql_expression_is_attributed_to_its_operator(laboratory: Laboratory) -> None:
+def test_an_sql_expression_is_attributed_to_its_operator(harness: Harness) -> None:
     worded = transform(lambda rows: rows.withColumn("word", F.expr(WORD)))
 
-    first, *lines = failure_lines(laboratory, where("amount > 0"), worded, where("word > 5"), laboratory.sink())
+    first, *lines = failure_lines(harness, where("amount > 0"), worded, where("word > 5"), harness.sink())
 
     assert first.startswith("operator 'source-stateless-3' (app.py:3): [CAST_INVALID_INPUT]")
     assert lines == ['  File "app.py", line 3, in source-stateless-3']
 
 
-def test_equal_sql_in_two_operators_makes_both_candidates(laboratory: Laboratory) -> None:
+def test_equal_sql_in_two_operators_makes_both_candidates(harness: Harness) -> None:
     divided = transform(lambda rows: rows.selectExpr("*", "amount / (amount - key) AS x"))
     renamed = transform(lambda rows: rows.selectExpr("key", "amount / (amount - key) AS x"))
 
-    first, *lines = failure_lines(laboratory, where("amount > 0"), divided, renamed, laboratory.sink())
+    first, *lines = failure_lines(harness, where("amount > 0"), divided, renamed, harness.sink())
 
     assert first.startswith("stage 1 of 'source-source-0 -> ")
     assert lines == [
@@ -77,10 +77,10 @@ def test_equal_sql_in_two_operators_makes_both_candidates(laboratory: Laboratory
     ]
 
 
-def test_a_failing_function_in_a_worker_is_identified_by_name(laboratory: Laboratory) -> None:
+def test_a_failing_function_in_a_worker_is_identified_by_name(harness: Harness) -> None:
     rated = transform(lambda rows: rows.withColumn("rate", F.udf(rate, "long")("key")))
 
-    first, above, *_, frame, line = failure_lines(laboratory, where("amount > 0"), rated, laboratory.sink())
+    first, above, *_, frame, line = failure_lines(harness, where("amount > 0"), rated, harness.sink())
 
     assert first == "operator 'source-stateless-2' (app.py:2): no rate for 1"
     assert above == '  File "app.py", line 2, in source-stateless-2'
@@ -88,7 +88,7 @@ def test_a_failing_function_in_a_worker_is_identified_by_name(laboratory: Labora
 
 
 def test_an_overwritten_static_table_is_attributed_to_its_join(
-    laboratory: Laboratory, spark: SparkSession, tmp_path: Path
+    harness: Harness, spark: SparkSession, tmp_path: Path
 ) -> None:
     table = str(tmp_path / "static table")
     spark.range(3).withColumnRenamed("id", "key").coalesce(1).write.parquet(table)
@@ -96,23 +96,23 @@ def test_an_overwritten_static_table_is_attributed_to_its_join(
     shutil.rmtree(table)
 
     first, *_ = failure_lines(
-        laboratory, where("amount > 0"), transform(lambda rows: rows.join(static, "key")), laboratory.sink()
+        harness, where("amount > 0"), transform(lambda rows: rows.join(static, "key")), harness.sink()
     )
 
     assert first.startswith(f"operator 'source-stateless-2' (app.py:2): cannot read {table}/part-")
 
 
-def test_a_broken_source_file_is_attributed_to_the_source(laboratory: Laboratory) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    vertex = laboratory.source(where("amount > 0"), laboratory.sink())
-    splits = laboratory.splits(vertex)
-    source = laboratory.begin(vertex).open()
-    (laboratory.input / "0.parquet").write_bytes(b"no parquet")
+def test_a_broken_source_file_is_attributed_to_the_source(harness: Harness) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = harness.source(where("amount > 0"), harness.sink())
+    splits = harness.splits(vertex)
+    source = harness.begin(vertex).open()
+    (harness.input / "0.parquet").write_bytes(b"no parquet")
 
-    source.tell_read(splits)
+    source.start_read(splits)
 
     message = source.expect_failure().cause.message
-    assert message.startswith(f"operator 'source-source-0': cannot read {laboratory.input}/0.parquet")
+    assert message.startswith(f"operator 'source-source-0': cannot read {harness.input}/0.parquet")
 
 
 def test_an_error_without_an_origin_matches_no_operator(spark: SparkSession) -> None:

@@ -8,19 +8,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.wire.ids import JobId
-from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
-from tests.spark_bridge.told import PATIENCE_SECONDS
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS
+from tests.spark_bridge.harness import Harness, transform, write_rows
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_tasks_are_counted_for_a_hanging_stage_but_not_a_waiting_one(
     spark: SparkSession,
-    laboratory: Laboratory,
+    harness: Harness,
 ) -> None:
     begun, may_go_on = Event(), Event()
     # Spark counts what has run under this name, also in earlier tests.
-    laboratory.job_id = JobId("hangs")
+    harness.job_id = JobId("hangs")
 
     def wait_behind_a_job(rows: DataFrame) -> DataFrame:
         rows.count()
@@ -28,11 +28,11 @@ def test_tasks_are_counted_for_a_hanging_stage_but_not_a_waiting_one(
         assert may_go_on.wait(PATIENCE_SECONDS)
         return rows
 
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    vertex = laboratory.source(transform(wait_behind_a_job), laboratory.sink())
-    told = laboratory.begin(vertex).open()
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = harness.source(transform(wait_behind_a_job), harness.sink())
+    told = harness.begin(vertex).open()
     assert told.engine.progress() == ()
-    told.tell_read(laboratory.splits(vertex))
+    told.start_read(harness.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
     # Spark's task counter is updated after the thread that waits for the job continues.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()

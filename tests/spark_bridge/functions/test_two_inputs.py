@@ -141,7 +141,7 @@ def test_an_error_has_a_note_with_the_methods_name() -> None:
     assert raised.value.__notes__ == ["flykka: in process_element2, at key 'a', row {'left': 1}"]
 
 
-class Told(CoProcessFunction):
+class CalledMethod(CoProcessFunction):
     """Returns rows that show which method was called."""
 
     def process_element1(self, row: Row, ctx: FunctionContext) -> list[Row]:
@@ -175,7 +175,7 @@ class Repeated(CoFlatMapFunction):
 @pytest.mark.parametrize(
     ("function", "emitted"),
     [
-        (Told(), [{"first": 1, "at": 10}, {"first": 2, "at": 30}]),
+        (CalledMethod(), [{"first": 1, "at": 10}, {"first": 2, "at": 30}]),
         (Signs(), [{"n": 1}, {"n": 2}]),
         (Repeated(), [{"n": 1}, {"n": 2}, {"n": 2}]),
     ],
@@ -215,7 +215,7 @@ def test_an_error_names_a_map_method_that_returns_no_row() -> None:
 
 
 def test_timers_without_keys_are_refused() -> None:
-    runner = ProcessFunctionRunner(Told())
+    runner = ProcessFunctionRunner(CalledMethod())
     runner.open()
 
     with pytest.raises(TimerError, match="timers belong to keys"):

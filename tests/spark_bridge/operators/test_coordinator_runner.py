@@ -92,7 +92,7 @@ class Function(CoordinatedFunction):
         return self.made
 
 
-class World:
+class RunnerHarness:
     """A coordinator runner, and the number of its wake-ups."""
 
     def __init__(self, function: CoordinatedFunction | None = None) -> None:
@@ -127,11 +127,11 @@ READY = SubtaskReady(subtask=0, attempt_number=1)
 
 
 def test_each_call_invokes_its_method() -> None:
-    world = World()
+    harness = RunnerHarness()
     state = event_to_bytes({"next": 4}, "a state")
     reason = SerializedThrowable(type_name="ValueError", message="no")
 
-    world.run(
+    harness.run(
         ResetToCheckpoint(checkpoint_id=3, state=state),
         StartCoordinator(),
         READY,
@@ -143,9 +143,9 @@ def test_each_call_invokes_its_method() -> None:
         CheckpointWasAborted(checkpoint_id=5),
         ResetToCheckpoint(checkpoint_id=None, state=None),
     )
-    world.runner.close(timeout_seconds=1)
+    harness.runner.close(timeout_seconds=1)
 
-    assert world.coordinator.calls == [
+    assert harness.coordinator.calls == [
         ("reset", 3, {"next": 4}),
         "start",
         ("ready", 0, 1),
@@ -158,14 +158,14 @@ def test_each_call_invokes_its_method() -> None:
         ("reset", None, None),
         "close",
     ]
-    context = world.coordinator.context
+    context = harness.coordinator.context
     assert (context.uid, context.operator_name, context.current_parallelism) == ("numbers", "process(Numbers)", 2)
 
 
 def test_an_answer_contains_sent_events_state_and_metrics() -> None:
-    world = World()
+    harness = RunnerHarness()
 
-    answer = world.run(READY, event("answer"), CheckpointOperatorCoordinator(checkpoint_id=2))
+    answer = harness.run(READY, event("answer"), CheckpointOperatorCoordinator(checkpoint_id=2))
 
     assert answer == CoordinatorAnswer(
         events=(EventForSubtask(subtask=0, attempt_number=1, event=event_to_bytes({"to": 0}, "an event")),),
@@ -180,18 +180,18 @@ def test_an_answer_contains_sent_events_state_and_metrics() -> None:
             ),
         ),
     )
-    (counted,) = world.run(event("x"), event("y")).metrics
+    (counted,) = harness.run(event("x"), event("y")).metrics
     assert counted.count == 3
 
 
 def test_an_error_names_operator_and_method() -> None:
     text = "the coordinator of operator 'numbers' .app.py:3. failed in handle_event_from_operator: ValueError: no"
     with pytest.raises(OperatorCoordinatorError, match=text):
-        World().run(StartCoordinator(), event("raise"))
+        RunnerHarness().run(StartCoordinator(), event("raise"))
 
 
 def test_a_coordinator_can_fail_the_job() -> None:
-    failure = World().run(event("fail")).failure
+    failure = RunnerHarness().run(event("fail")).failure
 
     assert failure is not None
     assert failure.type_name == "OperatorCoordinatorError"
@@ -204,13 +204,13 @@ def test_a_value_that_is_no_coordinator_is_refused() -> None:
             return None
 
     with pytest.raises(OperatorCoordinatorError, match=r"failed in get_coordinator: .* not None"):
-        World(Nothing()).run(StartCoordinator())
+        RunnerHarness(Nothing()).run(StartCoordinator())
 
 
 def test_a_users_thread_sends_events_through_an_action() -> None:
-    world = World()
-    world.run(READY)
-    gateway, context = world.coordinator.gateways[0], world.coordinator.context
+    harness = RunnerHarness()
+    harness.run(READY)
+    gateway, context = harness.coordinator.gateways[0], harness.coordinator.context
     with pytest.raises(OperatorCoordinatorError, match=r"from outside of its calls: .*run_in_coordinator_thread"):
         gateway.send_event("now")
 
@@ -218,31 +218,31 @@ def test_a_users_thread_sends_events_through_an_action() -> None:
     other.start()
     other.join()
 
-    assert world.woken == 1
-    (sent,) = world.run(RunActions()).events
+    assert harness.woken == 1
+    (sent,) = harness.run(RunActions()).events
     assert event_from_bytes(sent.event) == "later"
-    assert world.run(RunActions()).events == ()
+    assert harness.run(RunActions()).events == ()
 
 
 def test_actions_queued_before_a_reset_are_dropped() -> None:
-    world = World()
-    world.run(READY)
+    harness = RunnerHarness()
+    harness.run(READY)
     done: list[str] = []
-    world.coordinator.context.run_in_coordinator_thread(lambda: done.append("done"))
+    harness.coordinator.context.run_in_coordinator_thread(lambda: done.append("done"))
 
-    world.run(ResetToCheckpoint(checkpoint_id=1, state=None), RunActions())
+    harness.run(ResetToCheckpoint(checkpoint_id=1, state=None), RunActions())
 
     assert done == []
 
 
 def test_a_closed_coordinator_is_not_called_and_a_blocked_one_is_abandoned() -> None:
-    world = World()
-    world.run(StartCoordinator())
-    with world.runner._lock, pytest.raises(OperatorCoordinatorError, match="has not returned from a call within 0 s"):
-        world.runner.close(timeout_seconds=0)
+    harness = RunnerHarness()
+    harness.run(StartCoordinator())
+    with harness.runner._lock, pytest.raises(OperatorCoordinatorError, match="has not returned from a call within 0 s"):
+        harness.runner.close(timeout_seconds=0)
 
-    world.runner.close(timeout_seconds=1)
+    harness.runner.close(timeout_seconds=1)
     with pytest.raises(OperatorCoordinatorError, match="is closed"):
-        world.run(event("late"))
-    world.runner.close(timeout_seconds=1)
-    assert world.coordinator.calls == ["start", "close"]
+        harness.run(event("late"))
+    harness.runner.close(timeout_seconds=1)
+    assert harness.coordinator.calls == ["start", "close"]

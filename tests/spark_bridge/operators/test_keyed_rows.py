@@ -22,8 +22,8 @@ from flykka.spark_bridge.operators.keyed_rows import (
     process_table_code,
     reduced_rows_code,
 )
+from tests.spark_bridge.harness import Harness
 from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
-from tests.spark_bridge.laboratory import Laboratory
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -68,7 +68,7 @@ class Verb:
 
     name: str
     code: Callable[[DataFrame], KeyedRowsCode]
-    truth: Callable[[DataFrame], DataFrame]
+    expected: Callable[[DataFrame], DataFrame]
     newest: Callable[[DataFrame], DataFrame] = lambda rows: rows
 
 
@@ -98,43 +98,43 @@ def table_code(function: Any, frames: str) -> Callable[[DataFrame], KeyedRowsCod
 
 
 VERBS = (
-    Verb(name="process_table", code=table_code(totals, "arrow"), truth=true_totals, newest=newest_totals),
-    Verb(name="with pandas", code=table_code(totals_of_frames, "pandas"), truth=true_totals, newest=newest_totals),
+    Verb(name="process_table", code=table_code(totals, "arrow"), expected=true_totals, newest=newest_totals),
+    Verb(name="with pandas", code=table_code(totals_of_frames, "pandas"), expected=true_totals, newest=newest_totals),
     Verb(
         name="drop_duplicates",
         code=lambda rows: drop_duplicates_code(rows, ["key"], None, None),
-        truth=first_by("at"),
+        expected=first_by("at"),
     ),
     Verb(
         name="drop_duplicates within",
         code=lambda rows: drop_duplicates_code(rows, ["key"], EventTime(column="at"), 250),
-        truth=lambda sales: sales.where("unix_millis(at) % 1000 IN (0, 200, 250, 400, 450, 500, 700, 800, 900)"),
+        expected=lambda sales: sales.where("unix_millis(at) % 1000 IN (0, 200, 250, 400, 450, 500, 700, 800, 900)"),
     ),
     Verb(
         name="max_by",
         code=lambda rows: extreme_rows_code(rows, ("key",), "amount", is_greatest=True),
-        truth=first_by("amount DESC NULLS LAST, at"),
+        expected=first_by("amount DESC NULLS LAST, at"),
         newest=first_by("amount DESC NULLS LAST, at"),
     ),
     Verb(
         name="min_by",
         code=lambda rows: extreme_rows_code(rows, ("key",), "amount", is_greatest=False),
-        truth=first_by("amount NULLS LAST, at"),
+        expected=first_by("amount NULLS LAST, at"),
         newest=first_by("amount NULLS LAST, at"),
     ),
     Verb(
         name="reduce",
         code=lambda rows: reduced_rows_code(rows, ("key",), later),
-        truth=true_reduced,
+        expected=true_reduced,
         newest=first_by("at DESC"),
     ),
 )
 QUICK = ("process_table", "drop_duplicates within", "max_by", "reduce")
 
 
-def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
-    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
-    return KeyedAttempts(laboratory, verb.code(prototype), FILES)
+def keyed(harness: Harness, verb: Verb) -> KeyedAttempts:
+    prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+    return KeyedAttempts(harness, verb.code(prototype), FILES)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +152,8 @@ def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
         for after in (1, 2)
     ],
 )
-def test_output_after_a_restore_at_any_parallelism_equals_a_batch(
-    laboratory: Laboratory, verb: Verb, after: int
-) -> None:
-    attempts = keyed(laboratory, verb)
+def test_output_after_a_restore_at_any_parallelism_equals_a_batch(harness: Harness, verb: Verb, after: int) -> None:
+    attempts = keyed(harness, verb)
     subtasks = attempts.begin(1)
     attempts.read(subtasks, 0, 1)
 
@@ -163,5 +161,5 @@ def test_output_after_a_restore_at_any_parallelism_equals_a_batch(
     attempts.read(restored, 2)
     taken(restored, 2)
 
-    sales = laboratory.plane.session.read.parquet(str(laboratory.input))
-    assertDataFrameEqual(verb.newest(laboratory.published()), verb.truth(sales))
+    sales = harness.plane.session.read.parquet(str(harness.input))
+    assertDataFrameEqual(verb.newest(harness.published()), verb.expected(sales))

@@ -12,7 +12,7 @@ from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.spark_windows import WindowCode, WindowLayout, by_window
 from flykka.spark_bridge.program.aggregates import TIME, analyze
-from tests.spark_bridge.laboratory import END
+from tests.spark_bridge.harness import END
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -17,8 +17,8 @@ from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.program.row_wise import works_row_by_row
-from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
-from tests.spark_bridge.told import PATIENCE_SECONDS, Told
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS, DrivenAttempt
+from tests.spark_bridge.harness import Harness, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -68,34 +68,34 @@ def life() -> Life:
     return Life()
 
 
-def begin_attempt(laboratory: Laboratory, *functions: RichFunction, number: int = 0) -> Told:
+def begin_attempt(harness: Harness, *functions: RichFunction, number: int = 0) -> DrivenAttempt:
     """Create an attempt of a source with these functions and a sink after it, not yet opened."""
     transforms = (transform(function) for function in functions)
-    return laboratory.begin(laboratory.source(*transforms, laboratory.sink()), number=number)
+    return harness.begin(harness.source(*transforms, harness.sink()), number=number)
 
 
-def read_batches(laboratory: Laboratory, told: Told, batches: int = 1) -> None:
+def read_batches(harness: Harness, told: DrivenAttempt, batches: int = 1) -> None:
     """Make the attempt read so many batches, one after the other."""
     for number in range(batches):
-        write_rows(laboratory.input / f"{number}.parquet", [(1, 1, number)])
-    for split in laboratory.splits(told.engine.descriptor.vertex):
+        write_rows(harness.input / f"{number}.parquet", [(1, 1, number)])
+    for split in harness.splits(told.engine.descriptor.vertex):
         told.read([split])
 
 
-def closing(told: Told, *, cancel: bool = False) -> SerializedThrowable | None:
+def closing(told: DrivenAttempt, *, cancel: bool = False) -> SerializedThrowable | None:
     """Close the attempt and return the failure that it reports before its end."""
-    told.tell_close(cancel=cancel)
+    told.start_close(cancel=cancel)
     return told.expect(ChainClosed).failure
 
 
 @pytest.mark.parametrize("cancel", [False, True])
 def test_functions_are_opened_from_last_to_first_and_closed_after_their_batches(
-    laboratory: Laboratory, life: Life, cancel: bool
+    harness: Harness, life: Life, cancel: bool
 ) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
-    told = begin_attempt(laboratory, Noting(life, "first"), Noting(life, "second")).open()
+    write_rows(harness.input / "0.parquet", [])
+    told = begin_attempt(harness, Noting(life, "first"), Noting(life, "second")).open()
 
-    read_batches(laboratory, told, batches=2)
+    read_batches(harness, told, batches=2)
     assert closing(told, cancel=cancel) is None
     told.engine.close()
 
@@ -106,24 +106,24 @@ def test_functions_are_opened_from_last_to_first_and_closed_after_their_batches(
     ]
 
 
-def test_functions_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
-    told = begin_attempt(laboratory, Noting(life, "it")).open()
+def test_functions_are_called_on_threads_of_the_attempt(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
+    told = begin_attempt(harness, Noting(life, "it")).open()
 
-    read_batches(laboratory, told)
+    read_batches(harness, told)
     told.close()
 
     attempt = told.engine.descriptor.attempt
     assert life.threads == {f"{attempt} stages", f"{attempt} close"}
 
 
-def test_each_attempt_has_its_own_copy_with_its_subtask(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
+def test_each_attempt_has_its_own_copy_with_its_subtask(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
     function = Noting(life, "it")
 
     for number in range(2):
-        told = begin_attempt(laboratory, function, number=number).open()
-        read_batches(laboratory, told)
+        told = begin_attempt(harness, function, number=number).open()
+        read_batches(harness, told)
         told.close()
 
     assert life.events == ["open it", "batch 1 it", "close it"] * 2
@@ -133,19 +133,19 @@ def test_each_attempt_has_its_own_copy_with_its_subtask(laboratory: Laboratory, 
         uid="source-stateless-1",
         task_name="source",
         session=None,  # type: ignore[arg-type]
-        job_id=laboratory.job_id,
+        job_id=harness.job_id,
         max_number_of_parallel_subtasks=128,
         attempt_number=1,
     )
-    assert context.session.sparkContext is laboratory.plane.session.sparkContext
+    assert context.session.sparkContext is harness.plane.session.sparkContext
 
 
-def test_a_failing_open_fails_the_attempt_and_opened_functions_are_closed(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
+def test_a_failing_open_fails_the_attempt_and_opened_functions_are_closed(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
     functions = (Noting(life, "first"), Noting(life, "second", fails_at="open"), Noting(life, "third"))
-    told = begin_attempt(laboratory, *functions)
+    told = begin_attempt(harness, *functions)
 
-    told.tell_open()
+    told.start_open()
     failed = told.expect_failure()
     assert closing(told, cancel=True) is None
 
@@ -154,9 +154,9 @@ def test_a_failing_open_fails_the_attempt_and_opened_functions_are_closed(labora
     assert life.events == ["open third", "open second", "close third", "close second"]
 
 
-def test_a_failing_close_fails_the_attempt_and_others_are_closed(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
-    told = begin_attempt(laboratory, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
+def test_a_failing_close_fails_the_attempt_and_others_are_closed(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
+    told = begin_attempt(harness, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
 
     failed = closing(told)
 
@@ -167,13 +167,11 @@ def test_a_failing_close_fails_the_attempt_and_others_are_closed(laboratory: Lab
 
 
 def test_a_failing_close_does_not_hide_an_earlier_failure(
-    laboratory: Laboratory, life: Life, caplog: pytest.LogCaptureFixture
+    harness: Harness, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    told = begin_attempt(
-        laboratory, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")
-    ).open()
-    told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    told = begin_attempt(harness, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")).open()
+    told.start_read(harness.splits(told.engine.descriptor.vertex))
     failed = told.expect_failure()
 
     with caplog.at_level(logging.WARNING):
@@ -183,24 +181,24 @@ def test_a_failing_close_does_not_hide_an_earlier_failure(
     assert "closing operator 'source-stateless-2' failed" in caplog.text
 
 
-def test_a_never_opened_attempt_closes_no_function(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
+def test_a_never_opened_attempt_closes_no_function(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
 
-    begin_attempt(laboratory, Noting(life, "it")).close(cancel=True)
+    begin_attempt(harness, Noting(life, "it")).close(cancel=True)
 
     assert life.events == []
 
 
-def test_a_function_receives_one_batch_at_a_time(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    told = begin_attempt(laboratory, Noting(life, "it"))
+def test_a_function_receives_one_batch_at_a_time(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    told = begin_attempt(harness, Noting(life, "it"))
 
-    told.tell_open()
+    told.start_open()
 
     assert told.expect(ChainOpened).is_ordered
 
 
-def test_plain_functions_run_unordered_but_results_keep_batch_order(laboratory: Laboratory, life: Life) -> None:
+def test_plain_functions_run_unordered_but_results_keep_batch_order(harness: Harness, life: Life) -> None:
     is_second_called = Event()
 
     def first(rows: DataFrame) -> DataFrame:
@@ -216,11 +214,11 @@ def test_plain_functions_run_unordered_but_results_keep_batch_order(laboratory: 
         return rows
 
     for key in range(2):
-        write_rows(laboratory.input / f"{key}.parquet", [(key, 1, 0.0)] * (key + 1))
-    told = laboratory.begin(laboratory.source(transform(first), transform(second))).open()
+        write_rows(harness.input / f"{key}.parquet", [(key, 1, 0.0)] * (key + 1))
+    told = harness.begin(harness.source(transform(first), transform(second))).open()
 
-    for split in laboratory.splits(told.engine.descriptor.vertex):
-        told.tell_read([split])
+    for split in harness.splits(told.engine.descriptor.vertex):
+        told.start_read([split])
     finished = sorted((told.expect_result() for _ in range(2)), key=lambda result: result.stage)
 
     assert life.events == ["first 1", "second 1", "first 0", "second 0"]
@@ -237,9 +235,9 @@ def test_a_blocking_close_is_abandoned(
             assert may_go_on.wait(PATIENCE_SECONDS)
             super().close()
 
-    laboratory = Laboratory(SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1), registry, tmp_path)
-    write_rows(laboratory.input / "0.parquet", [])
-    told = begin_attempt(laboratory, Blocking(life, "it")).open()
+    harness = Harness(SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1), registry, tmp_path)
+    write_rows(harness.input / "0.parquet", [])
+    told = begin_attempt(harness, Blocking(life, "it")).open()
 
     with caplog.at_level(logging.WARNING):
         told.close(cancel=True)
@@ -252,13 +250,13 @@ def test_a_blocking_close_is_abandoned(
     assert life.events == ["open it", "close it"]
 
 
-def test_a_result_without_the_declared_columns_fails_the_attempt(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+def test_a_result_without_the_declared_columns_fails_the_attempt(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     function = Noting(life, "it")
     function.schema = "key long"
-    told = begin_attempt(laboratory, function).open()
+    told = begin_attempt(harness, function).open()
 
-    told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
+    told.start_read(harness.splits(told.engine.descriptor.vertex))
     failed = told.expect_failure()
 
     assert failed.cause.type_name == "DeclaredSchemaError"

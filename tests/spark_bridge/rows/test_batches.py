@@ -14,7 +14,7 @@ from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.spark_bridge.rows.batches import Batch, BatchStore
 from flykka.spark_bridge.rows.materialise import Blocks
-from tests.spark_bridge.told import PATIENCE_SECONDS
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
 

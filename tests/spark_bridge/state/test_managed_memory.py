@@ -12,7 +12,7 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import materialise
 from flykka.spark_bridge.state.attempt_storage import ManagedMemory
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 from tests.spark_bridge.state.test_spark_state_backend import backend_of
 
 A, B = BatchId("a"), BatchId("b")
@@ -48,16 +48,16 @@ def in_memory_and_on_disk(spark: SparkSession, segment: Segment[DataFrame] | Non
     return info.memSize() > 0, info.diskSize() > 0
 
 
-def begin_backend(laboratory: Laboratory, managed_memory_bytes: int) -> SparkStateBackend:
-    windows = laboratory.vertex("windows", laboratory.windows(), laboratory.sink())
-    return backend_of(laboratory.begin(windows, managed_memory_bytes=managed_memory_bytes).engine)
+def begin_backend(harness: Harness, managed_memory_bytes: int) -> SparkStateBackend:
+    windows = harness.vertex("windows", harness.windows(), harness.sink())
+    return backend_of(harness.begin(windows, managed_memory_bytes=managed_memory_bytes).engine)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_state_beyond_the_budget_is_on_disk_until_memory_is_free(laboratory: Laboratory, spark: SparkSession) -> None:
-    backend = begin_backend(laboratory, managed_memory_bytes=100 * 24)
-    rows = laboratory.plane.session.range(100).selectExpr("id as __window", "id as __key_0")
+def test_state_beyond_the_budget_is_on_disk_until_memory_is_free(harness: Harness, spark: SparkSession) -> None:
+    backend = begin_backend(harness, managed_memory_bytes=100 * 24)
+    rows = harness.plane.session.range(100).selectExpr("id as __window", "id as __key_0")
 
     kept = [backend.keep(rows) for _ in range(3)]
     assert [in_memory_and_on_disk(spark, each) for each in kept] == [(True, False), (False, True), (False, True)]
@@ -70,10 +70,10 @@ def test_state_beyond_the_budget_is_on_disk_until_memory_is_free(laboratory: Lab
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_batch_that_becomes_state_is_copied_to_disk_without_free_memory(
-    laboratory: Laboratory, spark: SparkSession
+    harness: Harness, spark: SparkSession
 ) -> None:
-    backend = begin_backend(laboratory, managed_memory_bytes=1)
-    rows = laboratory.plane.session.range(10).selectExpr("id as __window", "id as __key_0")
+    backend = begin_backend(harness, managed_memory_bytes=1)
+    rows = harness.plane.session.range(10).selectExpr("id as __window", "id as __key_0")
     made = materialise(backend._scope, rows, {})
     ref = BatchRef(batch_id=BatchId("came"), rows=10, size_bytes=240)
     backend._store.put(made.blocks, [Batch(ref=ref, rows=made.frame)], producer=backend._descriptor.attempt)

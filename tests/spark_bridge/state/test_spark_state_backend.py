@@ -13,15 +13,15 @@ from flykka.messages.state.handles import SharedStateHandle
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_pieces_of_a_state_are_read_by_one_job_each_time(laboratory: Laboratory, spark: SparkSession) -> None:
-    windows = laboratory.begin(laboratory.vertex("windows", laboratory.windows(), laboratory.sink()))
+def test_pieces_of_a_state_are_read_by_one_job_each_time(harness: Harness, spark: SparkSession) -> None:
+    windows = harness.begin(harness.vertex("windows", harness.windows(), harness.sink()))
     backend = backend_of(windows.engine)
-    handles = [write_three_rows(backend, laboratory.plane.session, f"{piece}") for piece in range(4)]
+    handles = [write_three_rows(backend, harness.plane.session, f"{piece}") for piece in range(4)]
     spark.sparkContext.setJobGroup("reading state", "")
 
     whole, half = backend.load(part(handles)), backend.load(part(handles[:2]))

@@ -24,7 +24,7 @@ from flykka.spark_bridge.errors import (
 )
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
-from tests.spark_bridge.laboratory import at_ms, time_at, write_rows
+from tests.spark_bridge.harness import at_ms, time_at, write_rows
 from tests.spark_bridge.reached import Reach, both_ways
 
 pytestmark = pytest.mark.spark

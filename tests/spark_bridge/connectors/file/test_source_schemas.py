@@ -19,7 +19,7 @@ from flykka.spark_bridge.errors import (
 )
 from flykka.spark_bridge.program.prototype import PrototypeError
 from tests.spark_bridge.connectors.file.test_source import discovery
-from tests.spark_bridge.laboratory import write_rows
+from tests.spark_bridge.harness import write_rows
 from tests.spark_bridge.reached import Reach, both_ways, by_fsspec
 
 pytestmark = pytest.mark.spark

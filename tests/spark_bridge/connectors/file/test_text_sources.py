@@ -19,7 +19,7 @@ from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
-from tests.spark_bridge.laboratory import Laboratory, at_ms, transform
+from tests.spark_bridge.harness import Harness, at_ms, transform
 from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 
 pytestmark = pytest.mark.spark
@@ -54,12 +54,12 @@ def rows_in_slices(spark: SparkSession, source: FileSource) -> list[tuple[object
 
 
 def read_as_one_batch(
-    laboratory: Laboratory, source: FileSource, *codes: OperatorCode
+    harness: Harness, source: FileSource, *codes: OperatorCode
 ) -> StageResult | WorkFailed | EngineFailed:
     """Return the answer of an attempt that reads the whole source as one batch."""
-    vertex = laboratory.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
-    attempt = laboratory.begin(vertex).open()
-    attempt.tell_read(splits(laboratory.plane.session, source))
+    vertex = harness.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
+    attempt = harness.begin(vertex).open()
+    attempt.start_read(splits(harness.plane.session, source))
     answer = attempt.next()
     assert isinstance(answer, StageResult | WorkFailed | EngineFailed)
     return answer
@@ -67,11 +67,11 @@ def read_as_one_batch(
 
 @both_ways
 def test_rows_and_the_latest_event_time_are_counted_below_a_filter(
-    laboratory: Laboratory, csv_folder: Path, reach: Reach
+    harness: Harness, csv_folder: Path, reach: Reach
 ) -> None:
     few = transform(lambda batch: batch.where("key = 1").select("key"))
 
-    finished = read_as_one_batch(laboratory, reach(csv(csv_folder)), few)
+    finished = read_as_one_batch(harness, reach(csv(csv_folder)), few)
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
@@ -84,17 +84,15 @@ def tasks(spark: SparkSession) -> list[int]:
 
 
 @by_fsspec_in_long_runs
-def test_many_small_files_are_one_batch_with_few_spark_tasks(
-    laboratory: Laboratory, tmp_path: Path, reach: Reach
-) -> None:
-    folder, spark = tmp_path / "many", laboratory.plane.session
+def test_many_small_files_are_one_batch_with_few_spark_tasks(harness: Harness, tmp_path: Path, reach: Reach) -> None:
+    folder, spark = tmp_path / "many", harness.plane.session
     folder.mkdir()
     for number in range(40):
         (folder / f"{number}.json").write_text(f'{{"key": {number}, "at": "2024-01-01T00:00:{number:02}Z"}}\n')
     before = len(tasks(spark))
 
     finished = read_as_one_batch(
-        laboratory, reach(FileSource.json(folder, schema="key int, at timestamp", event_time="at"))
+        harness, reach(FileSource.json(folder, schema="key int, at timestamp", event_time="at"))
     )
 
     assert isinstance(finished, StageResult)
@@ -113,12 +111,12 @@ def test_many_small_files_are_one_batch_with_few_spark_tasks(
     ],
 )
 def test_rows_are_counted_even_if_a_function_drops_the_input(
-    laboratory: Laboratory, csv_folder: Path, reads_them: bool, reach: Reach
+    harness: Harness, csv_folder: Path, reads_them: bool, reach: Reach
 ) -> None:
-    static = laboratory.plane.session.newSession().createDataFrame([(1, "one")], "key int, name string").coalesce(1)
+    static = harness.plane.session.newSession().createDataFrame([(1, "one")], "key int, name string").coalesce(1)
     function = transform(lambda batch: static.join(batch, "key") if reads_them else static)
 
-    finished = read_as_one_batch(laboratory, reach(csv(csv_folder)), function)
+    finished = read_as_one_batch(harness, reach(csv(csv_folder)), function)
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
@@ -147,11 +145,11 @@ MISFITS = [
     ],
 )
 def test_an_error_names_a_malformed_csv_file_and_the_reason(
-    laboratory: Laboratory, csv_folder: Path, name: str, text: str, line: str, why: str, reach: Reach
+    harness: Harness, csv_folder: Path, name: str, text: str, line: str, why: str, reach: Reach
 ) -> None:
     (csv_folder / f"{name} file.csv").write_text(text.format(line))
 
-    failed = read_as_one_batch(laboratory, reach(csv(csv_folder)).files_per_batch(2))
+    failed = read_as_one_batch(harness, reach(csv(csv_folder)).files_per_batch(2))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert re.search(rf"/{name} file.csv(: | has the header )", failed.cause.message)
@@ -171,11 +169,11 @@ TYPED, CUT = ('{"key": 1}\n{"key": "x"}\n', "'key' and the value x"), ('{"key": 
     ],
 )
 def test_an_error_names_a_malformed_json_line_and_the_reason(
-    laboratory: Laboratory, tmp_path: Path, text: str, why: str, reach: Reach
+    harness: Harness, tmp_path: Path, text: str, why: str, reach: Reach
 ) -> None:
     (tmp_path / "bad.json").write_text(text)
 
-    failed = read_as_one_batch(laboratory, reach(FileSource.json(tmp_path / "bad.json", schema="key int")))
+    failed = read_as_one_batch(harness, reach(FileSource.json(tmp_path / "bad.json", schema="key int")))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert "/bad.json: " in failed.cause.message
@@ -184,12 +182,12 @@ def test_an_error_names_a_malformed_json_line_and_the_reason(
 
 
 @by_fsspec_in_long_runs
-def test_an_error_names_a_parquet_file_with_a_broken_page(laboratory: Laboratory, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_a_parquet_file_with_a_broken_page(harness: Harness, tmp_path: Path, reach: Reach) -> None:
     pq.write_table(pa.table({"key": list(range(100))}), tmp_path / "broken.parquet")
     sound = (tmp_path / "broken.parquet").read_bytes()
     (tmp_path / "broken.parquet").write_bytes(sound[:4] + b"\xff" * 60 + sound[64:])
 
-    failed = read_as_one_batch(laboratory, reach(FileSource.parquet(tmp_path / "broken.parquet", schema="key long")))
+    failed = read_as_one_batch(harness, reach(FileSource.parquet(tmp_path / "broken.parquet", schema="key long")))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert "/broken.parquet: " in failed.cause.message

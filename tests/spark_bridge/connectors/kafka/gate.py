@@ -38,7 +38,7 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Held:
+class HeldRequest:
     """A held request: `reached` is set when the moment has come, and the request continues when `release` is called."""
 
     moment: Moment
@@ -66,12 +66,12 @@ class Gate:
         self.address = f"127.0.0.1:{port}"
         self.listener = Listener(name="GATED", port=free_port(), advertised_port=port)
         self._lock = threading.Lock()
-        self._held: list[Held] = []
+        self._held: list[HeldRequest] = []
 
     @contextmanager
-    def hold(self, moment: Moment) -> Iterator[Held]:
+    def hold(self, moment: Moment) -> Iterator[HeldRequest]:
         """Hold requests at a moment, at most until the block is left."""
-        held = Held(moment)
+        held = HeldRequest(moment)
         with self._lock:
             self._held.append(held)
         try:
@@ -99,7 +99,7 @@ class Gate:
         except OSError:
             client.close()
             return
-        of_answers: dict[bytes, Held] = {}
+        of_answers: dict[bytes, HeldRequest] = {}
         threading.Thread(target=self._answers, args=(broker, client, of_answers), daemon=True).start()
         with suppress(OSError):
             while (request := _read(client)) is not None:
@@ -111,7 +111,7 @@ class Gate:
                 broker.sendall(request)
         _end(client, broker)
 
-    def _answers(self, broker: socket.socket, client: socket.socket, held: dict[bytes, Held]) -> None:
+    def _answers(self, broker: socket.socket, client: socket.socket, held: dict[bytes, HeldRequest]) -> None:
         with suppress(OSError):
             while (answer := _read(broker)) is not None:
                 if (of_answer := held.pop(answer[4:8], None)) is not None:
@@ -119,7 +119,7 @@ class Gate:
                 client.sendall(answer)
         _end(client, broker)
 
-    def _holding(self, request: bytes) -> Held | None:
+    def _holding(self, request: bytes) -> HeldRequest | None:
         (kind,) = unpack(">h", request[4:6])
         with self._lock:
             for held in self._held:

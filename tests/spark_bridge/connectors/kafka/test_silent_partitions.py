@@ -62,7 +62,7 @@ def start_count_per_second(
     return env.execute_async("seconds")
 
 
-class Heard:
+class JobMessages:
     """Collects the messages of a job and waits for more of them."""
 
     def __init__(self, client: JobClient) -> None:
@@ -107,14 +107,14 @@ def test_a_silent_partition_holds_event_time_until_a_record_arrives(
     broker.create(topic, 2)
     send(broker, topic, 0)
     client = start_count_per_second(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
-    heard = Heard(client)
-    heard.wait(lambda: heard.rows == SECONDS)
-    before = heard.checkpoints
-    heard.wait(lambda: heard.checkpoints > before + 3)
-    held = not heard.watermark
+    messages = JobMessages(client)
+    messages.wait(lambda: messages.rows == SECONDS)
+    before = messages.checkpoints
+    messages.wait(lambda: messages.checkpoints > before + 3)
+    held = not messages.watermark
 
     send(broker, topic, 1)
-    heard.wait(lambda: heard.watermark)
+    messages.wait(lambda: messages.watermark)
     client.stop()
 
     assert held
@@ -128,10 +128,10 @@ def test_an_idle_partition_does_not_hold_event_time(
     send(broker, topic, 0)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness("300ms")
     client = start_count_per_second(env, broker, topic, tmp_path, strategy)
-    heard = Heard(client)
+    messages = JobMessages(client)
 
     # The other partition continues: if all are idle, there is no event time.
-    while not heard.comes(lambda: heard.watermark):
+    while not messages.comes(lambda: messages.watermark):
         send(broker, topic, 0)
     client.stop()
 
@@ -146,11 +146,11 @@ def test_a_partition_added_to_a_running_job_is_read_from_its_beginning(
     broker.create(topic)
     send(broker, topic, 0)
     client = start_count_per_second(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
-    heard = Heard(client)
-    heard.wait(lambda: heard.rows == SECONDS)
+    messages = JobMessages(client)
+    messages.wait(lambda: messages.rows == SECONDS)
 
     broker.grow(topic, 3)
     send(broker, topic, 2)
 
-    heard.wait(lambda: heard.rows == 2 * SECONDS)
+    messages.wait(lambda: messages.rows == 2 * SECONDS)
     client.stop()

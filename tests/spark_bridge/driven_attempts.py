@@ -61,7 +61,7 @@ PATIENCE_SECONDS = 60
 _NUMBERS = count()
 
 
-class GivenEngine:
+class EngineProvider:
     """Gives a bridge an existing engine, which reports to that bridge from then on."""
 
     def __init__(self, make: Callable[[Callable[[EngineFailed], object]], SparkEngine]) -> None:
@@ -76,7 +76,7 @@ class GivenEngine:
 class ListeningTask(Actor):
     """Replaces the Task: it has a bridge, and stores the bridge's reports."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, engines: GivenEngine, answers: Queue[Message]) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, engines: EngineProvider, answers: Queue[Message]) -> None:
         self._props = Props(Bridge, descriptor, engines)
         self._answers = answers
 
@@ -90,16 +90,16 @@ class ListeningTask(Actor):
             self._answers.put(message)
 
 
-def attempt_told(
+def drive_attempt(
     system: ActorSystem,
     descriptor: TaskDeploymentDescriptor,
     make: Callable[[Callable[[EngineFailed], object]], SparkEngine],
-) -> Told:
+) -> DrivenAttempt:
     """Create an attempt with an actor in place of its Task."""
-    engines, answers = GivenEngine(make), Queue[Message]()
+    engines, answers = EngineProvider(make), Queue[Message]()
     name = f"{descriptor.attempt}-{next(_NUMBERS)}".replace(" ", "-")
     task = system.spawn(Props(ListeningTask, descriptor, engines, answers), name)
-    return Told(engines.made, task, answers)
+    return DrivenAttempt(engines.made, task, answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class Snapshot:
 
 
 @dataclass(slots=True)
-class Told:
+class DrivenAttempt:
     """An attempt with the answers of its engine; it does itself what an attempt's machine does after an answer."""
 
     engine: SparkEngine
@@ -156,13 +156,13 @@ class Told:
             self.expect(WorkDone)
         return result
 
-    def open(self, restore: TaskStateSnapshot | None = None) -> Told:
+    def open(self, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
         """Open the chain and wait for it."""
-        self.tell_open(restore)
+        self.start_open(restore)
         self.expect(ChainOpened)
         return self
 
-    def tell_open(self, restore: TaskStateSnapshot | None = None) -> tuple[ChannelStateRead, ...]:
+    def start_open(self, restore: TaskStateSnapshot | None = None) -> tuple[ChannelStateRead, ...]:
         """Start to open the chain; return the channel state that it reads."""
         recover = to_recover(replace(self.engine.descriptor, restore=restore))
         self.tell(OpenChain(restore=without_channel_state(restore), recover=recover))
@@ -170,10 +170,10 @@ class Told:
 
     def read(self, splits: Iterable[SourceSplit]) -> StageResult:
         """Read splits as a stage and wait for it."""
-        self.tell_read(splits)
+        self.start_read(splits)
         return self.expect_result()
 
-    def tell_read(self, splits: Iterable[SourceSplit]) -> None:
+    def start_read(self, splits: Iterable[SourceSplit]) -> None:
         """Start to read splits as a stage."""
         self.stage += 1
         self.tell(ReadSplits(stage=self.stage, splits=tuple(splits)))
@@ -194,7 +194,7 @@ class Told:
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> Snapshot:
         """Take a snapshot and wait until it is durable."""
-        self.tell_snapshot(checkpoint_id, watermark_ms, options)
+        self.start_snapshot(checkpoint_id, watermark_ms, options)
         written = self.expect(SnapshotWritten)
         assert self.prepared is not None
         return Snapshot(
@@ -204,7 +204,7 @@ class Told:
             rows_staged=self.prepared.rows_staged,
         )
 
-    def tell_snapshot(
+    def start_snapshot(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> CommitPrepared:
         """Take a snapshot, prepare its output and start to write it."""
@@ -217,11 +217,11 @@ class Told:
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> CommitPrepared:
         """Record the state for a checkpoint, and prepare its output."""
-        self.tell_prepare(checkpoint_id, watermark_ms, options)
+        self.start_prepare(checkpoint_id, watermark_ms, options)
         self.prepared = self.expect(CommitPrepared)
         return self.prepared
 
-    def tell_prepare(
+    def start_prepare(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> None:
         """Record the state for a checkpoint, and start to prepare its output."""
@@ -257,9 +257,9 @@ class Told:
 
     def close(self, *, cancel: bool = False) -> None:
         """End the attempt and wait for it."""
-        self.tell_close(cancel=cancel)
+        self.start_close(cancel=cancel)
         while not isinstance(self.next(), ChainClosed):
             pass
 
-    def tell_close(self, *, cancel: bool) -> None:
+    def start_close(self, *, cancel: bool) -> None:
         self.tell(*((CancelWork(),) if cancel else ()), CloseChain(cancel=cancel))

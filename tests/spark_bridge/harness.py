@@ -42,7 +42,7 @@ from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode, TransformCode
 from flykka.spark_bridge.program.aggregates import analyze
-from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS, DrivenAttempt, drive_attempt
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("key", pa.int64()), ("amount", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
@@ -70,7 +70,7 @@ def count_and_most() -> tuple[Column, ...]:
     return F.count("*").alias("n"), F.max("amount").alias("most")
 
 
-class Laboratory:
+class Harness:
     """One job on one data plane: a source vertex, and a vertex of windows that reads it and writes files."""
 
     job_id = JobId("job")
@@ -81,8 +81,8 @@ class Laboratory:
         self.folder = folder
         self.input = folder / "input"
         self.output = folder / "output"
-        self.attempts: list[Told] = []
-        self.system = ActorSystem("laboratory", serialize_messages=True)
+        self.attempts: list[DrivenAttempt] = []
+        self.system = ActorSystem("harness", serialize_messages=True)
 
     def source(self, *codes: OperatorCode, name: str = "source", per_batch: int | None = 1) -> JobVertex:
         """Return a source vertex that reads `input`, with these operators chained after it.
@@ -139,11 +139,11 @@ class Laboratory:
         number: int = 0,
         readers: int = 1,
         strategy: ShipStrategy = ShipStrategy.HASH,
-        reads: Told | None = None,
+        reads: DrivenAttempt | None = None,
         key_by: OperatorRef | None = None,
         partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
         managed_memory_bytes: int | None = None,
-    ) -> Told:
+    ) -> DrivenAttempt:
         """Start an attempt of a vertex that `readers` subtasks read and that itself reads another attempt."""
         attempt = attempt_id(self.job_id, vertex.vertex_id, subtask, number)
         outputs = tuple(
@@ -170,7 +170,7 @@ class Laboratory:
             checkpoint_directory=str(self.folder / "checkpoints"),
             managed_memory_bytes=managed_memory_bytes,
         )
-        told = attempt_told(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
+        told = drive_attempt(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
         self.attempts.append(told)
         return told
 
@@ -214,7 +214,7 @@ class Laboratory:
             input_operator=place - 1 if place else None,
         )
 
-    def _gate(self, reads: Told, subtask: int) -> InputGateDescriptor:
+    def _gate(self, reads: DrivenAttempt, subtask: int) -> InputGateDescriptor:
         (output,) = reads.engine.descriptor.outputs
         channel = InputChannelDescriptor(
             partition_id=output.partition_id, subpartition=subtask, task_manager=Ref("/user/task-manager-1", 1)
