@@ -76,13 +76,13 @@ class Apps:
         path.write_text(source)
         self.capsys.readouterr()
         code = main(["run", str(path), str(self.folder), *options])
-        told = self.capsys.readouterr()
-        return AppResult(path=str(path), source=source, code=code, out=told.out, err=told.err)
+        printed = self.capsys.readouterr()
+        return AppResult(path=str(path), source=source, code=code, out=printed.out, err=printed.err)
 
     def tree(self) -> list[str]:
         """Return every file and folder except the app."""
-        found = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
-        return [path for path in found if path != "app.py"]
+        paths = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+        return [path for path in paths if path != "app.py"]
 
     def held(self) -> list[int]:
         """Return the ids of the DataFrames that Spark has cached."""

@@ -30,13 +30,13 @@ def apps(spark: SparkSession, hundred_rows: Path, tmp_path: Path, capsys: pytest
     """Runs apps; checks that Spark's cached data and flykka's threads are the same after a test as before it."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.parquet").write_bytes(hundred_rows.read_bytes())
-    made = Apps(tmp_path, spark, capsys)
-    held, threads = made.held(), threading.enumerate()
+    apps_of_test = Apps(tmp_path, spark, capsys)
+    held, threads = apps_of_test.held(), threading.enumerate()
 
-    yield made
+    yield apps_of_test
 
     assert wait_for_threads_to_end(threads) == []
-    assert made.held() == held
+    assert apps_of_test.held() == held
 
 
 @pytest.fixture

@@ -54,7 +54,7 @@ def test_the_errors_page_lists_every_user_facing_error(module: ModuleType) -> No
 
 @pytest.mark.slow
 def test_every_error_on_the_page_exists() -> None:
-    told = set(re.findall(r"`(\w+Error)`", PAGE))
+    documented = set(re.findall(r"`(\w+Error)`", PAGE))
 
     sources = "\n".join(
         path.read_text(encoding="utf-8")
@@ -63,5 +63,5 @@ def test_every_error_on_the_page_exists() -> None:
     )
     builtin = {"ValueError", "TypeError", "TimeoutError"}
     assert {
-        name for name in told - builtin if not re.search(rf'class {name}\b|type_name="{name}"|"{name}"', sources)
+        name for name in documented - builtin if not re.search(rf'class {name}\b|type_name="{name}"|"{name}"', sources)
     } == set()

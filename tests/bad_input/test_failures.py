@@ -98,12 +98,12 @@ def test_one_error_names_the_operator_and_quotes_the_line(apps: Apps, name: str)
     tree = apps.tree()
 
     body = f"rows = numbers(env)\n{operation}\n{sink_and_run}"
-    told = apps.run(body, "--checkpoint-dir", f"{apps.folder}/checkpoints", before=before)
+    result = apps.run(body, "--checkpoint-dir", f"{apps.folder}/checkpoints", before=before)
 
-    where, text, *line, record = told.err.splitlines()
-    assert (told.code, where.rpartition(": ")[2]) == (1, 'env.execute("prices")')
+    where, text, *line, record = result.err.splitlines()
+    assert (result.code, where.rpartition(": ")[2]) == (1, 'env.execute("prices")')
     assert re.fullmatch(f"flykka: JobExecutionError: job 'prices' failed: {error}", text), text
-    assert line[-2:] == [told.frame[0] + function, told.frame[1]]
+    assert line[-2:] == [result.frame[0] + function, result.frame[1]]
     assert re.fullmatch(r"flight record: \S+/flight-record\.trace \(read it with `flykka trace show`\)", record)
     assert [path for path in apps.tree() if not path.startswith("checkpoints")] == tree
 
@@ -115,17 +115,17 @@ def test_an_unreadable_line_of_text_is_reported_with_file_and_remedy(apps: Apps)
     (texts / "b.csv").write_bytes(b"id\n\x00\xff\x01 one\n")
     source = 'rows = env.from_source(FileSource.csv(f"{HERE}/texts", schema="id int", header=True), uid="texts")'
 
-    told = apps.run(f'{source}  # here\nrows.sink_to(FileSink.parquet(f"{{HERE}}/out"))\nenv.execute("texts")\n')
+    result = apps.run(f'{source}  # here\nrows.sink_to(FileSink.parquet(f"{{HERE}}/out"))\nenv.execute("texts")\n')
 
-    _, text, *line, _ = told.err.splitlines()
-    assert told.code == 1
+    _, text, *line, _ = result.err.splitlines()
+    assert result.code == 1
     assert re.fullmatch(
         r"flykka: JobExecutionError: job 'texts' failed: UnreadableFileError: operator 'texts' \(\S+\): cannot read"
         r" \S+/b\.csv: .* \(with the option mode='PERMISSIVE' such records are read as nulls\)",
         text,
     ), text
     assert text.isprintable()
-    assert line == [told.frame[0] + "texts", told.frame[1]]
+    assert line == [result.frame[0] + "texts", result.frame[1]]
     assert list((apps.folder / "out").iterdir()) == []
 
 
@@ -133,17 +133,17 @@ def test_a_failing_sink_function_leaves_a_checkpoint_to_continue_from(apps: Apps
     save = 'def save(rows, checkpoint_id):\n    raise ConnectionError("the database is down")  # here\n\n'
     body = 'numbers(env).sink_to(ForeachBatchSink(save)).uid("saved")\nenv.execute("prices")\n'
 
-    told = apps.run(body, "--checkpoint-dir", f"{apps.folder}/checkpoints", before=save)
+    result = apps.run(body, "--checkpoint-dir", f"{apps.folder}/checkpoints", before=save)
 
-    _, text, *line, kept, record = told.err.splitlines()
+    _, text, *line, kept, record = result.err.splitlines()
     (checkpoint,) = (apps.folder / "checkpoints").glob("*/chk-1")
-    assert told.code == 1
+    assert result.code == 1
     assert re.fullmatch(
         r"flykka: JobExecutionError: job 'prices' failed: ConnectionError: operator 'saved' \(\S+\), its function for"
         r" the rows of checkpoint 1: the database is down",
         text,
     ), text
-    assert line == [told.frame[0] + "save", told.frame[1]]
+    assert line == [result.frame[0] + "save", result.frame[1]]
     assert kept == f"kept checkpoint: {checkpoint} (continue with from_checkpoint(...) or --from-checkpoint)"
     assert record.startswith(f"flight record: {checkpoint.parent}/flight-record.trace")
 
@@ -158,11 +158,13 @@ def test_a_checkpoint_of_another_program_is_refused_and_kept(apps: Apps) -> None
     )
     second = 'env.from_checkpoint("latest")\nnumbers(env).sink_to(FileSink.parquet(f"{HERE}/out")).uid("out")\n'
 
-    told = apps.run(f'{first}{second}env.execute("second")  # here\n', "--checkpoint-dir", f"{apps.folder}/checkpoints")
+    result = apps.run(
+        f'{first}{second}env.execute("second")  # here\n', "--checkpoint-dir", f"{apps.folder}/checkpoints"
+    )
 
-    where, text = told.err.splitlines()
+    where, text = result.err.splitlines()
     (checkpoint,) = (apps.folder / "checkpoints").glob("*/chk-1")
-    assert (told.code, where) == (1, told.here)
+    assert (result.code, where) == (1, result.here)
     assert text == (
         f"flykka: CheckpointError: job 'second' cannot continue from '{checkpoint}': it holds state of operators that"
         " the job does not have: 'counts' (aggregate(count(*) AS n)). The job has 'numbers', 'out'; give its operators"
@@ -186,12 +188,12 @@ def test_closing_an_environment_of_a_running_job_explains_the_jobs_end(apps: App
         "client.wait()  # here\n"
     )
 
-    told = apps.run(body)
+    result = apps.run(body)
 
-    assert (told.code, told.err.splitlines()) == (
+    assert (result.code, result.err.splitlines()) == (
         1,
         [
-            told.here,
+            result.here,
             "flykka: JobExecutionError: job 'endless' was lost with its cluster: ClusterLostError: its cluster was shut"
             " down, as close() of an environment does, while it ran",
         ],

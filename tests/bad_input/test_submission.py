@@ -146,10 +146,10 @@ def test_one_error_names_the_culprit_and_no_file_changes(apps: Apps, name: str) 
     make(apps.folder)
     tree, jobs = apps.tree(), apps.jobs()
 
-    told = apps.run(body, *(option.format(apps.folder) for option in options))
+    result = apps.run(body, *(option.format(apps.folder) for option in options))
 
-    where, text, *line = told.err.splitlines()
-    assert (told.code, told.out, where) == (1, "", told.here)
+    where, text, *line = result.err.splitlines()
+    assert (result.code, result.out, where) == (1, "", result.here)
     assert re.fullmatch(f"flykka: {error}", text), text
     assert (apps.tree(), apps.jobs()) == (tree, jobs)
     # The line of the refused source is quoted.
@@ -161,19 +161,19 @@ def test_foreign_files_in_the_folders_stay(apps: Apps) -> None:
         (apps.folder / folder).mkdir()
         (apps.folder / folder / "notes.txt").write_text("mine")
 
-    told = apps.run(COPY, "--checkpoint-dir", f"{apps.folder}/checkpoints")
+    result = apps.run(COPY, "--checkpoint-dir", f"{apps.folder}/checkpoints")
 
-    assert (told.code, told.err) == (0, "")
+    assert (result.code, result.err) == (0, "")
     assert [(apps.folder / folder / "notes.txt").read_text() for folder in ("out", "checkpoints")] == ["mine", "mine"]
 
 
 def test_a_second_execute_without_new_operators_is_refused(apps: Apps) -> None:
-    told = apps.run(COPY.replace("  # here", "") + 'env.execute("again")  # here\n')
+    result = apps.run(COPY.replace("  # here", "") + 'env.execute("again")  # here\n')
 
-    assert (told.code, told.err.splitlines()) == (
+    assert (result.code, result.err.splitlines()) == (
         1,
         [
-            told.here,
+            result.here,
             "flykka: ProgramError: nothing was defined since job 'copy' was executed: start the next one with"
             " from_source(...)",
         ],

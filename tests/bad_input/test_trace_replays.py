@@ -82,10 +82,10 @@ class ActorsFolder:
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that tests must not change."""
-    made = ActorsFolder(tmp_path_factory.mktemp("recorded"))
-    made.change(ACTORS)
-    made.record()
-    return made.folder
+    folder = ActorsFolder(tmp_path_factory.mktemp("recorded"))
+    folder.change(ACTORS)
+    folder.record()
+    return folder.folder
 
 
 @pytest.fixture

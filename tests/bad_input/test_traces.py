@@ -140,10 +140,10 @@ def test_requested_turns_before_the_damage_are_shown(
     data[-40] ^= 0b100
     trace.write_bytes(data)
 
-    told = flykka("trace", "show", trace, *words)
+    result = flykka("trace", "show", trace, *words)
 
-    assert told[0] == code
-    assert "Note(text=0)" in told[1]
+    assert result[0] == code
+    assert "Note(text=0)" in result[1]
 
 
 def test_a_damaged_trace_among_others_fails_the_replay(flykka: Shell, trace: Path, tmp_path: Path) -> None:
@@ -153,13 +153,13 @@ def test_a_damaged_trace_among_others_fails_the_replay(flykka: Shell, trace: Pat
     trace.write_bytes(data)
 
     code, _, err = flykka("replay", trace, other, "--junit", tmp_path / "replay.xml")
-    told = flykka("replay", trace, other, "--json")
+    result = flykka("replay", trace, other, "--json")
 
     suite = ElementTree.parse(tmp_path / "replay.xml").getroot()
     assert (code, suite.get("errors")) == (UNREADABLE, "1")
     assert [case.findtext("error") is not None for case in suite] == [True, False]
     assert f"{trace} is damaged at byte" in err
-    traces = json.loads(told[1])["traces"]
+    traces = json.loads(result[1])["traces"]
     assert [each["exit_code"] for each in traces] == [UNREADABLE, READ]
     assert (traces[0]["truncated"]["is_cut_off"], traces[0]["compared"]) == (False, 0)
 

@@ -16,10 +16,10 @@ def test_lines_are_distributed_over_files_deterministically(tmp_path: Path) -> N
     for name in ("one", "again"):
         write(tmp_path / name, rows=10, files=3)
 
-    made = sorted((tmp_path / "one").glob("*.json"))
+    files = sorted((tmp_path / "one").glob("*.json"))
 
-    assert [len(path.read_text().splitlines()) for path in made] == [3, 3, 4]
-    assert [path.read_text() for path in made] == [(tmp_path / "again" / path.name).read_text() for path in made]
+    assert [len(path.read_text().splitlines()) for path in files] == [3, 3, 4]
+    assert [path.read_text() for path in files] == [(tmp_path / "again" / path.name).read_text() for path in files]
     assert (tmp_path / "one" / "_SUCCESS").exists()
 
 
@@ -42,12 +42,12 @@ def test_the_ratio_is_computed_from_medians() -> None:
 def test_the_backlog_benchmark_compares_output_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--rows", "4000", "--files", "8", "--repeat", "1", "--files-per-trigger", "4", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert found["seconds"].keys() == set(EngineName)
-    assert found["flykka_over_structured_streaming"] > 0
-    assert found["flykka_over_structured_streaming_in_parts"] > 0
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert report["seconds"].keys() == set(EngineName)
+    assert report["flykka_over_structured_streaming"] > 0
+    assert report["flykka_over_structured_streaming_in_parts"] > 0
 
 
 def test_invalid_backlog_benchmark_options_are_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,10 +18,10 @@ A_SECOND = 9_200
 
 
 def test_a_seed_generates_the_same_bids_every_time() -> None:
-    made = [bids(1_000, 500, seed) for seed in (1, 1, 2)]
+    drawn = [bids(1_000, 500, seed) for seed in (1, 1, 2)]
 
-    assert made[0] == made[1]
-    assert made[0] != made[2]
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != drawn[2]
 
 
 def test_a_bid_does_not_depend_on_file_boundaries() -> None:

@@ -120,7 +120,7 @@ def test_invalid_checkpoint_benchmark_options_are_refused_at_once(
 def test_the_checkpoint_benchmark_runs_as_users_start_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json", "--only", "16", "--scale", "0.01"]) == 0
 
-    found = json.loads(capsys.readouterr().out)
-    assert found.keys() == {"16"}
-    assert {"median_ms", "p99_ms", "submit_s"} <= found["16"].keys()
-    assert found["16"]["checkpoints"] == 2
+    report = json.loads(capsys.readouterr().out)
+    assert report.keys() == {"16"}
+    assert {"median_ms", "p99_ms", "submit_s"} <= report["16"].keys()
+    assert report["16"]["checkpoints"] == 2

@@ -83,9 +83,9 @@ def test_an_updated_row_is_retracted_with_its_old_values() -> None:
     changing = [each for seed in range(40) for each in draw_tables(random.Random(seed)) if each.has_kinds]
 
     for each in changing:
-        told = kinds(each)
-        assert all(told[place + 1] == (key, "+U") for place, (key, kind) in enumerate(told) if kind == "-U")
-        assert kinds(each.of_files(each.files)) == told
+        row_kinds = kinds(each)
+        assert all(row_kinds[place + 1] == (key, "+U") for place, (key, kind) in enumerate(row_kinds) if kind == "-U")
+        assert kinds(each.of_files(each.files)) == row_kinds
     assert any(kind == "-U" for each in changing for _, kind in kinds(each))
 
 
@@ -152,11 +152,11 @@ def test_a_script_is_short_and_contains_the_case() -> None:
     case = Case("t", "t.where('false')", tuple(table_of_files(name, *files) for name in ("t", "u", "c")))
 
     text = script(case, Mode(4, kill=True), "Program 1 of seed 2")
-    named: dict[str, object] = {}
-    exec(text.split("spark = ")[0], named)
+    variables: dict[str, object] = {}
+    exec(text.split("spark = ")[0], variables)
 
     assert len(text.splitlines()) < 40
-    assert (named["STREAM"], named["BATCH"], named["TABLES"]) == (case.stream, case.truth, case.tables)
+    assert (variables["STREAM"], variables["BATCH"], variables["TABLES"]) == (case.stream, case.truth, case.tables)
 
 
 def test_seeds_of_one_time_zone_and_mode_share_jobs() -> None:
@@ -166,13 +166,13 @@ def test_seeds_of_one_time_zone_and_mode_share_jobs() -> None:
         jobs.append(({case.zone for case in cases}, mode, len({id(case.tables) for case in cases})))
         return [EQUAL] * len(cases)
 
-    found = Found()
-    try_together(range(40), equal, found, lambda line: None)
+    findings = Found()
+    try_together(range(40), equal, findings, lambda line: None)
 
     assert all(len(zones) == 1 for zones, _, _ in jobs)
     assert 1 < max(seeds for _, _, seeds in jobs) <= 4
     assert sum(seeds for _, _, seeds in jobs) == sum(len(draw(seed)[1]) for seed in range(40))
-    assert (found.seeds, found.outcomes) == (40, {"equal": 200})
+    assert (findings.seeds, findings.outcomes) == (40, {"equal": 200})
 
 
 def test_a_difference_is_recorded_with_its_seed_and_program() -> None:
@@ -181,11 +181,11 @@ def test_a_difference_is_recorded_with_its_seed_and_program() -> None:
     def differing_once(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
         return [Outcome("differs", "wrong", "rows") if case == wrong else EQUAL for case in cases]
 
-    found = Found()
-    try_together(range(5, 12), differing_once, found, lambda line: None)
+    findings = Found()
+    try_together(range(5, 12), differing_once, findings, lambda line: None)
 
-    assert found.outcomes == {"equal": 34, "differs": 1}
-    assert [(each["seed"], each["program"]) for each in found.differences] == [(7, 2)]
+    assert findings.outcomes == {"equal": 34, "differs": 1}
+    assert [(each["seed"], each["program"]) for each in findings.differences] == [(7, 2)]
 
 
 def test_programs_that_are_all_refused_run_in_no_other_mode() -> None:
@@ -195,10 +195,10 @@ def test_programs_that_are_all_refused_run_in_no_other_mode() -> None:
         jobs.append(len(cases))
         return [Outcome("refused", "no")] * len(cases)
 
-    found = Found()
-    try_together([2, 3], refused, found, lambda line: None)
+    findings = Found()
+    try_together([2, 3], refused, findings, lambda line: None)
 
-    assert (found.outcomes, jobs) == ({"refused": 10}, [5, 5])
+    assert (findings.outcomes, jobs) == ({"refused": 10}, [5, 5])
 
 
 JUDGED = (
@@ -259,11 +259,11 @@ def test_a_program_that_fails_spoils_no_other_seed_of_its_job(spark: SparkSessio
 
 
 def assert_no_difference(spark: SparkSession, seeds: range) -> None:
-    found = try_seeds(spark, seeds).as_json()
+    report = try_seeds(spark, seeds).as_json()
 
-    assert found["differences"] == []
-    assert (found["seeds"], found["differ"]) == (len(seeds), 0)
-    equal, refused = found["equal"], found["refused"]
+    assert report["differences"] == []
+    assert (report["seeds"], report["differ"]) == (len(seeds), 0)
+    equal, refused = report["equal"], report["refused"]
     assert isinstance(equal, int)
     assert isinstance(refused, int)
     assert refused <= equal

@@ -78,9 +78,9 @@ def test_the_log_of_structured_streaming_shows_committed_files(tmp_path: Path) -
     (log / "10").write_text("\n".join(["v1", lines[0], lines[1]]))
     (log / ".10.crc").write_text("")
 
-    found = [[str(path) for path in each.files] for each in committed(tmp_path)]
+    files = [[str(path) for path in each.files] for each in committed(tmp_path)]
 
-    assert found == [["/out/a b"], ["/out/c"]]
+    assert files == [["/out/a b"], ["/out/c"]]
 
 
 def test_the_ratios_are_those_of_the_shortest_interval() -> None:
@@ -92,11 +92,11 @@ def test_the_ratios_are_those_of_the_shortest_interval() -> None:
         }
     }
 
-    found = as_json(measured, {Side.FLYKKA: 90.0, Side.STRUCTURED_STREAMING: 60.0})
+    report = as_json(measured, {Side.FLYKKA: 90.0, Side.STRUCTURED_STREAMING: 60.0})
 
-    assert found["stateless"] == {"p50_over_structured_streaming": 0.5, "p95_over_structured_streaming": 0.95}
-    assert found["sustained_files_per_s_over_structured_streaming"] == 1.5
-    assert found["seconds"]["stateless, 4 files/s, 1 source"]["flykka, 1s"]["p50"] == 0.6
+    assert report["stateless"] == {"p50_over_structured_streaming": 0.5, "p95_over_structured_streaming": 0.95}
+    assert report["sustained_files_per_s_over_structured_streaming"] == 1.5
+    assert report["seconds"]["stateless, 4 files/s, 1 source"]["flykka, 1s"]["p50"] == 0.6
 
 
 @pytest.mark.spark
@@ -105,7 +105,7 @@ def test_the_ratios_are_those_of_the_shortest_interval() -> None:
 def test_the_latency_benchmark_checks_output_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--intervals", "200ms", "--rates", "4", "--sources", "1", "--seconds", "4", "--no-rise", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert all(found[work]["p50_over_structured_streaming"] > 0 for work in WorkName)
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert all(report[work]["p50_over_structured_streaming"] > 0 for work in WorkName)

@@ -64,9 +64,9 @@ def test_missing_wrong_and_surplus_rows_are_differences(
     spark: SparkSession, tmp_path: Path, rows: list[tuple[object, ...]], what: str
 ) -> None:
     expected = write_parquet(spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(2, 30))
-    found = write_parquet(spark, tmp_path / "found", Q12, *rows)
+    output = write_parquet(spark, tmp_path / "found", Q12, *rows)
 
-    assert differences(spark, "q12", found, expected, EVENTS, closed=False) == what
+    assert differences(spark, "q12", output, expected, EVENTS, closed=False) == what
 
 
 @pytest.mark.spark
@@ -76,10 +76,10 @@ def test_windows_of_the_last_twenty_seconds_are_ignored_if_they_stay_open(
     spark: SparkSession, tmp_path: Path, last: int, is_left_out: bool
 ) -> None:
     expected = write_parquet(spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(1, last))
-    found = write_parquet(spark, tmp_path / "found", Q12, window_of_bids(1, 0))
+    output = write_parquet(spark, tmp_path / "found", Q12, window_of_bids(1, 0))
 
-    assert (differences(spark, "q12", found, expected, EVENTS, closed=True) is None) is is_left_out
-    assert differences(spark, "q12", found, expected, EVENTS, closed=False) is not None
+    assert (differences(spark, "q12", output, expected, EVENTS, closed=True) is None) is is_left_out
+    assert differences(spark, "q12", output, expected, EVENTS, closed=False) is not None
 
 
 @pytest.mark.spark
@@ -87,9 +87,9 @@ def test_windows_of_the_last_twenty_seconds_are_ignored_if_they_stay_open(
 def test_the_newest_of_repeatedly_emitted_rows_holds(spark: SparkSession, tmp_path: Path) -> None:
     q17 = "auction long, day string, total_bids long"
     expected = write_parquet(spark, tmp_path / "expected", q17, (1, "a", 3), (2, "a", 1))
-    found = write_parquet(spark, tmp_path / "found", q17, (1, "a", 2), (2, "a", 1), (1, "a", 3))
+    output = write_parquet(spark, tmp_path / "found", q17, (1, "a", 2), (2, "a", 1), (1, "a", 3))
 
-    assert differences(spark, "q17", found, expected, EVENTS, closed=False) is None
+    assert differences(spark, "q17", output, expected, EVENTS, closed=False) is None
 
 
 def test_figures_are_medians_or_null_for_unsupported_queries() -> None:
@@ -121,14 +121,14 @@ def test_the_nexmark_benchmark_compares_all_engines_and_prints_json(
 
     code = main([*few, "--only", "q2,q6,q12", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert all(found[query][name] > 0 for query in ("q2", "q12") for name in EngineName)
-    assert found["q6"]["structured_streaming"] is None
-    assert "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING" in found["not_run"]["structured_streaming"]["q6"]
-    assert found["queries_equal_to_batch"] >= 2
-    assert found["geometric_mean_over_structured_streaming"] > 0
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert all(report[query][name] > 0 for query in ("q2", "q12") for name in EngineName)
+    assert report["q6"]["structured_streaming"] is None
+    assert "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING" in report["not_run"]["structured_streaming"]["q6"]
+    assert report["queries_equal_to_batch"] >= 2
+    assert report["geometric_mean_over_structured_streaming"] > 0
 
 
 @pytest.mark.parametrize(

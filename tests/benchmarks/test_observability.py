@@ -20,10 +20,10 @@ def test_ratios_are_of_speeds() -> None:
     checkpoints = {"alone": [1.0, 3.0, 7.0], "watched": [2.0, 6.0, 8.0]}
     answers = {"/overview": [3.0, 4.0, 40.0]}
 
-    found = as_json(stream, {**checkpoints, "answers": answers})
+    report = as_json(stream, {**checkpoints, "answers": answers})
 
-    assert found == {"streaming_ratio": 0.8, "checkpoint_ratio": 0.5, "overview_ms_at_10000_subtasks": 4.0}
-    assert "| `/overview` | 4 ms | 40 ms |" in as_table(found, answers)
+    assert report == {"streaming_ratio": 0.8, "checkpoint_ratio": 0.5, "overview_ms_at_10000_subtasks": 4.0}
+    assert "| `/overview` | 4 ms | 40 ms |" in as_table(report, answers)
 
 
 @pytest.mark.slow

@@ -90,10 +90,10 @@ def test_a_sum_of_as_many_other_sales_is_wrong(tmp_path: Path) -> None:
 
 
 def test_a_repeated_hour_is_duplicated(tmp_path: Path) -> None:
-    found = count_output(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
+    counts = count_output(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
 
-    assert found.lost == 0
-    assert found.duplicated == 1 + HOURS["sales"].iloc[0]
+    assert counts.lost == 0
+    assert counts.duplicated == 1 + HOURS["sales"].iloc[0]
 
 
 def test_a_repeated_running_sum_is_duplicated(tmp_path: Path) -> None:
@@ -187,23 +187,23 @@ def test_the_json_summarises_kills_and_times() -> None:
         Kill(number=0, kind=Kind.TASK, moment=moment, found=Counted()),
         Kill(number=1, kind=Kind.TASK, moment=moment, found=Counted(lost=2, duplicated=1), end="it failed"),
     ]
-    found = as_json(kills, Times(recoveries=[1.0, 3.0, 2.0], restarts=[4.0], takeovers=[5.0, 7.0]))
+    report = as_json(kills, Times(recoveries=[1.0, 3.0, 2.0], restarts=[4.0], takeovers=[5.0, 7.0]))
 
     assert [kill.is_right for kill in kills] == [True, False]
-    assert found == {
+    assert report == {
         "exactly_once_kills": {"tried": 2, "lost": 2, "duplicated": 1, "ended_badly": 1, "by_kind": {"task": 2}},
         "recovery_s": {"median": 2.0, "p95": 3.0},
         "structured_streaming_restart_s": 4.0,
         "driver_takeover_s": 6.0,
     }
-    assert "2 rows lost, 1 duplicated" in as_text(found, seed=7)
+    assert "2 rows lost, 1 duplicated" in as_text(report, seed=7)
 
 
 def test_unmeasured_figures_are_not_printed() -> None:
-    found = as_json([], Times())
+    report = as_json([], Times())
 
-    assert found["recovery_s"] == {"median": None, "p95": None}
-    assert "Structured Streaming" not in as_text(found, seed=7)
+    assert report["recovery_s"] == {"median": None, "p95": None}
+    assert "Structured Streaming" not in as_text(report, seed=7)
 
 
 def test_unknown_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -217,10 +217,10 @@ def test_unknown_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.spark
 @pytest.mark.long
 def test_kills_hit_their_targets_and_the_output_is_right(tmp_path: Path) -> None:
-    said: list[str] = []
+    lines: list[str] = []
 
-    kills = list(Kills(tmp_path, 1, 3, (Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE), said.append).run())
+    kills = list(Kills(tmp_path, 1, 3, (Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE), lines.append).run())
 
     assert [kill.kind for kill in kills] == [Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE]
     assert all(kill.is_right for kill in kills), kills
-    assert len(said) == 4
+    assert len(lines) == 4

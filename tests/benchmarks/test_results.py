@@ -20,9 +20,9 @@ RUNS = {
 
 
 def test_the_json_has_medians_ratios_peaks_and_the_checkpoints_of_each_run() -> None:
-    found = as_json(RUNS, ROWS)
+    report = as_json(RUNS, ROWS)
 
-    assert found == {
+    assert report == {
         "100": {
             "spark_batch": 1_200,
             "structured_streaming": 200,

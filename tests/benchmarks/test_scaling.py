@@ -121,8 +121,8 @@ def test_the_scaling_benchmark_runs_as_users_start_it(capsys: pytest.CaptureFixt
         ["--only", "tasks", "--doublings", "1", "--repeat", "1", "--json", "--picture", str(tmp_path / "curves.svg")]
     )
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
     assert [step["size"] for step in json.loads(printed)["tasks"]["steps"]] == [64, 128]
     ElementTree.parse(tmp_path / "curves.svg")
 
@@ -133,7 +133,7 @@ def test_the_scaling_benchmark_runs_as_users_start_it(capsys: pytest.CaptureFixt
 def test_every_axis_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--only", "rows,keys,parallelism,files", "--doublings", "1", "--repeat", "1", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert [len(each["steps"]) for each in found.values()] == [2] * 4
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert [len(each["steps"]) for each in report.values()] == [2] * 4

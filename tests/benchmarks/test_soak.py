@@ -31,11 +31,11 @@ def write_windows(folder: Path, name: str, *windows: tuple[int, int]) -> None:
 
 
 def recorded_figures(schedule: Schedule, **figures: list[tuple[float, float]]) -> Recorded:
-    made = Recorded(schedule)
+    recorder = Recorded(schedule)
     for name, points in figures.items():
         for second, figure in points:
-            made.note(second, {name: figure})
-    return made
+            recorder.note(second, {name: figure})
+    return recorder
 
 
 def test_the_fourth_minute_is_compared_with_the_last() -> None:
@@ -76,13 +76,13 @@ def test_json_and_table_show_whether_each_figure_holds() -> None:
         Schedule.of(240), jvm_resident_bytes=[(1, 7 << 20), (120, 100 << 20), (180, 110 << 20)], batch_ms=[(121, 50.0)]
     )
 
-    found = as_json(run, 9600)
+    report = as_json(run, 9600)
 
-    assert found["figures"] == {
+    assert report["figures"] == {
         "jvm_resident_bytes": {"early": 100 << 20, "late": 110 << 20, "ratio": 1.1, "holds": False}
     }
-    assert found["by_span"]["jvm_resident_bytes"] == [7 << 20, None, 100 << 20, 110 << 20]
-    assert as_table(found).splitlines()[-1] == "| JVM, resident memory | 100 MiB | 110 MiB | 1.10 | no |"
+    assert report["by_span"]["jvm_resident_bytes"] == [7 << 20, None, 100 << 20, 110 << 20]
+    assert as_table(report).splitlines()[-1] == "| JVM, resident memory | 100 MiB | 110 MiB | 1.10 | no |"
 
 
 def test_output_is_counted_as_it_arrives_and_deleted(tmp_path: Path) -> None:
@@ -156,9 +156,9 @@ def test_open_files_of_a_process_are_counted(tmp_path: Path) -> None:
 def test_the_benchmark_counts_every_file_once_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--minutes", "0.3", "--files-per-s", "8", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert found["files"] == 144
-    assert found["figures"]["live_heap_bytes"]["early"] > 1 << 20
-    assert {"latency_ms", "jvm_threads", "checkpoint_files"} <= found["figures"].keys()
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert report["files"] == 144
+    assert report["figures"]["live_heap_bytes"]["early"] > 1 << 20
+    assert {"latency_ms", "jvm_threads", "checkpoint_files"} <= report["figures"].keys()

@@ -20,10 +20,10 @@ def test_the_streaming_benchmark_compares_all_engines_and_prints_json(
 
     code = main([*few, "--checkpoints-at-least", "1", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)["20000"]
-    assert found.keys() == {
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)["20000"]
+    assert report.keys() == {
         "spark_batch",
         "structured_streaming",
         "flykka",
@@ -32,8 +32,8 @@ def test_the_streaming_benchmark_compares_all_engines_and_prints_json(
         "peak_memory_bytes",
         "checkpoints_completed",
     }
-    assert all(found[name] > 0 for name in ("spark_batch", "structured_streaming", "flykka"))
-    assert min(found["checkpoints_completed"]["flykka"]) >= 1
+    assert all(report[name] > 0 for name in ("spark_batch", "structured_streaming", "flykka"))
+    assert min(report["checkpoints_completed"]["flykka"]) >= 1
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def test_the_actor_ring_takes_the_stated_number_of_turns(tmp_path: Path) -> None
 def test_the_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--json", "--repeat", "1", "--scale", "0.02"])
 
-    found = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert list(found) == FIGURES
-    assert all(figure > 0 for name, figure in found.items() if name != "checkpoints_simulated_per_s")
-    assert found["bytes_per_turn"] < 60
+    assert list(report) == FIGURES
+    assert all(figure > 0 for name, figure in report.items() if name != "checkpoints_simulated_per_s")
+    assert report["bytes_per_turn"] < 60

@@ -60,8 +60,8 @@ class Daemon:
                 line = self._lines.get(timeout=max(0.0, deadline - monotonic()))
             except Empty:
                 raise AssertionError(f"never said {pattern.pattern!r}:\n{''.join(self._said[-30:])}") from None
-            if found := pattern.search(line):
-                return found[1]
+            if match := pattern.search(line):
+                return match[1]
 
     def end(self) -> None:
         """End the process and its children."""

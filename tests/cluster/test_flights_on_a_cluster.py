@@ -51,7 +51,7 @@ def test_flights_are_counted_exactly_once_when_a_spark_worker_is_killed(tmp_path
             check=False,
         )
 
-    said = ran.stdout.splitlines()
-    assert said[-1:] == ["exactly once: 19486 rows, equal to the batch result"], ran.stdout + ran.stderr
+    lines = ran.stdout.splitlines()
+    assert lines[-1:] == ["exactly once: 19486 rows, equal to the batch result"], ran.stdout + ran.stderr
     assert "LostBatchError: " in ran.stdout, ran.stdout
     assert "restored from checkpoint" in ran.stdout, ran.stdout

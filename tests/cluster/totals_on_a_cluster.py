@@ -32,9 +32,11 @@ def run_totals_job(master: str, folder: Path) -> int:
         env.execute("totals")
         published = env.spark.read.parquet(str(output)).groupBy("key").agg(F.max("sales"), F.max("amount")).collect()
         batch = env.spark.read.parquet(str(source)).groupBy("key").agg(F.count("*"), F.sum("amount")).collect()
-    streamed, wanted = sorted(map(tuple, published)), sorted(map(tuple, batch))
-    print(f"{len(streamed)} keys, equal to the batch result" if streamed == wanted else f"{streamed} is not {wanted}")
-    return int(streamed != wanted)
+    streamed, expected = sorted(map(tuple, published)), sorted(map(tuple, batch))
+    print(
+        f"{len(streamed)} keys, equal to the batch result" if streamed == expected else f"{streamed} is not {expected}"
+    )
+    return int(streamed != expected)
 
 
 if __name__ == "__main__":

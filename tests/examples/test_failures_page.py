@@ -22,8 +22,8 @@ DIFFERS = re.compile(
 
 def shows(page: str, printed: str) -> bool:
     """Return whether the page's lines are printed in order, with others in between only at lines of dots."""
-    wanted = ["(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(masked(line))}\n" for line in page.splitlines()]
-    return re.fullmatch("".join(wanted), "".join(f"{line}\n" for line in masked(printed).splitlines())) is not None
+    patterns = ["(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(masked(line))}\n" for line in page.splitlines()]
+    return re.fullmatch("".join(patterns), "".join(f"{line}\n" for line in masked(printed).splitlines())) is not None
 
 
 def masked(text: str) -> str:

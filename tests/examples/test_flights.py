@@ -28,10 +28,10 @@ MIDNIGHT = datetime(2013, 1, 1)
 def cluster() -> Iterator[LocalCluster]:
     """Two TaskManagers without tasks, which tests really kill."""
     system = SeededSystem()
-    made = LocalCluster(ScriptedDataPlane(), ClusterSettings(task_managers=2), system=system)
+    local_cluster = LocalCluster(ScriptedDataPlane(), ClusterSettings(task_managers=2), system=system)
     system.run_until_idle()
-    yield made
-    made.shutdown()
+    yield local_cluster
+    local_cluster.shutdown()
 
 
 def window_row(

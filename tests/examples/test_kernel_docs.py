@@ -23,8 +23,8 @@ LONG_ENOUGH = 30
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
     """Return the fenced blocks of a language, with the number of lines above each."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
-    return [(text[: block.start(1)].count("\n"), block[1]) for block in found]
+    matches = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+    return [(text[: block.start(1)].count("\n"), block[1]) for block in matches]
 
 
 def program(page: Path) -> str:

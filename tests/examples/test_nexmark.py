@@ -73,11 +73,11 @@ def test_ids_of_persons_and_auctions_have_no_gaps() -> None:
 
 
 def test_every_other_bid_is_for_the_hot_auction() -> None:
-    found = of_type(events_between(100_000, 200_000), BID, "bid")
+    bids = of_type(events_between(100_000, 200_000), BID, "bid")
 
     # One in a hundred of the others is hot too.
-    assert 0.5 < np.mean(found["auction"].to_numpy() % 100 == 0) < 0.51
-    assert 0.745 < np.mean(found["bidder"].to_numpy() % 100 == 1) < 0.76
+    assert 0.5 < np.mean(bids["auction"].to_numpy() % 100 == 0) < 0.51
+    assert 0.745 < np.mean(bids["bidder"].to_numpy() % 100 == 1) < 0.76
 
 
 def test_bids_are_for_the_last_hundred_or_next_ten_auctions() -> None:
@@ -94,14 +94,14 @@ def test_bids_are_for_the_last_hundred_or_next_ten_auctions() -> None:
 def test_auctions_last_at_most_a_third_of_a_second() -> None:
     rows = events_between(0, 50_000)
     opened = rows.filter(pc.equal(rows["event_type"], AUCTION))["dateTime"]
-    found = of_type(rows, AUCTION, "auction")
+    auctions = of_type(rows, AUCTION, "auction")
 
-    lasted_us = pc.subtract(found["expires"].cast(pa.int64()), opened.cast(pa.int64()))
+    lasted_us = pc.subtract(auctions["expires"].cast(pa.int64()), opened.cast(pa.int64()))
 
     assert 1_000 <= pc.min(lasted_us).as_py() < 5_000
     assert 325_000 < pc.max(lasted_us).as_py() <= 332_000
-    assert sorted(set(found["category"].to_pylist())) == [10, 11, 12, 13, 14]
-    assert pc.all(pc.greater(found["reserve"], found["initialBid"])).as_py()
+    assert sorted(set(auctions["category"].to_pylist())) == [10, 11, 12, 13, 14]
+    assert pc.all(pc.greater(auctions["reserve"], auctions["initialBid"])).as_py()
 
 
 def test_extra_fills_events_up_to_their_size() -> None:
@@ -121,12 +121,12 @@ def test_extra_fills_events_up_to_their_size() -> None:
 
 
 def test_half_of_the_channels_are_hot() -> None:
-    found = of_type(events_between(0, 50_000), BID, "bid")
-    is_hot = pc.is_in(found["channel"], pa.array(["Google", "Facebook", "Baidu", "Apple"]))
+    bids = of_type(events_between(0, 50_000), BID, "bid")
+    is_hot = pc.is_in(bids["channel"], pa.array(["Google", "Facebook", "Baidu", "Apple"]))
     page = r"^https://www.nexmark.com/([a-z_]{3,4}/){3}item.htm\?query=1"
-    has_id = pc.match_substring_regex(found["url"], page + r"&channel_id=\d+$")
+    has_id = pc.match_substring_regex(bids["url"], page + r"&channel_id=\d+$")
 
-    assert pc.all(pc.match_substring_regex(found["url"], page)).as_py()
+    assert pc.all(pc.match_substring_regex(bids["url"], page)).as_py()
     assert 0.49 < share(is_hot) < 0.51
     assert share(has_id.filter(is_hot)) == 0
     assert 0.88 < share(has_id.filter(pc.invert(is_hot))) < 0.92
@@ -197,9 +197,9 @@ def test_spark_parses_each_query(spark: SparkSession) -> None:
 def test_spark_generates_the_same_events_as_the_generator(spark: SparkSession, partitions: int) -> None:
     numbers = spark.range(0, 500, 1, partitions).withColumnRenamed("id", "index")
 
-    found = Events(SEED)(numbers).toArrow()
+    generated = Events(SEED)(numbers).toArrow()
 
-    assert found.to_pylist() == events_between(0, 500).to_pylist()
+    assert generated.to_pylist() == events_between(0, 500).to_pylist()
 
 
 def test_each_query_has_a_description() -> None:

@@ -56,10 +56,10 @@ def test_a_program_gives_the_same_rows_as_its_sql(
 ) -> None:
     expected = batch_query(query)
 
-    found = newest(query, output_of_query(query))
+    rows = newest(query, output_of_query(query))
 
-    assert found.columns == expected.columns
-    assert digest(found) == digest(expected), found.exceptAll(expected).take(3)
+    assert rows.columns == expected.columns
+    assert digest(rows) == digest(expected), rows.exceptAll(expected).take(3)
 
 
 def test_at_least_a_third_of_the_queries_are_programs() -> None:

@@ -107,9 +107,9 @@ def test_the_stateful_processor_reports_a_late_payment() -> None:
     for order, event, at in EVENTS:
         row = pd.DataFrame({"order": [order], "event": [event], "at": [pd.Timestamp(f"2026-01-01T{at}Z")]})
         tester.testInPandas(order, row)
-    told: Any = tester.setWatermark(int(pd.Timestamp("2026-01-01T11:00Z").timestamp() * 1000))
+    reported: Any = tester.setWatermark(int(pd.Timestamp("2026-01-01T11:00Z").timestamp() * 1000))
 
-    assert [(row.order, str(row.due)) for row in told.itertuples()] == [(2, "2026-01-01 10:35:00")]
+    assert [(row.order, str(row.due)) for row in reported.itertuples()] == [(2, "2026-01-01 10:35:00")]
 
 
 @pytest.mark.spark

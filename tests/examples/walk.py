@@ -68,10 +68,10 @@ class Walk:
             (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
             (tools / name).chmod(0o755)
         path = os.pathsep.join([str(tools), os.environ["PATH"]])
-        told = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
+        settings = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
         # Pass a reader's environment and nothing else: with CI set, for example, pytest prints failures in full.
         kept = {name: os.environ[name] for name in _OF_ANY_SHELL if name in os.environ}
-        self.environment = {**kept, **told, "PATH": path}
+        self.environment = {**kept, **settings, "PATH": path}
 
     def run(self, command: str) -> str:
         """Run a command, and return its output on both streams."""

@@ -35,11 +35,11 @@ def registered_files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def assert_seen(told: dict[str, Any], *, processes: int) -> None:
-    assert Counter(row["kind"] for row in told["rows"]) == {"plain+rich+3": 40, "keyed+rich+3": 40}
-    assert {row["saw"] for row in told["rows"]} == {"Rome|a map|1|2|7"}
-    assert len({row["executor"] for row in told["rows"]}) == processes
-    assert told["left"] == []
+def assert_seen(report: dict[str, Any], *, processes: int) -> None:
+    assert Counter(row["kind"] for row in report["rows"]) == {"plain+rich+3": 40, "keyed+rich+3": 40}
+    assert {row["saw"] for row in report["rows"]} == {"Rome|a map|1|2|7"}
+    assert len({row["executor"] for row in report["rows"]}) == processes
+    assert report["left"] == []
 
 
 def test_functions_see_registered_files_that_are_removed_afterwards(

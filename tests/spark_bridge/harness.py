@@ -99,13 +99,13 @@ class Harness:
         self, *aggregates: Column, size_ms: int = 1000, slide_ms: int | None = None, offset_ms: int = 0
     ) -> WindowCode:
         """Return windows over `at`, keyed by `key`; by default they count and take the maximum of the amounts."""
-        made = aggregates or count_and_most()
+        columns = aggregates or count_and_most()
         prototype = self.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         return WindowCode(
             keys=("key",),
             windows=EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms or size_ms, offset_ms=offset_ms),
             event_time=EventTime(column="at"),
-            plan=analyze(prototype, ("key",), made),
+            plan=analyze(prototype, ("key",), columns),
         )
 
     def sink(self) -> SinkCode:

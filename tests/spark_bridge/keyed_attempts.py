@@ -54,9 +54,9 @@ class KeyedAttempts:
 
 def taken(subtasks: Sequence[DrivenAttempt], checkpoint_id: int) -> list[TaskStateSnapshot]:
     """Take and commit snapshots of all subtasks, then end the attempts."""
-    made = []
+    snapshots = []
     for each in subtasks:
-        made.append(each.snapshot(checkpoint_id).state)
+        snapshots.append(each.snapshot(checkpoint_id).state)
         each.commit(checkpoint_id)
         each.close()
-    return made
+    return snapshots

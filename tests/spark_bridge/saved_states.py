@@ -41,8 +41,8 @@ def of_function(spark: SparkSession, folder: Path, *versions: Mapping[str, Row |
     """Write state of users, a folder for each version; None is a user whose state was deleted."""
     groups = KeyGroups(keys=("user",), max_parallelism=128)
     users = sorted({user for version in versions for user in version})
-    asked = spark.createDataFrame([(user,) for user in users], "user string").select("user", groups.position())
-    positions = dict(tuple(row) for row in asked.collect())
+    keys = spark.createDataFrame([(user,) for user in users], "user string").select("user", groups.position())
+    positions = dict(tuple(row) for row in keys.collect())
     timers = pa.list_(pa.int64())
     types = {
         POSITION: pa.int64(),

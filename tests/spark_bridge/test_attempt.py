@@ -32,8 +32,8 @@ def files(harness: Harness) -> Harness:
 def batch_windows(harness: Harness, *aggregates: Column) -> list[Row]:
     """Return the windows of the whole input as a plain batch computes them."""
     rows = harness.plane.session.read.parquet(str(harness.input))
-    made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
-    grouped = rows.groupBy(F.window("at", "1 second").alias("w"), "key").agg(*made)
+    columns = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
+    grouped = rows.groupBy(F.window("at", "1 second").alias("w"), "key").agg(*columns)
     names = grouped.columns[2:]
     return grouped.select("w.start", "w.end", "key", *names).collect()
 
@@ -294,8 +294,8 @@ def test_rows_written_immediately_belong_to_the_next_checkpoint(files: Harness) 
 
 def test_a_job_sees_the_views_from_its_submission(files: Harness, spark: SparkSession) -> None:
     spark.range(2).createOrReplaceTempView("wanted_keys")
-    wanted = transform(lambda rows: rows.where("key in (select id from wanted_keys)").select("key"))
-    source = files.begin(files.source(wanted, files.sink())).open()
+    filter_code = transform(lambda rows: rows.where("key in (select id from wanted_keys)").select("key"))
+    source = files.begin(files.source(filter_code, files.sink())).open()
     try:
         for split in files.splits(source.engine.descriptor.vertex):
             source.read([split])

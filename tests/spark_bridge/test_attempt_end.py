@@ -60,10 +60,10 @@ class Blocking:
 
     def blocked(self) -> DrivenAttempt:
         """Start an attempt, and wait until that function runs."""
-        told = self.harness.begin(self.vertex).open()
-        told.start_read(self.harness.splits(self.vertex))
+        attempt = self.harness.begin(self.vertex).open()
+        attempt.start_read(self.harness.splits(self.vertex))
         assert self.begun.wait(PATIENCE_SECONDS)
-        return told
+        return attempt
 
     def next(self, number: int = 1) -> DrivenAttempt:
         """Create a later attempt of the same subtask, not yet opened."""
@@ -77,35 +77,35 @@ class Blocking:
 
 @pytest.fixture
 def patient(harness: Harness) -> Iterator[Blocking]:
-    made = Blocking(harness)
-    yield made
-    made.may_go_on.set()
+    blocking = Blocking(harness)
+    yield blocking
+    blocking.may_go_on.set()
 
 
 @pytest.fixture
 def impatient(spark: SparkSession, registry: CodeRegistry, tmp_path: Path) -> Iterator[Blocking]:
     """A data plane that soon stops waiting for cancelled work."""
     plane = SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1)
-    made = Blocking(Harness(plane, registry, tmp_path))
-    yield made
-    made.may_go_on.set()
-    made.harness.end()
-    assert all(told.engine.end.wait(PATIENCE_SECONDS) for told in made.harness.attempts)
+    blocking = Blocking(Harness(plane, registry, tmp_path))
+    yield blocking
+    blocking.may_go_on.set()
+    blocking.harness.end()
+    assert all(attempt.engine.end.wait(PATIENCE_SECONDS) for attempt in blocking.harness.attempts)
     assert plane.stats().batches == 0
 
 
 def test_an_attempt_with_blocking_code_ends_and_reports_it(
     impatient: Blocking, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = impatient.blocked()
+    attempt = impatient.blocked()
 
     with caplog.at_level(logging.WARNING):
-        told.close(cancel=True)
+        attempt.close(cancel=True)
 
     (warning,) = caplog.messages
-    assert told.engine.descriptor.attempt in warning
+    assert attempt.engine.descriptor.attempt in warning
     assert "stage 1 of 'source-source-0 -> source-stateless-1 -> source-sink-2'" in warning
-    assert not told.engine.end.wait(0)
+    assert not attempt.engine.end.wait(0)
 
 
 def test_blocking_user_code_is_interrupted(harness: Harness) -> None:
@@ -124,17 +124,17 @@ def test_blocking_user_code_is_interrupted(harness: Harness) -> None:
 
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     vertex = harness.source(transform(never_end), harness.sink())
-    told = harness.begin(vertex).open()
-    told.start_read(harness.splits(vertex))
+    attempt = harness.begin(vertex).open()
+    attempt.start_read(harness.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
 
-    told.start_close(cancel=True)
-    told.tell(CancelWork(), InterruptWork())
+    attempt.start_close(cancel=True)
+    attempt.tell(CancelWork(), InterruptWork())
 
-    assert isinstance(told.next(), WorkFailed)
-    assert told.next() == ChainClosed()
+    assert isinstance(attempt.next(), WorkFailed)
+    assert attempt.next() == ChainClosed()
     assert interrupted.is_set()
-    assert told.engine.end.wait(PATIENCE_SECONDS)
+    assert attempt.engine.end.wait(PATIENCE_SECONDS)
 
 
 def test_the_next_attempt_does_not_start_beside_a_blocked_one(impatient: Blocking) -> None:
@@ -180,15 +180,15 @@ def test_an_attempt_ends_an_unclosed_predecessor(patient: Blocking) -> None:
 
 
 def test_a_cancellation_after_a_graceful_close_cancels(patient: Blocking) -> None:
-    told = patient.blocked()
+    attempt = patient.blocked()
 
-    told.start_close(cancel=False)
-    told.tell(CancelWork())
-    assert told.engine._scope._cancelled.wait(PATIENCE_SECONDS)
+    attempt.start_close(cancel=False)
+    attempt.tell(CancelWork())
+    assert attempt.engine._scope._cancelled.wait(PATIENCE_SECONDS)
     patient.may_go_on.set()
 
-    told.expect_failure()
-    assert told.next() == ChainClosed()
+    attempt.expect_failure()
+    assert attempt.next() == ChainClosed()
     assert not patient.harness.output.exists()
 
 
@@ -196,7 +196,7 @@ def test_an_attempt_ends_if_spark_is_stopped(
     harness: Harness, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     stopped = StoppedSpark({FOLDER_VARIABLE: str(harness.folder / "is" / "gone")})
-    told = harness.begin(harness.source(harness.sink()))
+    template = harness.begin(harness.source(harness.sink()))
     services = JobServices(
         sessions=SparkSessions(harness.plane.session, owned=False),
         session=stopped,  # type: ignore[arg-type] # of a stopped context nothing else is left
@@ -210,7 +210,7 @@ def test_an_attempt_ends_if_spark_is_stopped(
         files=JobFiles(),
     )
     sinks = SinkJob(name="job", user_session=harness.plane.session, owner_number=0, check_owner=lambda: None)
-    descriptor = told.engine.descriptor
+    descriptor = template.engine.descriptor
     attempt = drive_attempt(
         harness.system,
         descriptor,

@@ -63,11 +63,11 @@ class Line:
         """Start the next attempt of a vertex with the in-flight batch."""
         which.close(cancel=True)
         reads = self.source if which is self.windows else None
-        told = self.harness.begin(which.engine.descriptor.vertex, reads=reads, number=1)
-        told.start_open(TaskStateSnapshot(operators=(state,)))
-        (recovered,) = told.expect(ChainOpened).recovered
+        attempt = self.harness.begin(which.engine.descriptor.vertex, reads=reads, number=1)
+        attempt.start_open(TaskStateSnapshot(operators=(state,)))
+        (recovered,) = attempt.expect(ChainOpened).recovered
         assert recovered is not None
-        return told, recovered
+        return attempt, recovered
 
     def published_by(self, windows: DrivenAttempt, batch: BatchRef) -> list[tuple[int, int]]:
         """Return the keys and amounts that the windows publish with their next checkpoint after reading a batch."""
@@ -129,12 +129,12 @@ def test_each_subtask_restores_its_own_share_of_in_flight_keyed_rows(line: Line)
         mine = replace(handle, key_groups=key_groups_of(subtask, 128, 3))
         state = OperatorSubtaskState(operator_id=OperatorId("windows"), input_channels=(mine,))
         vertex = replace(line.windows_vertex, parallelism=3, inputs=(edge,))
-        told = line.harness.begin(vertex, subtask=subtask, reads=line.source, number=1)
-        told.start_open(TaskStateSnapshot(operators=(state,)))
-        for recovered in told.expect(ChainOpened).recovered:
+        attempt = line.harness.begin(vertex, subtask=subtask, reads=line.source, number=1)
+        attempt.start_open(TaskStateSnapshot(operators=(state,)))
+        for recovered in attempt.expect(ChainOpened).recovered:
             if recovered is not None:
                 taken += recovered.rows
-                published = line.published_by(told, recovered)
+                published = line.published_by(attempt, recovered)
 
     assert taken == line.batch.rows
     assert published == PUBLISHED

@@ -20,8 +20,8 @@ def test_all_rows_are_emitted_and_the_batches_released(harness: Harness) -> None
     sink = harness.begin(
         harness.vertex("sink", transform(lambda rows: rows.where("key > 0")), harness.sink()), reads=source
     ).open()
-    made = [source.read([split]) for split in harness.splits(source_vertex)]
-    first, *others = (output.batch for finished in made for output in finished.outputs)
+    results = [source.read([split]) for split in harness.splits(source_vertex)]
+    first, *others = (output.batch for finished in results for output in finished.outputs)
     assert len(others) == 2
 
     sink.tell(ProcessBatch(stage=1, gate=0, batch=first, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))

@@ -42,7 +42,7 @@ def test_collected_values_equal_those_in_functions(spark: SparkSession, zone: st
         " by_time map<timestamp, struct<at: timestamp>>, day date, none timestamp",
     )
 
-    found = collected(rows)
+    values = collected(rows)
 
-    assert found == [row]
-    assert found[0]["at"].utcoffset() == first.utcoffset()
+    assert values == [row]
+    assert values[0]["at"].utcoffset() == first.utcoffset()

@@ -18,14 +18,14 @@ def handler_of_before() -> Iterator[None]:
 
 
 def test_an_interrupt_is_deferred_to_the_previous_handler() -> None:
-    heard: list[str] = []
-    signal.signal(signal.SIGINT, lambda number, frame: heard.append("interrupt"))
+    events: list[str] = []
+    signal.signal(signal.SIGINT, lambda number, frame: events.append("interrupt"))
 
     with DeferredInterrupts():
         signal.raise_signal(signal.SIGINT)
-        heard.append("started")
+        events.append("started")
 
-    assert heard == ["started", "interrupt"]
+    assert events == ["started", "interrupt"]
 
 
 def test_a_handler_installed_meanwhile_is_removed() -> None:

@@ -21,14 +21,14 @@ def test_an_engine_is_created_without_calling_the_jvm(harness: Harness, monkeypa
         harness.vertex("windows", harness.windows(), harness.sink()),
     ]
     harness.plane.global_aggregates(harness.job_id)  # The first use creates the job's session.
-    asked: list[str] = []
+    commands: list[str] = []
     gateway: Any = harness.plane.session.sparkContext._gateway
     client = type(gateway._gateway_client)
     thread, send = threading.current_thread(), client.send_command
 
     def counted(self: Any, command: str, *others: Any, **named: Any) -> Any:
         if threading.current_thread() is thread:
-            asked.append("".join(traceback.format_stack(limit=9)))
+            commands.append("".join(traceback.format_stack(limit=9)))
         return send(self, command, *others, **named)
 
     monkeypatch.setattr(client, "send_command", counted)
@@ -36,4 +36,4 @@ def test_an_engine_is_created_without_calling_the_jvm(harness: Harness, monkeypa
         harness.begin(vertex)
     monkeypatch.undo()
 
-    assert asked == []
+    assert commands == []

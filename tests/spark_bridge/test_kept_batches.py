@@ -24,30 +24,30 @@ def produced(harness: Harness, *, number: int = 0, cancel: bool = False) -> tupl
     write_rows(harness.input / "0.parquet", [(key, key, 0.0) for key in range(10)])
     vertex = harness.source()
     source = harness.begin(vertex, number=number, readers=2, partition_type=BLOCKING).open()
-    made = source.read(harness.splits(vertex))
+    result = source.read(harness.splits(vertex))
     source.close(cancel=cancel)
-    return source, made
+    return source, result
 
 
 def rows_read_by_subtask(
-    harness: Harness, source: DrivenAttempt, made: StageResult, *, subtask: int = 0, number: int = 0
+    harness: Harness, source: DrivenAttempt, result: StageResult, *, subtask: int = 0, number: int = 0
 ) -> int:
     """Return the number of rows that a subtask reads of its result."""
     vertex = harness.vertex("writer", harness.sink())
     reader = harness.begin(vertex, reads=source, subtask=subtask, number=number).open()
-    rows = sum(stage.rows_in for stage in reader.run(made, subpartition=subtask))
+    rows = sum(stage.rows_in for stage in reader.run(result, subpartition=subtask))
     reader.close(cancel=True)
     return rows
 
 
 def test_a_result_is_readable_repeatedly_after_its_attempt_ends(harness: Harness) -> None:
     before = harness.persisted()
-    source, made = produced(harness)
+    source, result = produced(harness)
     (partition,) = source.engine.descriptor.outputs
 
-    first = rows_read_by_subtask(harness, source, made)
-    again = rows_read_by_subtask(harness, source, made, number=1)
-    other = rows_read_by_subtask(harness, source, made, subtask=1)
+    first = rows_read_by_subtask(harness, source, result)
+    again = rows_read_by_subtask(harness, source, result, number=1)
+    other = rows_read_by_subtask(harness, source, result, subtask=1)
     kept = harness.persisted() - before
     harness.plane.release_partitions(harness.job_id, [partition.partition_id])
 
@@ -64,11 +64,13 @@ def test_batches_sent_as_a_whole_are_retained_too(harness: Harness, strategy: Sh
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0), (2, 2, 0.0)])
     vertex = harness.source()
     source = harness.begin(vertex, readers=2, strategy=strategy, partition_type=BLOCKING).open()
-    made = source.read(harness.splits(vertex))
+    result = source.read(harness.splits(vertex))
     source.close()
 
     rows = [
-        rows_read_by_subtask(harness, source, made, subtask=subtask, number=n) for n in range(2) for subtask in range(2)
+        rows_read_by_subtask(harness, source, result, subtask=subtask, number=n)
+        for n in range(2)
+        for subtask in range(2)
     ]
 
     assert rows == ([2, 2, 2, 2] if strategy is ShipStrategy.BROADCAST else [2, 0, 2, 0])
@@ -111,18 +113,18 @@ def test_ending_a_job_concurrently_returns_after_it_has_ended(harness: Harness) 
 
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     vertex = harness.source(transform(block))
-    told = harness.begin(vertex, partition_type=BLOCKING).open()
-    told.start_read(harness.splits(vertex))
+    attempt = harness.begin(vertex, partition_type=BLOCKING).open()
+    attempt.start_read(harness.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
     had_ended: list[bool] = []
 
     def end() -> None:
         harness.end()
-        had_ended.append(told.engine.end.wait(0))
+        had_ended.append(attempt.engine.end.wait(0))
 
     first, second = Thread(target=end), Thread(target=end)
     first.start()
-    told.expect_failure()
+    attempt.expect_failure()
     second.start()
     # A caller that does not wait for the other returns at once, long before this.
     second.join(0.5)

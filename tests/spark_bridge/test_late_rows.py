@@ -31,10 +31,10 @@ def files(harness: Harness) -> Harness:
 def windows_with_late_rows(harness: Harness, windows: WindowCode) -> JobVertex:
     """Return windows whose results are written to `output`, and whose late rows to `late`."""
     late = SinkCode(sink=FileSink.parquet(str(harness.folder / "late")))
-    made = harness.vertex("windows", windows, harness.sink(), SideOutputCode(tag=LATE_DATA), late)
-    window, results, late_rows, late_sink = made.operators
+    vertex = harness.vertex("windows", windows, harness.sink(), SideOutputCode(tag=LATE_DATA), late)
+    window, results, late_rows, late_sink = vertex.operators
     return replace(
-        made, operators=(window, results, replace(late_rows, input_operator=0), replace(late_sink, input_operator=2))
+        vertex, operators=(window, results, replace(late_rows, input_operator=0), replace(late_sink, input_operator=2))
     )
 
 

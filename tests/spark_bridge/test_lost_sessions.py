@@ -35,9 +35,9 @@ def lost(whose: str, folder: Path) -> tuple[list[str], str]:
 def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
     tmp_path: Path,
 ) -> None:
-    told, beside = lost("ours", tmp_path)
+    outcomes, beside = lost("ours", tmp_path)
 
-    stopped, killed = told
+    stopped, killed = outcomes
     assert stopped == f"stopped by the program FINISHED {ALL} UTC"
     assert killed.startswith("killed SparkLostError the JVM of Spark has ended, and with it all that this program has")
     assert ": it was killed (SIGKILL), " in killed
@@ -48,9 +48,9 @@ def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
 
 @pytest.mark.long
 def test_a_session_stopped_from_outside_is_restarted_too(tmp_path: Path) -> None:
-    told, beside = lost("outside", tmp_path)
+    outcomes, beside = lost("outside", tmp_path)
 
-    assert told == [f"stopped from outside FINISHED {ALL} UTC"]
+    assert outcomes == [f"stopped from outside FINISHED {ALL} UTC"]
     assert beside.count(STARTED_AGAIN) == 1
     assert "Traceback" not in beside
     assert "cannot free" not in beside
@@ -58,10 +58,10 @@ def test_a_session_stopped_from_outside_is_restarted_too(tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_a_row_too_large_for_the_jvm_is_explained_in_one_line(tmp_path: Path) -> None:
-    (told,), beside = lost("large", tmp_path)
+    (outcomes,), beside = lost("large", tmp_path)
 
-    assert told.startswith("large SparkLostError the JVM of Spark has ended,")
-    assert ": it has run out of memory (see its last line on stderr). A row, or a batch of rows, takes" in told
+    assert outcomes.startswith("large SparkLostError the JVM of Spark has ended,")
+    assert ": it has run out of memory (see its last line on stderr). A row, or a batch of rows, takes" in outcomes
     assert "ERROR SparkUncaughtExceptionHandler: Uncaught exception in thread" in beside
     assert "Traceback" not in beside
     assert "\tat " not in beside
@@ -69,9 +69,9 @@ def test_a_row_too_large_for_the_jvm_is_explained_in_one_line(tmp_path: Path) ->
 
 @pytest.mark.long
 def test_a_programs_own_session_is_not_restarted_and_the_job_explains_why(tmp_path: Path) -> None:
-    (told,), _ = lost("theirs", tmp_path)
+    (outcomes,), _ = lost("theirs", tmp_path)
 
-    assert told.startswith(
+    assert outcomes.startswith(
         "stopped SessionStoppedError the Spark session was stopped while the job ran; it is the program's own, so"
         " flykka starts no other one: leave it running until the job has ended"
     )

@@ -63,12 +63,12 @@ class Job:
 
 def taken(subtasks: Sequence[DrivenAttempt], checkpoint_id: int, *watermarks_ms: int) -> list[Snapshot]:
     """Take and commit snapshots of all subtasks, each at its watermark, then end the attempts."""
-    made = []
+    snapshots = []
     for number, windows in enumerate(subtasks):
-        made.append(windows.snapshot(checkpoint_id, watermarks_ms[number] if watermarks_ms else WATERMARK_MIN))
+        snapshots.append(windows.snapshot(checkpoint_id, watermarks_ms[number] if watermarks_ms else WATERMARK_MIN))
         windows.commit(checkpoint_id)
         windows.close()
-    return made
+    return snapshots
 
 
 def handles(snapshots: Sequence[Snapshot]) -> list[SharedStateHandle]:

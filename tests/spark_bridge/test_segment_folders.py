@@ -35,8 +35,8 @@ os.kill(os.getpid(), 9)
 
 def segment_files(harness: Harness) -> list[Path]:
     """Return the segments of the fixture's job on this machine."""
-    found = Path(SparkFiles.getRootDirectory(), "flykka-state").rglob("*")
-    return sorted(path for path in found if path.is_file() and str(harness.job_id) in str(path))
+    paths = Path(SparkFiles.getRootDirectory(), "flykka-state").rglob("*")
+    return sorted(path for path in paths if path.is_file() and str(harness.job_id) in str(path))
 
 
 def test_an_ended_or_cancelled_attempt_leaves_no_segment(harness: Harness) -> None:

@@ -164,9 +164,9 @@ def test_a_jvm_error_shows_its_last_cause_and_the_users_logging_stays(
     # Spark's Kubernetes client would retry for twenty seconds.
     ran = fresh(REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path), KUBERNETES_REQUEST_RETRY_BACKOFFLIMIT="0")
 
-    *told, level = ran.stdout.strip().splitlines()
-    assert told[0].startswith("no Spark session at k8s://https://127.0.0.1:1: "), ran.stderr
-    assert told[-1].endswith("Connection refused")
+    *messages, level = ran.stdout.strip().splitlines()
+    assert messages[0].startswith("no Spark session at k8s://https://127.0.0.1:1: "), ran.stderr
+    assert messages[-1].endswith("Connection refused")
     assert level == "FATAL", ran.stderr
 
 

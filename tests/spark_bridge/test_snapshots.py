@@ -84,9 +84,9 @@ class Line:
 
 @pytest.fixture
 def line(harness: Harness) -> Iterator[Line]:
-    made = Line(harness)
-    yield made
-    made.may_fire.set()
+    created = Line(harness)
+    yield created
+    created.may_fire.set()
 
 
 def test_rows_fired_by_a_failed_snapshot_are_in_the_next_one(line: Line) -> None:

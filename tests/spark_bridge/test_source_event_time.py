@@ -17,10 +17,10 @@ def read_one_batch(harness: Harness, **code: object) -> StageResult:
     """Read one batch of a source whose file has seconds 3, 1 and 2, all of whose rows are filtered out."""
     write_rows(harness.input / "a.parquet", [(0, 0, 3), (1, 0, 1), (2, 0, 2)])
     source = FileSource.parquet(str(harness.input), event_time="at")
-    made = SourceCode(source=source, watermark_delay_ms=0, **code)  # type: ignore[arg-type]
+    code_of_source = SourceCode(source=source, watermark_delay_ms=0, **code)  # type: ignore[arg-type]
     nothing = transform(lambda rows: rows.where(F.lit(False)))
-    told = harness.begin(harness.vertex("source", made, nothing, harness.sink())).open()
-    return told.read(harness.splits(told.engine.descriptor.vertex))
+    attempt = harness.begin(harness.vertex("source", code_of_source, nothing, harness.sink())).open()
+    return attempt.read(harness.splits(attempt.engine.descriptor.vertex))
 
 
 def test_the_earliest_time_is_computed_only_if_order_is_tracked(harness: Harness) -> None:

@@ -103,10 +103,10 @@ def failure(call: Callable[[], object]) -> BaseException:
     """Return the StagedFileError that a call raises, itself or as a cause."""
     with pytest.raises((StagedFileError, OperatorFailedError)) as raised:
         call()
-    found = raised.value if isinstance(raised.value, StagedFileError) else raised.value.__cause__
-    assert isinstance(found, StagedFileError)
+    error = raised.value if isinstance(raised.value, StagedFileError) else raised.value.__cause__
+    assert isinstance(error, StagedFileError)
     assert serialized("sink", raised.value).suppress_restarts
-    return found
+    return error
 
 
 def cases(values: Sequence[object]) -> list[Any]:

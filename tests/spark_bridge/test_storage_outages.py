@@ -132,12 +132,12 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
         return Case(
             sink=DeltaSink.append(folder), storage=storage, seen=lambda: [row[0] for row in rows_of_table(folder)]
         )
-    given = Given()
+    received = Given()
     return Case(
-        sink=ForeachBatchSink(given),
+        sink=ForeachBatchSink(received),
         storage=storage,
-        seen=lambda: sorted(given.by_checkpoint.get(1, ())),
-        forget=given.by_checkpoint.clear,
+        seen=lambda: sorted(received.by_checkpoint.get(1, ())),
+        forget=received.by_checkpoint.clear,
     )
 
 

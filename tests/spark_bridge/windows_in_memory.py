@@ -124,16 +124,16 @@ class NumbersOfWindows:
 
     def fired(self, readings: Sequence[Reading[Rows]], to_ms: int) -> Any:
         """Return the windows of each key that have a row not emitted yet."""
-        found: dict[tuple[int, int], list[int]] = {}
+        numbers: dict[tuple[int, int], list[int]] = {}
         news: set[tuple[int, int]] = set()
         for reading in readings:
             for key, time, number in rows_of_reading(reading):
                 for start in window_starts(self.windows, time):
                     if start <= to_ms and (reading.closed_to_ms is None or start > reading.closed_to_ms):
-                        found.setdefault((start, key), []).append(number)
+                        numbers.setdefault((start, key), []).append(number)
                         if reading.emitted_to_ms is None or start > reading.emitted_to_ms:
                             news.add((start, key))
-        return tuple((start, key, tuple(sorted(found[start, key]))) for start, key in sorted(news))
+        return tuple((start, key, tuple(sorted(numbers[start, key]))) for start, key in sorted(news))
 
 
 def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
@@ -188,11 +188,11 @@ class FlinkWindows:
 
     def of_keys(self, keys: KeyGroupRange) -> FlinkWindows:
         """Return the same windows for some keys, as restored from a checkpoint: without a watermark."""
-        made = deepcopy(self)
-        made.watermark = WATERMARK_MIN
-        made.contents = {at: rows for at, rows in made.contents.items() if keys.start <= at[1] <= keys.end}
-        made.news = {at for at in made.news if keys.start <= at[1] <= keys.end}
-        return made
+        windows = deepcopy(self)
+        windows.watermark = WATERMARK_MIN
+        windows.contents = {at: rows for at, rows in windows.contents.items() if keys.start <= at[1] <= keys.end}
+        windows.news = {at for at in windows.news if keys.start <= at[1] <= keys.end}
+        return windows
 
     def _is_closed(self, start: int, watermark: int) -> bool:
         return start + self.windows.size_ms - 1 + self.allowed_lateness_ms <= watermark

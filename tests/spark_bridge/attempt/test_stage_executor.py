@@ -114,11 +114,11 @@ def test_the_last_work_is_recorded_with_rows_failure_and_spark_jobs(harness: Exe
     # Spark's job counter is updated after the thread that waits for the job continues.
     harness.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
-    told = read_work(harness.scope, harness.workers)
-    snapshot, stage = told.pieces
+    work = read_work(harness.scope, harness.workers)
+    snapshot, stage = work.pieces
     harness.end(cancel=False)
 
-    assert (told.attempt, told.spark_ui) == ("attempt", None)
+    assert (work.attempt, work.spark_ui) == ("attempt", None)
     assert (snapshot.what, snapshot.has_failed, snapshot.rows_in, snapshot.spark_jobs) == ("snapshot 7", True, None, ())
     assert (stage.what, stage.has_failed, stage.rows_in, stage.rows_out) == ("stage 1", False, 5, 2)
     assert len(stage.spark_jobs) >= 1
@@ -127,13 +127,13 @@ def test_the_last_work_is_recorded_with_rows_failure_and_spark_jobs(harness: Exe
 
 
 def test_spark_jobs_of_a_work_item_describe_it_and_its_attempt(harness: ExecutorHarness) -> None:
-    def told() -> tuple[str | None, ...]:
+    def work_texts() -> tuple[str | None, ...]:
         harness.spark.range(3).count()
         names = ("spark.job.description", "spark.jobGroup.id")
         return tuple(harness.spark.sparkContext.getLocalProperty(name) for name in names)
 
-    harness.run(told)
-    harness.run(told)
+    harness.run(work_texts)
+    harness.run(work_texts)
 
     described = "work (1/1)#0"
     assert {harness.next(), harness.next()} == {(described, "flykka-attempt 1"), (described, "flykka-attempt 2")}

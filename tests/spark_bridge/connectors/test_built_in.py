@@ -23,10 +23,10 @@ from tests.spark_bridge.connectors.contracts import ShorterSinkContract
 
 
 def test_each_connector_is_declared_with_existing_classes() -> None:
-    found = connectors()
+    declared = connectors()
 
-    assert {"files", "datagen", "console", "foreach-batch", "kafka"} <= {each.name for each in found}
-    for each in found:
+    assert {"files", "datagen", "console", "foreach-batch", "kafka"} <= {each.name for each in declared}
+    for each in declared:
         for name in filter(None, (each.source, each.sink)):
             module, _, attribute = name.rpartition(".")
             assert hasattr(import_module(module), attribute), name
@@ -39,9 +39,9 @@ def test_the_command_lists_the_built_in_connectors(
 
     assert main(["connectors"]) == 0
 
-    shown = capsys.readouterr().out
-    assert "flykka.KafkaSource" in shown
-    assert "pip install 'flykka[kafka]'" in shown
+    output = capsys.readouterr().out
+    assert "flykka.KafkaSource" in output
+    assert "pip install 'flykka[kafka]'" in output
 
 
 def test_an_object_that_is_no_connector_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -47,10 +47,10 @@ def split_ids(found: SplitsDiscovered) -> list[str]:
 def test_a_batch_is_a_group_of_partitions(spark: SparkSession, bound: Made) -> None:
     source = bound(spark.range(0, 100, 1, 7), 3)
 
-    found = discover_splits(spark, source)
+    discovered = discover_splits(spark, source)
 
-    assert split_ids(found) == ["0-2", "3-5", "6"]
-    assert found.finished
+    assert split_ids(discovered) == ["0-2", "3-5", "6"]
+    assert discovered.finished
 
 
 def test_discovered_partitions_are_not_discovered_again(spark: SparkSession, bound: Made) -> None:

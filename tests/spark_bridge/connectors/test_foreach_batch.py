@@ -171,17 +171,17 @@ def test_rows_are_passed_in_the_applications_session(table: Table) -> None:
         " named_struct('a b', array(1, null), 'm', map('k', cast(1.50 AS decimal(9, 2)))) AS nested,"
         " cast(null AS date) AS day, x'00ff' AS bytes, interval '1' day AS length"
     )
-    given: list[DataFrame] = []
+    frames: list[DataFrame] = []
     writer = ForeachBatchWriter(
-        lambda batch, _: given.append(batch.localCheckpoint()), sink_context(table.spark, str(table.folder))
+        lambda batch, _: frames.append(batch.localCheckpoint()), sink_context(table.spark, str(table.folder))
     )
 
     writer.prepare_commit(1, writer.stage(rows).names)
     writer.commit(1)
 
-    assert given[0].sparkSession is table.spark
-    assert given[0].schema.simpleString() == rows.schema.simpleString()
-    assertDataFrameEqual(given[0], rows)
+    assert frames[0].sparkSession is table.spark
+    assert frames[0].schema.simpleString() == rows.schema.simpleString()
+    assertDataFrameEqual(frames[0], rows)
 
 
 def test_only_a_function_of_rows_and_id_is_accepted() -> None:

@@ -124,8 +124,8 @@ def test_a_replaced_owner_fails_its_job_and_deletes_no_file(
 ) -> None:
     leased(tmp_path, monkeypatch)
     environment = owners()
-    heard: list[tuple[JobId, str]] = []
-    environment.on_lost = lambda job_id, error: heard.append((job_id, type(error).__name__))
+    reports: list[tuple[JobId, str]] = []
+    environment.on_lost = lambda job_id, error: reports.append((job_id, type(error).__name__))
     acquire(environment, job_in_folder(tmp_path))
     assert environment.still_owns(JobId("job"))
     be_replaced(tmp_path)
@@ -133,7 +133,7 @@ def test_a_replaced_owner_fails_its_job_and_deletes_no_file(
     with caplog.at_level(logging.WARNING):
         assert not environment.still_owns(JobId("job"))
 
-    assert heard == [(JobId("job"), "OwnershipLostError")]
+    assert reports == [(JobId("job"), "OwnershipLostError")]
     assert "files of job job are left as they are" in caplog.text
 
 

@@ -35,17 +35,17 @@ class SpeechlessError(Exception):
 
 
 def test_a_failure_has_its_class_origin_and_text() -> None:
-    told = serialized("stage 3", ValueError("no"))
+    failure = serialized("stage 3", ValueError("no"))
 
-    assert (told.type_name, told.message) == ("ValueError", "stage 3: no")
+    assert (failure.type_name, failure.message) == ("ValueError", "stage 3: no")
 
 
 def test_a_failure_without_a_text_is_still_reported() -> None:
-    told = serialized("stage 3", SpeechlessError())
+    failure = serialized("stage 3", SpeechlessError())
 
-    assert told.type_name == "SpeechlessError"
-    assert told.message.startswith("stage 3: ")
-    assert "SpeechlessError" in told.stack_trace
+    assert failure.type_name == "SpeechlessError"
+    assert failure.message.startswith("stage 3: ")
+    assert "SpeechlessError" in failure.stack_trace
 
 
 class HopelessError(ValueError):
@@ -97,9 +97,9 @@ def test_the_users_own_line_is_reported_as_in_python() -> None:
     try:
         users_function()
     except KeyError as raised:
-        told = serialized("stage 3", raised)
+        failure = serialized("stage 3", raised)
 
-    assert told.message.splitlines() == [
+    assert failure.message.splitlines() == [
         "stage 3: 'price'",
         f'  File "{__file__}", line {users_function.__code__.co_firstlineno + 1}, in users_function',
         '    raise KeyError("price")',
@@ -110,9 +110,9 @@ def test_a_failure_names_its_operator_instead_of_the_stage() -> None:
     failed = OperatorFailedError("operator 'prices' (app.py:7)")
     failed.__cause__ = ValueError("no")
 
-    told = serialized("stage 3", failed)
+    failure = serialized("stage 3", failed)
 
-    assert (told.type_name, told.message) == ("ValueError", "operator 'prices' (app.py:7): no")
+    assert (failure.type_name, failure.message) == ("ValueError", "operator 'prices' (app.py:7): no")
 
 
 def test_an_error_without_a_users_line_names_the_running_operators() -> None:
@@ -120,8 +120,11 @@ def test_an_error_without_a_users_line_names_the_running_operators() -> None:
     failed = OperatorFailedError("operator 'prices' (app.py:7)", written)
     failed.__cause__ = value_error()
 
-    for told in (serialized("stage 3", failed), serialized("operator 'prices' (app.py:7)", value_error(), [written])):
-        assert told.message.splitlines() == [
+    for failure in (
+        serialized("stage 3", failed),
+        serialized("operator 'prices' (app.py:7)", value_error(), [written]),
+    ):
+        assert failure.message.splitlines() == [
             "operator 'prices' (app.py:7): no",
             '  File "app.py", line 7, in prices',
             "    rows.transform(prices)",
@@ -155,9 +158,9 @@ def test_a_row_function_fails_with_the_row_in_the_error() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         list(process_in_worker(iter([pd.DataFrame({"id": [1, 0]})])))
 
-    told = serialized("stage 3", caught.value)
+    failure = serialized("stage 3", caught.value)
 
-    assert told.message.splitlines() == INVERSES
+    assert failure.message.splitlines() == INVERSES
 
 
 def value_error() -> ValueError:
@@ -165,10 +168,10 @@ def value_error() -> ValueError:
 
 
 def test_an_error_explains_what_an_exiting_function_should_do() -> None:
-    told = serialized("stage 3", SystemExit(3))
+    failure = serialized("stage 3", SystemExit(3))
 
-    assert told.type_name == "SystemExit"
-    assert told.message.startswith("stage 3: sys.exit(3) was called, which ends no job: raise an exception")
+    assert failure.type_name == "SystemExit"
+    assert failure.message.startswith("stage 3: sys.exit(3) was called, which ends no job: raise an exception")
 
 
 def raise_in_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -187,9 +190,9 @@ def test_an_error_of_a_full_disk_names_the_folder(spark: SparkSession) -> None:
     full = CapturedException(desc="java.io.IOException: No space left on device", stackTrace="")
     full.add_note("written was to file:/checkpoints/7")
 
-    told = serialized("snapshot 3", full)
+    failure = serialized("snapshot 3", full)
 
-    assert (told.type_name, told.message) == (
+    assert (failure.type_name, failure.message) == (
         "DiskFullError",
         "snapshot 3: No space left on device: make room, there or where executors keep rows (spark.local.dir);"
         " written was to file:/checkpoints/7",
@@ -202,57 +205,57 @@ def test_missing_rows_are_reported_as_lost_and_recoverable(spark: SparkSession) 
     rows = spark.range(10).localCheckpoint()
     rows._jdf.queryExecution().analyzed().rdd().unpersist(True)
 
-    told = _failure_of(rows)
+    failure = _failure_of(rows)
 
-    assert (told.type_name, told.suppress_restarts) == ("LostBatchError", False)
-    assert told.message == "stage 3: rows that were computed before are gone with the executor that held them"
+    assert (failure.type_name, failure.suppress_restarts) == ("LostBatchError", False)
+    assert failure.message == "stage 3: rows that were computed before are gone with the executor that held them"
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 def test_an_out_of_memory_error_names_the_memory_setting(spark: SparkSession) -> None:
     # The plan is evaluated during optimisation, in an array larger than any in a JVM.
-    told = _failure_of(spark.range(1).select(F.repeat(F.lit("x"), F.lit(2**31 - 1))))
+    failure = _failure_of(spark.range(1).select(F.repeat(F.lit("x"), F.lit(2**31 - 1))))
 
-    assert told.type_name == "OutOfMemoryError"
-    assert "give executors more (spark.executor.memory" in told.message
+    assert failure.type_name == "OutOfMemoryError"
+    assert "give executors more (spark.executor.memory" in failure.message
 
 
 @pytest.mark.spark
 def test_an_error_in_a_worker_shows_the_users_own_line(
     spark: SparkSession,
 ) -> None:
-    told = _failure_of(spark.range(1).mapInPandas(raise_in_worker, "id long"))
+    failure = _failure_of(spark.range(1).mapInPandas(raise_in_worker, "id long"))
 
-    assert told.type_name == "KeyError"
-    assert "None of [Index(['missing']" in told.message
-    assert told.message.endswith('in raise_in_worker\n    yield batch[["missing"]]')
+    assert failure.type_name == "KeyError"
+    assert "None of [Index(['missing']" in failure.message
+    assert failure.message.endswith('in raise_in_worker\n    yield batch[["missing"]]')
 
 
 @pytest.mark.spark
 def test_a_row_function_in_a_worker_fails_with_the_row_in_the_error(spark: SparkSession) -> None:
-    told = _failure_of(spark.range(1).mapInPandas(process_in_worker, "id long"))
+    failure = _failure_of(spark.range(1).mapInPandas(process_in_worker, "id long"))
 
-    assert (told.type_name, told.message.splitlines()) == ("ZeroDivisionError", INVERSES)
+    assert (failure.type_name, failure.message.splitlines()) == ("ZeroDivisionError", INVERSES)
 
 
 @pytest.mark.spark
 def test_an_exiting_worker_is_reported_without_sparks_tasks_and_stages(spark: SparkSession) -> None:
-    told = _failure_of(spark.range(1).mapInPandas(end_the_worker, "id long"))
+    failure = _failure_of(spark.range(1).mapInPandas(end_the_worker, "id long"))
 
-    assert told.type_name == "WorkerExitedError"
-    assert told.message.startswith("stage 3: Python worker exited unexpectedly (crashed): a function has ended its")
+    assert failure.type_name == "WorkerExitedError"
+    assert failure.message.startswith("stage 3: Python worker exited unexpectedly (crashed): a function has ended its")
 
 
 @pytest.mark.spark
 def test_a_mismatched_value_is_reported_with_the_columns_line(spark: SparkSession) -> None:
     rows = spark.range(1).select(F.concat(F.lit("a"), F.col("id").cast("string")).cast("int"))
 
-    told = _failure_of(rows)
+    failure = _failure_of(rows)
 
-    assert told.type_name == "NumberFormatException"
-    assert 'The value \'a0\' of the type "STRING" cannot be cast to "INT"' in told.message
-    assert told.message.endswith(
+    assert failure.type_name == "NumberFormatException"
+    assert 'The value \'a0\' of the type "STRING" cannot be cast to "INT"' in failure.message
+    assert failure.message.endswith(
         'rows = spark.range(1).select(F.concat(F.lit("a"), F.col("id").cast("string")).cast("int"))'
     )
 
@@ -286,9 +289,9 @@ def test_a_storage_error_names_its_path(spark: SparkSession, tmp_path: Path) -> 
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of whichever class Spark finds fit
         write_files(filesystem, spark.range(1), f"{target}/below")
-    told = serialized("snapshot 3", caught.value)
+    failure = serialized("snapshot 3", caught.value)
 
-    assert str(target) in told.message
+    assert str(target) in failure.message
 
 
 def _failure_of(rows: DataFrame) -> SerializedThrowable:

@@ -30,19 +30,19 @@ def test_tasks_are_counted_for_a_hanging_stage_but_not_a_waiting_one(
 
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     vertex = harness.source(transform(wait_behind_a_job), harness.sink())
-    told = harness.begin(vertex).open()
-    assert told.engine.progress() == ()
-    told.start_read(harness.splits(vertex))
+    attempt = harness.begin(vertex).open()
+    assert attempt.engine.progress() == ()
+    attempt.start_read(harness.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
     # Spark's task counter is updated after the thread that waits for the job continues.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
-    (work,) = told.engine.progress()
-    younger_than_a_minute = told.engine.progress(60_000)
+    (work,) = attempt.engine.progress()
+    younger_than_a_minute = attempt.engine.progress(60_000)
     may_go_on.set()
-    told.expect_result()
-    last = told.engine.last_work().pieces
-    told.close()
+    attempt.expect_result()
+    last = attempt.engine.last_work().pieces
+    attempt.close()
 
     assert younger_than_a_minute == ()
     assert work.what.startswith("stage 1 of ")
@@ -50,4 +50,4 @@ def test_tasks_are_counted_for_a_hanging_stage_but_not_a_waiting_one(
     (spark_jobs,) = [piece.spark_jobs for piece in last if piece.what == work.what]
     assert len(spark_jobs) >= 1
     assert work.tasks == work.tasks_done >= 1
-    assert told.engine.progress() == ()
+    assert attempt.engine.progress() == ()

@@ -128,8 +128,8 @@ MEMORY = (
         ),
     ],
 )
-def test_a_spark_failure_is_reported_by_its_error_class(said: str, told: SparkReason) -> None:
-    assert spark_reason(said) == told
+def test_a_spark_failure_is_reported_by_its_error_class(said: str, reason: SparkReason) -> None:
+    assert spark_reason(said) == reason
 
 
 @pytest.mark.parametrize(

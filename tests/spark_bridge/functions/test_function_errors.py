@@ -149,9 +149,9 @@ class Dividing(KeyedProcessFunction):
 
 
 def test_an_error_in_a_function_has_a_note_with_row_and_key() -> None:
-    told = notes(Dividing(), lambda kept: kept.process({"key": "a", "by": 1}, {"key": "b", "by": 0}))
+    notes_of_error = notes(Dividing(), lambda kept: kept.process({"key": "a", "by": 1}, {"key": "b", "by": 0}))
 
-    assert told == ["flykka: in process_element, at key 'b', row {'key': 'b', 'by': 0}"]
+    assert notes_of_error == ["flykka: in process_element, at key 'b', row {'key': 'b', 'by': 0}"]
 
 
 def test_an_error_at_a_timer_has_a_note_with_key_and_timer() -> None:
@@ -163,9 +163,9 @@ def test_an_error_at_a_timer_has_a_note_with_key_and_timer() -> None:
 
 
 def test_a_long_row_is_truncated_in_the_note() -> None:
-    (told,) = notes(Dividing(), lambda kept: kept.process({"key": "a" * 9_999, "by": 0, "text": "x" * 9_999}))
+    (notes_of_error,) = notes(Dividing(), lambda kept: kept.process({"key": "a" * 9_999, "by": 0, "text": "x" * 9_999}))
 
-    assert len(told) < 500
+    assert len(notes_of_error) < 500
 
 
 def test_a_failed_call_leaves_no_rows_to_the_next() -> None:

@@ -55,10 +55,10 @@ class Sums(KeyedProcessFunction):
             yield {"key": ctx.get_current_key(), "sum": self.sum.value(), "at": ctx.timestamp()}
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> list[Row]:
-        told = {"key": ctx.get_current_key(), "sum": self.sum.value(), "at": timestamp}
+        total = {"key": ctx.get_current_key(), "sum": self.sum.value(), "at": timestamp}
         self.sum.clear()
         self.alarm.clear()
-        return [told]
+        return [total]
 
 
 def row(key: str, value: int, time: int) -> Row:
@@ -127,10 +127,10 @@ def test_only_changed_keys_are_written() -> None:
 def test_a_function_may_modify_a_row_that_it_has_emitted() -> None:
     class Counting(KeyedProcessFunction):
         def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
-            told = {"number": 0}
-            for told["number"] in range(3):
-                yield told
-                ctx.output(ODD, told)
+            reused = {"number": 0}
+            for reused["number"] in range(3):
+                yield reused
+                ctx.output(ODD, reused)
 
     kept = StateTable(Counting())
 
@@ -162,11 +162,11 @@ def test_a_function_may_return_rows_in_any_iterable_or_as_none(returned: Any, ro
 
 
 def test_a_function_knows_its_subtask() -> None:
-    told: list[FunctionRuntimeContext] = []
+    contexts: list[FunctionRuntimeContext] = []
 
     class Telling(Returning):
         def open(self, runtime_context: FunctionRuntimeContext) -> None:
-            told.append(runtime_context)
+            contexts.append(runtime_context)
 
     task = TaskInfo(
         uid="sums",
@@ -178,7 +178,7 @@ def test_a_function_knows_its_subtask() -> None:
     )
     StateTable(Telling(None), task=task)
 
-    (context,) = told
+    (context,) = contexts
     assert (context.uid, context.task_name, context.task_name_with_subtasks) == ("sums", "sums", "sums (3/4)")
     assert (context.index_of_this_subtask, context.number_of_parallel_subtasks) == (2, 4)
     assert (context.max_number_of_parallel_subtasks, context.attempt_number) == (128, 1)
@@ -212,10 +212,10 @@ def test_a_function_without_watermark_and_timer_methods_emits_no_rows_for_them()
     columns = StateColumns.empty(1, [])
     columns.event_timers[0] = [5]
 
-    told = runner.process_watermark(watermark_ms=7, processing_time_ms=9)
+    emitted = runner.process_watermark(watermark_ms=7, processing_time_ms=9)
     fired = runner.fire(TimeDomain.EVENT_TIME, ["a"], columns, watermark_ms=7, processing_time_ms=9)
 
-    assert (told.rows, fired.rows) == ([], [])
+    assert (emitted.rows, fired.rows) == ([], [])
     assert columns.is_empty(0)
 
 

@@ -43,18 +43,18 @@ def totals(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
         "n": pc.add(pc.fill_null(state["n"], 0), new["at_count"]),
         "total": pc.add(pc.fill_null(state["total"], 0), pc.fill_null(new["amount_sum"], 0)),
     }
-    made = pa.table({"key": state["key"], **added})
-    return made, made
+    result = pa.table({"key": state["key"], **added})
+    return result, result
 
 
 def totals_of_frames(rows: Any, state: Any) -> tuple[Any, Any]:
     """Do the same with pandas."""
     new = rows.groupby("key").agg(rows=("at", "count"), amounts=("amount", "sum")).reset_index()
-    made = state.merge(new, on="key")
-    made["n"] = made["n"].fillna(0) + made["rows"]
-    made["total"] = made["total"].fillna(0) + made["amounts"]
-    made = made[["key", "n", "total"]]
-    return made, made
+    result = state.merge(new, on="key")
+    result["n"] = result["n"].fillna(0) + result["rows"]
+    result["total"] = result["total"].fillna(0) + result["amounts"]
+    result = result[["key", "n", "total"]]
+    return result, result
 
 
 def later(reduced: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
@@ -93,8 +93,8 @@ def true_reduced(sales: DataFrame) -> DataFrame:
 
 
 def table_code(function: Any, frames: str) -> Callable[[DataFrame], KeyedRowsCode]:
-    said = TableProgram(function=function, state="n long, total long", output=TOTALS, frames=frames)
-    return lambda rows: process_table_code(rows, ("key",), said)[1]
+    program = TableProgram(function=function, state="n long, total long", output=TOTALS, frames=frames)
+    return lambda rows: process_table_code(rows, ("key",), program)[1]
 
 
 VERBS = (

@@ -161,10 +161,10 @@ def restored_sums(
     owned: KeyGroupRange = ALL,
     local: LocalState[Numbers] | None = None,
 ) -> Sums:
-    made = Sums(NumbersBackend(disk, owned, "restored", local))
-    made.restore(states)
-    made.read_restored()
-    return made
+    sums = Sums(NumbersBackend(disk, owned, "restored", local))
+    sums.restore(states)
+    sums.read_restored()
+    return sums
 
 
 @pytest.mark.parametrize("savepoint", [None, "savepoint"])

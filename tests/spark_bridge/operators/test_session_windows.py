@@ -43,9 +43,9 @@ def batch_sessions(harness: Harness) -> list[tuple[int, ...]]:
     """Compute the same with Spark's session_window."""
     rows = harness.plane.session.read.parquet(str(harness.input))
     session = F.session_window("at", "10 seconds").alias("w")
-    found = rows.groupBy("key", session).agg(F.max("at").alias("last"), F.count("*").alias("n"), F.sum("amount"))
+    sessions = rows.groupBy("key", session).agg(F.max("at").alias("last"), F.count("*").alias("n"), F.sum("amount"))
     seconds = (F.col(name).cast("long") for name in ("w.start", "last", "w.end"))
-    return sorted(map(tuple, found.select("key", *seconds, "n", "sum(amount)").collect()))
+    return sorted(map(tuple, sessions.select("key", *seconds, "n", "sum(amount)").collect()))
 
 
 @pytest.mark.parametrize(

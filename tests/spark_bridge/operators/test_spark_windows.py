@@ -30,11 +30,11 @@ SIZES = [
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> DataFrame:
     """Rows before and after the epoch, at the edges of windows, and one without a time."""
-    made = [
+    times = [
         (number % 2, number, None if seconds is None else EPOCH + timedelta(seconds=seconds))
         for number, seconds in enumerate(SECONDS * 2)
     ]
-    return spark.createDataFrame(made, "key long, amount long, at timestamp").coalesce(1).localCheckpoint()
+    return spark.createDataFrame(times, "key long, amount long, at timestamp").coalesce(1).localCheckpoint()
 
 
 def code_of(rows: DataFrame, windows: tuple[int, int, int], *aggregates: Column) -> WindowCode:

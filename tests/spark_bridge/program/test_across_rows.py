@@ -85,19 +85,19 @@ def test_row_wise_operations_are_not_reported(spark: SparkSession, function: Fun
 
 @pytest.mark.parametrize(("function", "begins"), ACROSS_ROWS.values(), ids=ACROSS_ROWS.keys())
 def test_operations_across_rows_are_found(spark: SparkSession, function: Function, begins: str) -> None:
-    (found,) = found_in(spark.createDataFrame([], SCHEMA), function)
+    (operations,) = found_in(spark.createDataFrame([], SCHEMA), function)
 
-    assert found.startswith(begins)
+    assert operations.startswith(begins)
 
 
 def test_operations_are_reported_once_each_in_execution_order(spark: SparkSession) -> None:
     text = """WITH latest AS (SELECT key, max(amount) AS most FROM rows_of_a_batch GROUP BY key)
         SELECT key, rank() OVER (ORDER BY most) AS r FROM latest GROUP BY key, most ORDER BY r LIMIT 3"""
 
-    found = found_in(spark.createDataFrame([], SCHEMA), query(text))
+    operations = found_in(spark.createDataFrame([], SCHEMA), query(text))
 
-    told = ["aggregates rows", "uses a window function", "sorts rows", "limits rows"]
-    assert [each.split(" (")[0] for each in found] == told
+    expected = ["aggregates rows", "uses a window function", "sorts rows", "limits rows"]
+    assert [each.split(" (")[0] for each in operations] == expected
 
 
 def test_operations_before_the_function_are_not_reported_again(spark: SparkSession) -> None:

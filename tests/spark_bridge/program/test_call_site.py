@@ -29,9 +29,11 @@ def test_a_call_site_is_the_running_line() -> None:
 
 
 def test_frames_of_flykka_itself_are_skipped() -> None:
-    made = Transformation(kind=OperatorKind.STATELESS, position=1, name="m", code=SideOutputCode(tag=LATE_DATA))
+    transformation = Transformation(
+        kind=OperatorKind.STATELESS, position=1, name="m", code=SideOutputCode(tag=LATE_DATA)
+    )
 
-    assert made.call_site == CallSite(file=__file__, line=line() - 2)
+    assert transformation.call_site == CallSite(file=__file__, line=line() - 2)
 
 
 def test_an_unreadable_line_is_empty() -> None:

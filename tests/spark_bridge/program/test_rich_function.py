@@ -74,18 +74,18 @@ def begin_attempt(harness: Harness, *functions: RichFunction, number: int = 0) -
     return harness.begin(harness.source(*transforms, harness.sink()), number=number)
 
 
-def read_batches(harness: Harness, told: DrivenAttempt, batches: int = 1) -> None:
+def read_batches(harness: Harness, attempt: DrivenAttempt, batches: int = 1) -> None:
     """Make the attempt read so many batches, one after the other."""
     for number in range(batches):
         write_rows(harness.input / f"{number}.parquet", [(1, 1, number)])
-    for split in harness.splits(told.engine.descriptor.vertex):
-        told.read([split])
+    for split in harness.splits(attempt.engine.descriptor.vertex):
+        attempt.read([split])
 
 
-def closing(told: DrivenAttempt, *, cancel: bool = False) -> SerializedThrowable | None:
+def closing(attempt: DrivenAttempt, *, cancel: bool = False) -> SerializedThrowable | None:
     """Close the attempt and return the failure that it reports before its end."""
-    told.start_close(cancel=cancel)
-    return told.expect(ChainClosed).failure
+    attempt.start_close(cancel=cancel)
+    return attempt.expect(ChainClosed).failure
 
 
 @pytest.mark.parametrize("cancel", [False, True])
@@ -93,11 +93,11 @@ def test_functions_are_opened_from_last_to_first_and_closed_after_their_batches(
     harness: Harness, life: Life, cancel: bool
 ) -> None:
     write_rows(harness.input / "0.parquet", [])
-    told = begin_attempt(harness, Noting(life, "first"), Noting(life, "second")).open()
+    attempt = begin_attempt(harness, Noting(life, "first"), Noting(life, "second")).open()
 
-    read_batches(harness, told, batches=2)
-    assert closing(told, cancel=cancel) is None
-    told.engine.close()
+    read_batches(harness, attempt, batches=2)
+    assert closing(attempt, cancel=cancel) is None
+    attempt.engine.close()
 
     assert life.events == [
         *("open second", "open first"),
@@ -108,13 +108,13 @@ def test_functions_are_opened_from_last_to_first_and_closed_after_their_batches(
 
 def test_functions_are_called_on_threads_of_the_attempt(harness: Harness, life: Life) -> None:
     write_rows(harness.input / "0.parquet", [])
-    told = begin_attempt(harness, Noting(life, "it")).open()
+    attempt = begin_attempt(harness, Noting(life, "it")).open()
 
-    read_batches(harness, told)
-    told.close()
+    read_batches(harness, attempt)
+    attempt.close()
 
-    attempt = told.engine.descriptor.attempt
-    assert life.threads == {f"{attempt} stages", f"{attempt} close"}
+    name = attempt.engine.descriptor.attempt
+    assert life.threads == {f"{name} stages", f"{name} close"}
 
 
 def test_each_attempt_has_its_own_copy_with_its_subtask(harness: Harness, life: Life) -> None:
@@ -122,9 +122,9 @@ def test_each_attempt_has_its_own_copy_with_its_subtask(harness: Harness, life: 
     function = Noting(life, "it")
 
     for number in range(2):
-        told = begin_attempt(harness, function, number=number).open()
-        read_batches(harness, told)
-        told.close()
+        attempt = begin_attempt(harness, function, number=number).open()
+        read_batches(harness, attempt)
+        attempt.close()
 
     assert life.events == ["open it", "batch 1 it", "close it"] * 2
     assert function.batches == 0
@@ -143,11 +143,11 @@ def test_each_attempt_has_its_own_copy_with_its_subtask(harness: Harness, life: 
 def test_a_failing_open_fails_the_attempt_and_opened_functions_are_closed(harness: Harness, life: Life) -> None:
     write_rows(harness.input / "0.parquet", [])
     functions = (Noting(life, "first"), Noting(life, "second", fails_at="open"), Noting(life, "third"))
-    told = begin_attempt(harness, *functions)
+    attempt = begin_attempt(harness, *functions)
 
-    told.start_open()
-    failed = told.expect_failure()
-    assert closing(told, cancel=True) is None
+    attempt.start_open()
+    failed = attempt.expect_failure()
+    assert closing(attempt, cancel=True) is None
 
     assert failed.cause.type_name == "ConnectionError"
     assert failed.cause.message.startswith("opening operator 'source-stateless-2': second is unreachable")
@@ -156,9 +156,9 @@ def test_a_failing_open_fails_the_attempt_and_opened_functions_are_closed(harnes
 
 def test_a_failing_close_fails_the_attempt_and_others_are_closed(harness: Harness, life: Life) -> None:
     write_rows(harness.input / "0.parquet", [])
-    told = begin_attempt(harness, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
+    attempt = begin_attempt(harness, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
 
-    failed = closing(told)
+    failed = closing(attempt)
 
     assert failed is not None
     assert failed.type_name == "ConnectionError"
@@ -170,12 +170,14 @@ def test_a_failing_close_does_not_hide_an_earlier_failure(
     harness: Harness, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
-    told = begin_attempt(harness, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")).open()
-    told.start_read(harness.splits(told.engine.descriptor.vertex))
-    failed = told.expect_failure()
+    attempt = begin_attempt(
+        harness, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")
+    ).open()
+    attempt.start_read(harness.splits(attempt.engine.descriptor.vertex))
+    failed = attempt.expect_failure()
 
     with caplog.at_level(logging.WARNING):
-        assert closing(told, cancel=True) is None
+        assert closing(attempt, cancel=True) is None
 
     assert failed.cause.message.startswith("operator 'source-stateless-1': it is unreachable")
     assert "closing operator 'source-stateless-2' failed" in caplog.text
@@ -191,11 +193,11 @@ def test_a_never_opened_attempt_closes_no_function(harness: Harness, life: Life)
 
 def test_a_function_receives_one_batch_at_a_time(harness: Harness, life: Life) -> None:
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
-    told = begin_attempt(harness, Noting(life, "it"))
+    attempt = begin_attempt(harness, Noting(life, "it"))
 
-    told.start_open()
+    attempt.start_open()
 
-    assert told.expect(ChainOpened).is_ordered
+    assert attempt.expect(ChainOpened).is_ordered
 
 
 def test_plain_functions_run_unordered_but_results_keep_batch_order(harness: Harness, life: Life) -> None:
@@ -215,11 +217,11 @@ def test_plain_functions_run_unordered_but_results_keep_batch_order(harness: Har
 
     for key in range(2):
         write_rows(harness.input / f"{key}.parquet", [(key, 1, 0.0)] * (key + 1))
-    told = harness.begin(harness.source(transform(first), transform(second))).open()
+    attempt = harness.begin(harness.source(transform(first), transform(second))).open()
 
-    for split in harness.splits(told.engine.descriptor.vertex):
-        told.start_read([split])
-    finished = sorted((told.expect_result() for _ in range(2)), key=lambda result: result.stage)
+    for split in harness.splits(attempt.engine.descriptor.vertex):
+        attempt.start_read([split])
+    finished = sorted((attempt.expect_result() for _ in range(2)), key=lambda result: result.stage)
 
     assert life.events == ["first 1", "second 1", "first 0", "second 0"]
     assert [output.batch.rows for stage in finished for output in stage.outputs] == [1, 2]
@@ -237,16 +239,16 @@ def test_a_blocking_close_is_abandoned(
 
     harness = Harness(SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1), registry, tmp_path)
     write_rows(harness.input / "0.parquet", [])
-    told = begin_attempt(harness, Blocking(life, "it")).open()
+    attempt = begin_attempt(harness, Blocking(life, "it")).open()
 
     with caplog.at_level(logging.WARNING):
-        told.close(cancel=True)
-    ended_while_it_blocked = told.engine.end.wait(0)
+        attempt.close(cancel=True)
+    ended_while_it_blocked = attempt.engine.end.wait(0)
     may_go_on.set()
 
     assert "closing its rich functions" in caplog.text
     assert not ended_while_it_blocked
-    assert told.engine.end.wait(PATIENCE_SECONDS)
+    assert attempt.engine.end.wait(PATIENCE_SECONDS)
     assert life.events == ["open it", "close it"]
 
 
@@ -254,10 +256,10 @@ def test_a_result_without_the_declared_columns_fails_the_attempt(harness: Harnes
     write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     function = Noting(life, "it")
     function.schema = "key long"
-    told = begin_attempt(harness, function).open()
+    attempt = begin_attempt(harness, function).open()
 
-    told.start_read(harness.splits(told.engine.descriptor.vertex))
-    failed = told.expect_failure()
+    attempt.start_read(harness.splits(attempt.engine.descriptor.vertex))
+    failed = attempt.expect_failure()
 
     assert failed.cause.type_name == "DeclaredSchemaError"
     assert "declares struct<key:bigint>, but returned struct<key:bigint,amount:bigint,at:timestamp>" in (

@@ -32,10 +32,10 @@ def touch_later(file: str, *, written_before_it_came: bool) -> None:
 
 @pytest.fixture
 def old_folder(tmp_path: Path) -> Path:
-    made = tmp_path / "in"
-    made.mkdir()
-    os.utime(made, (LONG_AGO, LONG_AGO))
-    return made
+    folder = tmp_path / "in"
+    folder.mkdir()
+    os.utime(folder, (LONG_AGO, LONG_AGO))
+    return folder
 
 
 def test_a_folder_is_unchanged_until_a_file_arrives(old_folder: Path) -> None:

@@ -34,8 +34,8 @@ def open_source(
     return harness.begin(vertex, strategy=strategy).open()
 
 
-def read_all(harness: Harness, told: DrivenAttempt) -> StageResult:
-    return told.read(harness.splits(told.engine.descriptor.vertex))
+def read_all(harness: Harness, attempt: DrivenAttempt) -> StageResult:
+    return attempt.read(harness.splits(attempt.engine.descriptor.vertex))
 
 
 def open_sink(harness: Harness, reads: DrivenAttempt) -> DrivenAttempt:
@@ -56,10 +56,10 @@ def jobs(harness: Harness) -> int:
 
 def test_a_lazy_source_stage_runs_no_spark_job_and_reports_file_statistics(harness: Harness) -> None:
     write_files_of_one_row(harness)
-    told = open_source(harness)
+    attempt = open_source(harness)
     before, held = jobs(harness), harness.persisted()
 
-    finished = read_all(harness, told)
+    finished = read_all(harness, attempt)
 
     assert jobs(harness) == before
     assert harness.persisted() <= held
@@ -96,20 +96,20 @@ def test_batches_keep_their_order_if_some_are_already_read() -> None:
 
 def test_rows_that_become_state_are_read_by_the_source(harness: Harness) -> None:
     write_files_of_one_row(harness)
-    told = open_source(harness, strategy=ShipStrategy.HASH)
+    attempt = open_source(harness, strategy=ShipStrategy.HASH)
     before = jobs(harness)
 
-    read_all(harness, told)
+    read_all(harness, attempt)
 
     assert jobs(harness) > before
 
 
 def test_many_files_are_read_by_the_source(harness: Harness) -> None:
     write_files_of_one_row(harness, files=36)
-    told = open_source(harness)
+    attempt = open_source(harness)
     before = jobs(harness)
 
-    read_all(harness, told)
+    read_all(harness, attempt)
 
     assert jobs(harness) > before
 
@@ -121,10 +121,10 @@ def test_a_setting_turns_lazy_rows_off(harness: Harness) -> None:
     registry = CodeRegistry()
     plain = Harness(SparkDataPlane(session, registry), registry, harness.folder)
     try:
-        told = open_source(plain)
+        attempt = open_source(plain)
         before = jobs(plain)
 
-        read_all(plain, told)
+        read_all(plain, attempt)
 
         assert jobs(plain) > before
     finally:
@@ -133,9 +133,9 @@ def test_a_setting_turns_lazy_rows_off(harness: Harness) -> None:
 
 def test_an_unreadable_file_is_reported_with_its_source(harness: Harness) -> None:
     write_files_of_one_row(harness)
-    told = open_source(harness)
-    finished = read_all(harness, told)
-    reader = open_sink(harness, told)
+    attempt = open_source(harness)
+    finished = read_all(harness, attempt)
+    reader = open_sink(harness, attempt)
     damaged = harness.input / "1.parquet"
     content = damaged.read_bytes()
     damaged.write_bytes(b"x" * len(content))
@@ -150,9 +150,9 @@ def test_an_unreadable_file_is_reported_with_its_source(harness: Harness) -> Non
 
 def test_in_flight_lazy_batches_are_written_for_an_unaligned_checkpoint(harness: Harness, tmp_path: Path) -> None:
     write_files_of_one_row(harness)
-    told = open_source(harness)
-    batch = batch_of(read_all(harness, told))
-    reader = open_sink(harness, told)
+    attempt = open_source(harness)
+    batch = batch_of(read_all(harness, attempt))
+    reader = open_sink(harness, attempt)
 
     reader.tell(HoldBatches(checkpoint_id=1, batch_ids=(batch.batch_id,), holder="checkpoint 1"))
     reader.expect(WorkDone)

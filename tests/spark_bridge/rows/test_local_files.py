@@ -21,8 +21,8 @@ class ByHadoop(FileSystem):
 
 @pytest.fixture(params=[FileSystem, ByHadoop], ids=["local", "hadoop"])
 def filesystem(request: pytest.FixtureRequest, spark: SparkSession) -> FileSystem:
-    made: FileSystem = request.param(spark)
-    return made
+    created: FileSystem = request.param(spark)
+    return created
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ def test_local_and_hadoop_listings_are_equal(filesystem: FileSystem, tree: Path)
 
 
 def test_local_and_hadoop_recursive_listings_are_equal(filesystem: FileSystem, tree: Path) -> None:
-    wanted = {f"file:{tree}/{name}" for name in ("a.parquet", "b.parquet", "day=1/c d.parquet", "_day=2/e")}
+    expected = {f"file:{tree}/{name}" for name in ("a.parquet", "b.parquet", "day=1/c d.parquet", "_day=2/e")}
 
-    assert {status.path for status in filesystem.files_below(f"file:{tree}")} == wanted
-    assert set(filesystem.paths_below(str(tree))) == wanted
-    assert filesystem.bytes_below(str(tree)) == sum(len(path) - len(f"file:{tree}/") for path in wanted)
+    assert {status.path for status in filesystem.files_below(f"file:{tree}")} == expected
+    assert set(filesystem.paths_below(str(tree))) == expected
+    assert filesystem.bytes_below(str(tree)) == sum(len(path) - len(f"file:{tree}/") for path in expected)
 
 
 def test_local_and_hadoop_status_rename_and_delete_are_equal(filesystem: FileSystem, tree: Path) -> None:

@@ -25,9 +25,9 @@ def test_the_exit_status_of_the_jvm_explains_its_end(monkeypatch: pytest.MonkeyP
     with subprocess.Popen(["/bin/sh", "-c", ending]) as process:
         monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
 
-        said = end_of_jvm()
+        explanation = end_of_jvm()
 
-    assert re.match(words, said)
+    assert re.match(words, explanation)
 
 
 def test_all_possible_causes_of_an_unknown_exit_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:

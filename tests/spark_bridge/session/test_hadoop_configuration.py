@@ -14,8 +14,8 @@ pytestmark = pytest.mark.spark
 
 
 def settings(configuration: Any) -> dict[str, str]:
-    found = configuration.getValByRegex(r"^(ipc|mapreduce\.map)\.")
-    return {str(key): str(found[key]) for key in found}
+    matches = configuration.getValByRegex(r"^(ipc|mapreduce\.map)\.")
+    return {str(key): str(matches[key]) for key in matches}
 
 
 def test_hadoop_settings_of_jobs_have_no_sources_and_equal_values(spark: SparkSession) -> None:

@@ -111,9 +111,9 @@ def test_an_unsupported_pyspark_version_is_refused(installed: str) -> None:
         SessionError, match=f"PySpark {installed} is installed, .* pip install 'pyspark>=4.3,<4.4'"
     ) as no:
         check_version(installed)
-    (wanted,) = re.findall("'(pyspark.*)'", str(no.value))
+    (requirement,) = re.findall("'(pyspark.*)'", str(no.value))
 
-    assert wanted.replace(">", " >") in (ROOT / "setup.cfg").read_text()
+    assert requirement.replace(">", " >") in (ROOT / "setup.cfg").read_text()
 
 
 def test_each_patch_of_the_supported_pyspark_is_accepted() -> None:

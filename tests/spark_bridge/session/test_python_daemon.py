@@ -25,10 +25,10 @@ def watches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def test_a_reused_worker_has_one_watch(spark: SparkSession) -> None:
     rows = spark.range(1).coalesce(1).mapInArrow(watches, "process bigint, watches bigint")
 
-    found = [row for _ in range(5) for row in rows.collect()]
+    watches_seen = [row for _ in range(5) for row in rows.collect()]
 
-    assert len({row["process"] for row in found}) < 5
-    assert {row["watches"] for row in found} == {1}
+    assert len({row["process"] for row in watches_seen}) < 5
+    assert {row["watches"] for row in watches_seen} == {1}
 
 
 def test_a_context_without_properties_names_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,11 +74,11 @@ def test_a_batch_that_becomes_state_is_copied_to_disk_without_free_memory(
 ) -> None:
     backend = begin_backend(harness, managed_memory_bytes=1)
     rows = harness.plane.session.range(10).selectExpr("id as __window", "id as __key_0")
-    made = materialise(backend._scope, rows, {})
+    blocks = materialise(backend._scope, rows, {})
     ref = BatchRef(batch_id=BatchId("came"), rows=10, size_bytes=240)
-    backend._store.put(made.blocks, [Batch(ref=ref, rows=made.frame)], producer=backend._descriptor.attempt)
+    backend._store.put(blocks.blocks, [Batch(ref=ref, rows=blocks.frame)], producer=backend._descriptor.attempt)
 
-    segment = backend.adopt(ref, made.frame, 3, 7)
+    segment = backend.adopt(ref, blocks.frame, 3, 7)
 
     assert (segment.first_ms, segment.last_ms, segment.rows) == (3, 7, 10)
     assert in_memory_and_on_disk(spark, segment) == (False, True)

@@ -15,9 +15,9 @@ CALL = "set_python_requirements('needs.txt') (app.py:3)"
 
 
 def required(folder: Path, *requirements: str) -> Path:
-    made = folder / "needs.txt"
-    made.write_text("\n".join(requirements))
-    return made
+    file = folder / "needs.txt"
+    file.write_text("\n".join(requirements))
+    return file
 
 
 # tests/integration/test_user_files.py also covers those of the job.

@@ -41,11 +41,11 @@ class Kept:
 
     def batch(self, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """Return the rows that a batch emits."""
-        given = pa.Table.from_pylist([dict(zip(self._rows.names, row, strict=True)) for row in rows], self._rows)
+        table = pa.Table.from_pylist([dict(zip(self._rows.names, row, strict=True)) for row in rows], self._rows)
         keys = list(self._function.keys)
-        found = dict.fromkeys(tuple(row[key] for key in keys) for row in given.select(keys).to_pylist())
-        state = [self._kept.get(key, dict(zip(keys, key, strict=True))) for key in found]
-        emitted, after = self._function(given, pa.Table.from_pylist(state, self._state))
+        keys_of_batch = dict.fromkeys(tuple(row[key] for key in keys) for row in table.select(keys).to_pylist())
+        state = [self._kept.get(key, dict(zip(keys, key, strict=True))) for key in keys_of_batch]
+        emitted, after = self._function(table, pa.Table.from_pylist(state, self._state))
         assert after.schema.equals(self._state)
         for row in after.to_pylist():
             self._kept[tuple(row[key] for key in keys)] = row
@@ -213,7 +213,7 @@ def frame_of(function: FrameFunction, overflow: Overflow) -> list[Any]:
         emitted=("key", "id"),
     )
     rows = Kept(over, COLUMNS, pa.schema([("key", pa.string()), (ROWS, ROWS_OF_KEY)]))
-    return [made for _, _, made, _ in rows.batch(("a", 1, LARGEST), ("a", 2, LARGEST), ("a", 3, -5))]
+    return [value for _, _, value, _ in rows.batch(("a", 1, LARGEST), ("a", 2, LARGEST), ("a", 3, -5))]
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ class Kept:
         keys = list(dict.fromkeys(row[0] for row in rows))
         lists = pa.array([self._lists.get(key) for key in keys], pa.list_(pa.struct(list(ROW))))
         state = pa.table({"key": pa.array(keys, pa.string()), FIRST_ROWS: lists})
-        given = pa.Table.from_pylist([dict(zip(ROW.names, row, strict=True)) for row in rows], ROW)
-        emitted, after = self._function(given, state)
+        table = pa.Table.from_pylist([dict(zip(ROW.names, row, strict=True)) for row in rows], ROW)
+        emitted, after = self._function(table, state)
         self._lists.update(zip(after.column("key").to_pylist(), after.column(FIRST_ROWS).to_pylist(), strict=True))
         return sorted((row["id"], row["n"]) for row in emitted.to_pylist())
 
@@ -65,10 +65,10 @@ def test_the_first_true_row_of_a_key_is_marked_once() -> None:
     mark = FirstOfValues(keys=("key",), columns=("key", "cheap"), conditions=("cheap",))
 
     def batch(*rows: tuple[str, bool | None]) -> tuple[list[bool], list[bool]]:
-        given = pa.table({"key": [row[0] for row in rows], "cheap": pa.array([row[1] for row in rows], pa.bool_())})
+        table = pa.table({"key": [row[0] for row in rows], "cheap": pa.array([row[1] for row in rows], pa.bool_())})
         keys = list(dict.fromkeys(row[0] for row in rows))
         state = pa.table({"key": keys, "cheap": pa.array([seen.get(key) for key in keys], pa.bool_())})
-        marked, kept = mark(given, state)
+        marked, kept = mark(table, state)
         seen.update(zip(keys, kept.column("cheap").to_pylist(), strict=True))
         return marked.column("cheap").to_pylist(), kept.column("cheap").to_pylist()
 

@@ -70,9 +70,9 @@ def test_a_frame_round_trips(kind: pa.DataType, values: list[Any], nulls: str) -
 def test_a_frame_may_contain_values_of_another(kind: pa.DataType, values: list[Any], nulls: str) -> None:
     table = column(kind, WITH_NULLS[nulls](values))
 
-    made = pd.DataFrame({"value": pd.Series(frame_of(table)["value"].tolist(), dtype=object)})
+    frame = pd.DataFrame({"value": pd.Series(frame_of(table)["value"].tolist(), dtype=object)})
 
-    assert table_from(made, table.schema, "output") == table
+    assert table_from(frame, table.schema, "output") == table
 
 
 @pytest.mark.parametrize(("kind", "values"), CASES)

@@ -26,9 +26,9 @@ def key_table(keys: list[tuple[int | None, str | None]]) -> pa.Table:
 def test_a_key_is_found_at_its_position_or_not_at_all(
     known: list[tuple[int | None, str | None]], keys: list[tuple[int | None, str | None]]
 ) -> None:
-    found = key_numbers(key_table(known), key_table(keys))
+    numbers = key_numbers(key_table(known), key_table(keys))
 
-    assert found.tolist() == [known.index(key) if key in known else -1 for key in keys]
+    assert numbers.tolist() == [known.index(key) if key in known else -1 for key in keys]
 
 
 @pytest.mark.parametrize(

@@ -56,9 +56,9 @@ def merged(
 def test_parts_are_merged_by_their_functions(
     function: str, data_type: pa.DataType, kept: Any, new: list[Any], wanted: Any
 ) -> None:
-    found = merged(PartFunction(function), data_type, kept, new)
+    result = merged(PartFunction(function), data_type, kept, new)
 
-    assert found == wanted or (isinstance(wanted, float) and math.isnan(wanted) and math.isnan(found))
+    assert result == wanted or (isinstance(wanted, float) and math.isnan(wanted) and math.isnan(result))
 
 
 @pytest.mark.parametrize("new", [[1], [1, 1]], ids=["one row", "two rows"])

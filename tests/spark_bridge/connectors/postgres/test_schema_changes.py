@@ -104,10 +104,10 @@ def test_a_change_with_an_added_column_is_refused_before_its_discovery(
     bound = table.bound(spark, None)
     begun = discover_all_splits(bound)
     database.run("ALTER TABLE names ADD COLUMN more int", "INSERT INTO names VALUES (1, 'a', 1)")
-    found = discover_all_splits(table, begun.position)
+    discovered = discover_all_splits(table, begun.position)
 
     with expect_refusal("'more' was added"):
-        read_by(spark, bound, found)
+        read_by(spark, bound, discovered)
 
 
 # The error is that of an added column whose older values are unknown.

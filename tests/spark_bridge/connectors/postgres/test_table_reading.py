@@ -38,9 +38,9 @@ def test_a_lookup_table_is_read_in_ranges_of_a_column(spark: SparkSession, price
     table = postgres_table(spark, prices.conninfo, "prices", partition_by="id", partitions=partitions)
     prices.run("INSERT INTO prices SELECT number, 'x', 1 FROM generate_series(-20, 20) AS number")
 
-    found = sorted((row.id for row in table.collect()), key=str)
+    ids = sorted((row.id for row in table.collect()), key=str)
 
-    assert found == sorted([1, 2, None, *range(-20, 21)], key=str)
+    assert ids == sorted([1, 2, None, *range(-20, 21)], key=str)
 
 
 def test_a_view_is_read_as_a_table(spark: SparkSession, prices: Database) -> None:

@@ -85,11 +85,11 @@ def source_of(database: Database, on_unreadable: OnUnreadable, table: str = "day
 
 @pytest.fixture
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    made = StreamExecutionEnvironment.get_execution_environment()
-    made.set_restart_strategy(RestartStrategies.fixed_delay_restart(5, "1ms"))
-    made.enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
-    yield made
-    made.close()
+    created = StreamExecutionEnvironment.get_execution_environment()
+    created.set_restart_strategy(RestartStrategies.fixed_delay_restart(5, "1ms"))
+    created.enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    yield created
+    created.close()
 
 
 def collected(env: StreamExecutionEnvironment, stream: Any, uid: str) -> dict[int, list[tuple[object, ...]]]:
@@ -233,10 +233,10 @@ def test_an_error_names_a_type_changed_before_the_discovery(
     bound = odd.bound(spark, None)
     begun = discover_all_splits(odd.start_from("latest-offset"))
     database.run("ALTER TABLE days ALTER COLUMN id TYPE bigint", "INSERT INTO days VALUES (3000000000, NULL, NULL)")
-    found = discover_all_splits(odd.start_from("latest-offset"), begun.position)
+    discovered = discover_all_splits(odd.start_from("latest-offset"), begun.position)
 
     with expect_refusal(r"'id' is bigint, it was integer\. Run the program again"):
-        read_by(spark, bound, found)
+        read_by(spark, bound, discovered)
 
 
 def test_a_rerun_job_reads_changes_before_a_widening_but_not_retyped_ones(

@@ -43,13 +43,13 @@ def waiting(database: Database, what: str) -> int:
     """Return the server process that waits for a lock in a statement with this beginning."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        found = database.rows(
+        processes = database.rows(
             "SELECT pid FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s",
             (f"{what}%",),
         )
-        if found:
-            return int(found[0][0])
+        if processes:
+            return int(processes[0][0])
         time.sleep(0.01)
     raise AssertionError(f"nothing waits in {what}")
 

@@ -77,9 +77,9 @@ class Reading:
 
     def look(self) -> None:
         """Run one discovery."""
-        found = self.discovery.discover(self.position)
-        self.position, self.finished = found.position, found.finished
-        for split in found.splits:
+        discovered = self.discovery.discover(self.position)
+        self.position, self.finished = discovered.position, discovered.finished
+        for split in discovered.splits:
             assert isinstance(split, SerializedSplit)
             self.splits.append(split)
             self.lines += json.loads(split.content)
@@ -94,9 +94,9 @@ class Reading:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    created = Server()
+    yield created
+    created.close()
 
 
 def test_lines_arrive_in_order_and_the_last_one_at_the_end(server: Server) -> None:
@@ -270,17 +270,17 @@ def test_a_long_record_is_read_in_linear_time(server: Server, monkeypatch: pytes
 @pytest.mark.spark
 @pytest.mark.slow
 def test_lines_of_splits_become_rows(spark: SparkSession, server: Server) -> None:
-    made = SocketTextSource("127.0.0.1", server.port).bound(spark, None)
-    reading = Reading(made)
+    source = SocketTextSource("127.0.0.1", server.port).bound(spark, None)
+    reading = Reading(source)
     reading.look()
     server.send("b\na\n\u20ac\n".encode())
     reading.until("b", "a", "\u20ac")
 
-    (rows,) = made.read(spark, made.prototype(spark).schema, reading.splits, in_slices=False)
+    (rows,) = source.read(spark, source.prototype(spark).schema, reading.splits, in_slices=False)
 
     assert [tuple(row) for row in rows.collect()] == [("b",), ("a",), ("\u20ac",)]
-    assert sum(made.numbers_of(split).rows or 0 for split in reading.splits) == 3
-    assert (made.boundedness, str(made)) == (Boundedness.CONTINUOUS_UNBOUNDED, f"socket 127.0.0.1:{server.port}")
+    assert sum(source.numbers_of(split).rows or 0 for split in reading.splits) == 3
+    assert (source.boundedness, str(source)) == (Boundedness.CONTINUOUS_UNBOUNDED, f"socket 127.0.0.1:{server.port}")
 
 
 def test_invalid_settings_are_refused() -> None:
