@@ -195,13 +195,13 @@ def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
 def test_a_message_too_large_for_a_trace_is_reported_with_its_size(flykka: Shell, tmp_path: Path) -> None:
     trace = large(tmp_path / "run.trace", megabytes=20)
 
-    shown = flykka("trace", "show", trace)
+    output = flykka("trace", "show", trace)
     replayed = flykka("replay", trace)
 
     assert trace.stat().st_size < 100_000
-    assert shown[0] == SAME
-    assert "bad_input.note of 20,000,000 bytes, too large for a trace" in shown[1]
-    assert "Note(text=behind)" in shown[1]
+    assert output[0] == SAME
+    assert "bad_input.note of 20,000,000 bytes, too large for a trace" in output[1]
+    assert "Note(text=behind)" in output[1]
     assert replayed[0] == UNREADABLE
     assert replayed[1].startswith("CANNOT GO ON at turn ")
     assert "the trace does not hold this message, so it cannot be handled: bad_input.note of 20,0" in replayed[1]

@@ -50,13 +50,13 @@ def write_queries(env: StreamExecutionEnvironment, folder: Path, events_per_seco
 
 def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
     """Return the queries whose rows differ from the batch, with some of the surplus rows."""
-    found: dict[str, object] = {}
+    differences: dict[str, object] = {}
     for query in QUERIES:
         expected = batch(query)
         rows = newest(query, written(query, str(folder / query), spark, expected.schema))
         if digest(rows) != digest(expected):
-            found[query] = rows.exceptAll(expected).take(3)
-    return found
+            differences[query] = rows.exceptAll(expected).take(3)
+    return differences
 
 
 def test_streams_give_the_same_rows_as_the_batch(

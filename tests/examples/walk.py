@@ -43,15 +43,15 @@ def steps(page: Path) -> list[Step]:
 
 
 def _steps(block: str) -> list[Step]:
-    found: list[tuple[str, list[str]]] = []
+    commands: list[tuple[str, list[str]]] = []
     for line in block.splitlines():
         if line.startswith("$ "):
-            found.append((line.removeprefix("$ "), []))
-        elif line.startswith("> ") and not found[-1][1]:
-            found[-1] = (f"{found[-1][0]}\n{line.removeprefix('> ')}", [])
+            commands.append((line.removeprefix("$ "), []))
+        elif line.startswith("> ") and not commands[-1][1]:
+            commands[-1] = (f"{commands[-1][0]}\n{line.removeprefix('> ')}", [])
         else:
-            found[-1][1].append(f"{line}\n")
-    return [Step(command, "".join(printed)) for command, printed in found]
+            commands[-1][1].append(f"{line}\n")
+    return [Step(command, "".join(printed)) for command, printed in commands]
 
 
 class Walk:

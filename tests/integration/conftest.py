@@ -32,15 +32,15 @@ def few_sales(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def environment(spark: SparkSession) -> Iterator[Callable[..., StreamExecutionEnvironment]]:
     """Creates environments of two TaskManagers with two slots each, and closes them."""
-    made: list[StreamExecutionEnvironment] = []
+    environments: list[StreamExecutionEnvironment] = []
 
     def make(record: str | None = None) -> StreamExecutionEnvironment:
         env = StreamExecutionEnvironment.get_execution_environment(
             task_managers=2, slots_per_task_manager=2, record=record
         )
-        made.append(env)
+        environments.append(env)
         return env
 
     yield make
-    for env in made:
+    for env in environments:
         env.close()

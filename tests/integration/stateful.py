@@ -43,9 +43,9 @@ class StatefulExample:
         spec = importlib.util.spec_from_file_location(self.name, ROOT / "examples" / "stateful" / f"{self.name}.py")
         assert spec is not None
         assert spec.loader is not None
-        made = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(made)
-        return made
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
 
 
 def write_events(folder: Path) -> Path:

@@ -60,14 +60,14 @@ def add_killer(env: StreamExecutionEnvironment, how: str) -> None:
 def main(folder: str, store: str, how: str = "") -> None:
     """Run both jobs, one after the other."""
     settings = store_settings(store)
-    made = StreamExecutionEnvironment.get_execution_environment(
+    environment = StreamExecutionEnvironment.get_execution_environment(
         "local[2]",
         slots_per_task_manager=1,
         high_availability=replace(settings, session_timeout_ms=SESSION_TIMEOUT_MS)
         if isinstance(settings, ZooKeeperSettings)
         else store,
     )
-    with made as env:
+    with environment as env:
         env.enable_checkpointing("300ms").set_checkpoint_dir(f"{folder}/checkpoints")
         add_killer(env, how)
         for name in ("first", "second"):

@@ -75,26 +75,26 @@ def lose_blocks(spark: SparkSession, rdd_ids: frozenset[int]) -> None:
 
 def run_sales_in_batch_mode(env: StreamExecutionEnvironment, files: Path, output: Path) -> list[ExecutionStateChanged]:
     """Run the program of the kill tests as a batch; return the state changes of its attempts in order."""
-    heard: list[ExecutionStateChanged] = []
+    changes: list[ExecutionStateChanged] = []
 
     def hear(message: Message) -> None:
         if isinstance(message, ExecutionStateChanged):
-            heard.append(message)
+            changes.append(message)
 
     env.set_runtime_mode("BATCH")
     client = sales.start_hourly_sales(env, files, output)
     client.add_listener(hear)
     client.wait(timeout=300)
-    return heard
+    return changes
 
 
 def is_source(name: str) -> bool:
     return name.startswith("Source")
 
 
-def attempt_numbers(heard: list[ExecutionStateChanged], *, of_source: bool) -> set[str]:
+def attempt_numbers(changes: list[ExecutionStateChanged], *, of_source: bool) -> set[str]:
     """Return the numbers of the deployed attempts."""
-    deployed = (each for each in heard if each.state is ExecutionState.DEPLOYING)
+    deployed = (each for each in changes if each.state is ExecutionState.DEPLOYING)
     return {each.attempt.rsplit("_", 1)[1] for each in deployed if is_source(each.task_name) is of_source}
 
 
@@ -149,10 +149,10 @@ def test_output_equals_the_streams_and_readers_start_after_complete_inputs(
 ) -> None:
     env = environment()
 
-    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
+    changes = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
-    states = [(each.state, is_source(each.task_name)) for each in heard]
+    states = [(each.state, is_source(each.task_name)) for each in changes]
     assert states.index((ExecutionState.FINISHED, True)) < states.index((ExecutionState.DEPLOYING, False))
     env.close()
     assert not left()
@@ -172,11 +172,11 @@ def test_a_killed_reader_restarts_and_finished_ones_do_not(
     env = environment()
     kill = kill_reader_at(env, moment)
 
-    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
+    changes = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
     assert kill.done
-    assert attempt_numbers(heard, of_source=True) == {"0"}
-    assert attempt_numbers(heard, of_source=False) == {"0", "1"}
+    assert attempt_numbers(changes, of_source=True) == {"0"}
+    assert attempt_numbers(changes, of_source=False) == {"0", "1"}
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
     env.close()
     assert not left()
@@ -222,12 +222,12 @@ def test_a_result_whose_blocks_are_lost_is_recomputed(
 
     env.cluster.system.add_delivery_hook(lose)
 
-    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
+    changes = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
     assert lost.is_set()
-    assert attempt_numbers(heard, of_source=True) == {"0", "1"}
-    assert attempt_numbers(heard, of_source=False) == {"0", "1"}
-    causes = [each.failure for each in heard if each.failure is not None]
+    assert attempt_numbers(changes, of_source=True) == {"0", "1"}
+    assert attempt_numbers(changes, of_source=False) == {"0", "1"}
+    causes = [each.failure for each in changes if each.failure is not None]
     assert {cause.type_name for cause in causes} == {"LostBatchError"}
     assert all(cause.lost_partition is not None for cause in causes)
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))

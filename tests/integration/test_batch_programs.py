@@ -80,17 +80,17 @@ def test_unions_side_outputs_and_several_sinks_equal_plain_spark(
     in_turn: bool,
 ) -> None:
     env = environment().set_runtime_mode(mode)
-    heard: list[ExecutionStateChanged] = []
+    changes: list[ExecutionStateChanged] = []
 
     def hear(message: Message) -> None:
         if isinstance(message, ExecutionStateChanged):
-            heard.append(message)
+            changes.append(message)
 
     client = start_batch_program(env, sales_files, tmp_path, parallelism=parallelism)
     client.add_listener(hear)
     client.wait(timeout=300)
 
-    states = [(each.state, each.task_name.startswith("Source")) for each in heard]
+    states = [(each.state, each.task_name.startswith("Source")) for each in changes]
     first_end, first_reader = (
         states.index((ExecutionState.FINISHED, True)),
         states.index((ExecutionState.RUNNING, False)),

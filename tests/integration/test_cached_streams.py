@@ -80,11 +80,11 @@ class Waiting(RichFunction):
 
 @pytest.fixture
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    made = StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=3)
-    made.set_runtime_mode("BATCH").set_checkpoint_dir(tmp_path / "checkpoints")
-    made.set_restart_strategy(RestartStrategies.no_restart())
-    yield made
-    made.close()
+    environment = StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=3)
+    environment.set_runtime_mode("BATCH").set_checkpoint_dir(tmp_path / "checkpoints")
+    environment.set_restart_strategy(RestartStrategies.no_restart())
+    yield environment
+    environment.close()
 
 
 @pytest.fixture

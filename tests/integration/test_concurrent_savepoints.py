@@ -37,10 +37,10 @@ def test_concurrently_requested_savepoints_complete_beside_checkpoints(
         remote = RestClusterClient(address)
 
         with ThreadPoolExecutor(5) as users:
-            asked = [users.submit(job.trigger_savepoint) for _ in range(2)]
-            asked += [users.submit(remote.trigger_savepoint, job.job_id, None) for _ in range(2)]
+            requests = [users.submit(job.trigger_savepoint) for _ in range(2)]
+            requests += [users.submit(remote.trigger_savepoint, job.job_id, None) for _ in range(2)]
             command = users.submit(main, ["savepoint", "take", "numbers", "--address", address])
-            paths = [each.result(timeout=60) for each in asked]
+            paths = [each.result(timeout=60) for each in requests]
         paths += re.findall(r"\S*/savepoints/savepoint-\S+", capsys.readouterr().out)
         wait_checkpoint(job)
         last = job.stop()

@@ -163,8 +163,8 @@ def test_a_savepoint_is_rescaled_and_timers_wait_for_both_inputs(
 
     slower = spark.read.parquet(*(str(file) for file in sorted(folders[1].glob("*.parquet"))))
     ((latest,),) = slower.agg(F.max("at")).collect()
-    ((told,),) = spark.read.parquet(str(output)).agg(F.max("hour")).collect()
-    assert told + timedelta(hours=1) <= latest - timedelta(hours=3), "sales alone would have let timers fire"
+    ((last_hour,),) = spark.read.parquet(str(output)).agg(F.max("hour")).collect()
+    assert last_hour + timedelta(hours=1) <= latest - timedelta(hours=3), "sales alone would have let timers fire"
 
     client = start_connected_streams(
         environment().set_parallelism(parallelism).from_savepoint(savepoint), *folders, output
@@ -220,8 +220,8 @@ def start_rules(env: StreamExecutionEnvironment, sales: Path, rules: Path, outpu
     columns = "shop bigint, amount bigint, at timestamp"
     source = FileSource.parquet(str(sales), schema=columns).monitor_continuously("50ms", until=arrivals.END)
     rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
-    found = rows.connect(known.broadcast(RULES)).process(ByRules(), "shop bigint, rules bigint").uid("found")
-    found.sink_to(FileSink.parquet(str(output))).uid("output")
+    matches = rows.connect(known.broadcast(RULES)).process(ByRules(), "shop bigint, rules bigint").uid("found")
+    matches.sink_to(FileSink.parquet(str(output))).uid("output")
     return env.execute_async("rules")
 
 
@@ -247,10 +247,10 @@ def test_broadcast_state_reaches_all_subtasks_after_a_savepoint(
         timeout=120
     )
 
-    told = spark.read.parquet(str(output))
-    assert sorted(row["rules"] for row in told.where("shop IS NULL").collect()) == sorted(2 * list(range(5)))
-    assert {row["rules"] for row in told.where("shop IS NOT NULL").select("rules").distinct().collect()} == {5}
-    assert told.where("shop IS NOT NULL").count() == spark.read.parquet(str(sales)).count()
+    rows = spark.read.parquet(str(output))
+    assert sorted(row["rules"] for row in rows.where("shop IS NULL").collect()) == sorted(2 * list(range(5)))
+    assert {row["rules"] for row in rows.where("shop IS NOT NULL").select("rules").distinct().collect()} == {5}
+    assert rows.where("shop IS NOT NULL").count() == spark.read.parquet(str(sales)).count()
 
 
 def wait_rows(spark: SparkSession, client: JobClient, output: Path, rows: int) -> None:

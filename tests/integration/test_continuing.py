@@ -36,7 +36,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 def wait_checkpoint(client: JobClient) -> None:
     """Wait until the job has completed a checkpoint."""
     completed = threading.Event()
-    client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
+    client.add_listener(lambda message: completed.set() if isinstance(message, CheckpointCompleted) else None)
     assert completed.wait(timeout=60)
 
 
@@ -52,12 +52,12 @@ def continue_to_the_end(
 
 
 def run_to_the_end(env: StreamExecutionEnvironment, few_files: Path, folder: Path) -> list[Message]:
-    heard: list[Message] = []
+    messages: list[Message] = []
     arrivals.deliver_remaining_files(few_files, folder / "arrivals")
     client = arrivals.start_hourly_arrivals(env, folder / "arrivals", folder / "output")
-    client.add_listener(heard.append)
+    client.add_listener(messages.append)
     client.wait(timeout=120)
-    return heard
+    return messages
 
 
 def test_a_stopped_job_continues_with_its_open_windows(
@@ -72,12 +72,12 @@ def test_a_stopped_job_continues_with_its_open_windows(
     path = client.stop()
     result = client.wait(timeout=0)
     published = spark.read.parquet(str(tmp_path / "output")).count()
-    heard = continue_to_the_end(environment(), few_files, tmp_path)
+    messages = continue_to_the_end(environment(), few_files, tmp_path)
 
     kept = int(path.rsplit("-", 1)[-1])
     assert result.checkpoint_path == path
     assert published < sales.hourly_batch(spark, few_files).count()
-    assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
+    assert [restored.checkpoint_id for restored in messages if isinstance(restored, JobRestored)] == [kept]
     assert Path(path, "_metadata").exists()
     assert_exactly_once(spark, few_files, tmp_path / "output")
     with pytest.raises(CheckpointNotFoundError, match="has continued from the newest one"):
@@ -144,9 +144,11 @@ def test_a_stopped_job_continues_from_a_high_availability_store(
     ends(first)
 
     with environment() as again:
-        heard = run_to_the_end(again, few_files, tmp_path)
+        messages = run_to_the_end(again, few_files, tmp_path)
 
-    assert [said.checkpoint_id for said in heard if isinstance(said, JobRestored)] == [int(kept.rsplit("-", 1)[-1])]
+    assert [message.checkpoint_id for message in messages if isinstance(message, JobRestored)] == [
+        int(kept.rsplit("-", 1)[-1])
+    ]
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
@@ -191,9 +193,9 @@ def test_a_killed_process_leaves_no_child_and_a_usable_checkpoint(
     assert process.returncode == -signal.SIGKILL
     assert "java" in names
     assert psutil.wait_procs(children, timeout=20)[1] == []
-    heard = continue_to_the_end(environment(), few_files, tmp_path)
+    messages = continue_to_the_end(environment(), few_files, tmp_path)
 
-    [restored] = [said.checkpoint_id for said in heard if isinstance(said, JobRestored)]
+    [restored] = [message.checkpoint_id for message in messages if isinstance(message, JobRestored)]
     assert restored is not None
     assert restored >= int(completed[-1].rsplit("-", 1)[-1])
     assert_exactly_once(spark, few_files, tmp_path / "output")

@@ -91,9 +91,9 @@ class ContinuousReader(threading.Thread):
         self.complaints += [f"{name} is gone" for name in self.rows.keys() - there]
         for name in sorted(there - self.rows.keys()):
             self.rows[name] = pq.ParquetFile(self._output / name).read(["sale"])["sale"].to_pylist()
-            found = CHECKPOINT_OF.search(name)
-            assert found is not None, f"the name {name} tells no checkpoint"
-            if int(found["checkpoint"]) not in self._complete:
+            match = CHECKPOINT_OF.search(name)
+            assert match is not None, f"the name {name} tells no checkpoint"
+            if int(match["checkpoint"]) not in self._complete:
                 self.complaints.append(f"{name} is there before its checkpoint is complete")
         times = Counter(sale for sales_of in self.rows.values() for sale in sales_of)
         self.complaints += [f"sale {sale} is there {number} times" for sale, number in times.items() if number > 1]

@@ -56,12 +56,12 @@ class Join:
 
     def of(self, left: DataStream, right: DataStream) -> DataStream:
         """Return the join of two streams."""
-        made = left.key_by("user").interval_join(right.key_by("user")).between(f"{self.lower}s", f"{self.upper}s")
-        made = made if self.lower_inclusive else made.lower_bound_exclusive()
-        made = made if self.upper_inclusive else made.upper_bound_exclusive()
+        join = left.key_by("user").interval_join(right.key_by("user")).between(f"{self.lower}s", f"{self.upper}s")
+        join = join if self.lower_inclusive else join.lower_bound_exclusive()
+        join = join if self.upper_inclusive else join.upper_bound_exclusive()
         if self.kind != "inner":
-            made = getattr(made, f"{self.kind}_outer")()
-        return made.select("left.user", F.col("left.id").alias("one"), F.col("right.id").alias("other"))
+            join = getattr(join, f"{self.kind}_outer")()
+        return join.select("left.user", F.col("left.id").alias("one"), F.col("right.id").alias("other"))
 
     def batch(self, left: DataFrame, right: DataFrame) -> DataFrame:
         """Compute the same as a plain Spark batch."""
@@ -253,6 +253,6 @@ def test_an_idle_input_holds_no_rows_back(
     assert passed.wait(timeout=60)
     client.stop()
 
-    found = spark.read.parquet(str(tmp_path / "output"))
-    assert found.count() > 0
-    assert found.where("other IS NOT NULL").count() == 0
+    rows = spark.read.parquet(str(tmp_path / "output"))
+    assert rows.count() > 0
+    assert rows.where("other IS NOT NULL").count() == 0

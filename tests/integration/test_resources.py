@@ -42,8 +42,8 @@ def test_a_job_runs_in_slots_of_the_requested_size(spark: SparkSession, few_file
     assert {vertex.parallelism for vertex in graph.vertices} == {2}
     read = spark.read.parquet(str(output)).groupBy("shop").agg(F.sum("amount").alias("amount"))
     assertDataFrameEqual(read, spark.read.parquet(str(few_files)).groupBy("shop").agg(F.sum("amount").alias("amount")))
-    said = [getattr(turn.message, "message", turn.message) for turn in TraceReader.open(trace)]
-    sent = [each for each in said if isinstance(each, AllocateSlot)]
+    messages = [getattr(turn.message, "message", turn.message) for turn in TraceReader.open(trace)]
+    sent = [each for each in messages if isinstance(each, AllocateSlot)]
     assert [each.cut for each in sent] == [ResourceSpec(cpu_millis=500, heap_mib=200, managed_mib=1)] * 2
 
 

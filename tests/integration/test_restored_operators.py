@@ -99,12 +99,12 @@ def test_operators_are_restored_as_if_they_had_never_stopped(
             if not is_last:
                 savepoint = stopped.run(env, range(number, number + 1), savepoint, interval=interval)
             else:
-                found = stopped.end(env, range(number, number + 1), savepoint, interval=interval)
+                tables = stopped.end(env, range(number, number + 1), savepoint, interval=interval)
             assert kill is None or kill.done
 
     expected = whole.end(environment().set_parallelism(1), range(len(parallelism)))
-    assert {name: rows for name, rows in found.items() if rows != expected[name]} == {}
-    assert [name for name, rows in found.items() if not rows] == []
+    assert {name: rows for name, rows in tables.items() if rows != expected[name]} == {}
+    assert [name for name, rows in tables.items() if not rows] == []
 
 
 def codes() -> Iterator[type[OperatorCode]]:

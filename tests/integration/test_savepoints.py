@@ -45,9 +45,9 @@ def deliver_flights(files: list[Path], folder: Path) -> None:
 
 def wait_for(client: JobClient, holds: Callable[[Message], bool]) -> None:
     """Wait until a message about the job matches."""
-    heard = threading.Event()
-    client.add_listener(lambda said: heard.set() if holds(said) else None)
-    assert heard.wait(timeout=60)
+    reached = threading.Event()
+    client.add_listener(lambda said: reached.set() if holds(said) else None)
+    assert reached.wait(timeout=60)
 
 
 def wait_read(client: JobClient, rows: int = 1) -> None:

@@ -156,10 +156,10 @@ def test_a_job_starts_with_bootstrapped_state(spark: SparkSession, environment: 
     first, silence = (spark.createDataFrame([("b", orders)], "user string, orders int") for orders in (4, 40))
     timer = spark.createDataFrame([("b", order_time(1000), "event-time")], "user string, time timestamp, domain string")
 
-    made = flykka.state.write(
+    written = flykka.state.write(
         tmp_path / "bootstrap", env, {"totals": rows, "silence": first}, timers={"silence": timer}
     )
-    changed = flykka.state.write(tmp_path / "changed", env, {"silence": silence}, existing=made)
+    changed = flykka.state.write(tmp_path / "changed", env, {"silence": silence}, existing=written)
     finish_orders(env.from_savepoint(changed).execute_async("orders"), tmp_path)
 
     assert sorted_rows(flykka.state.read(changed, "totals").table()) == [("a", 1000, 500, 2), ("z", 1, 1, 1)]

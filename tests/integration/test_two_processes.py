@@ -37,12 +37,12 @@ def test_a_second_process_on_the_same_folders_is_refused(
     (tmp_path / "elsewhere" / "output").symlink_to(output)
     second = start_program(tmp_path / "run", arrived, output, tmp_path / "elsewhere" / "output")
 
-    printed, said = second.communicate(timeout=120)
+    printed, errors = second.communicate(timeout=120)
     arrivals.deliver_remaining_files(sales_files, arrived)
     client.wait(timeout=120)
 
     assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
-    assert second.returncode == 0, said
+    assert second.returncode == 0, errors
     refusals = printed.splitlines()
     for text, folder in zip(refusals, ("checkpoints", "elsewhere/output"), strict=True):
         assert text.startswith("job 'sales'")

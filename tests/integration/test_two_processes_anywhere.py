@@ -132,10 +132,10 @@ def finish_programs(
 ) -> list[str]:
     """Deliver the remaining files, and return each program's standard error after it has ended."""
     arrivals.deliver_remaining_files(sales_files, place.arrived)
-    said = [program.communicate(timeout=200)[1] for program in ends]
+    errors = [program.communicate(timeout=200)[1] for program in ends]
     expected = spark.read.parquet(str(sales_files)) if is_copied else sales.hourly_batch(spark, sales_files)
     assertDataFrameEqual(spark.read.parquet(str(place.output)), expected)
-    return said
+    return errors
 
 
 def refusal_of_second(

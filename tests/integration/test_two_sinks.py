@@ -71,8 +71,8 @@ def runs(recipient: ActorRef, operator: str) -> bool:
 
 def visible(folder: Path) -> set[int]:
     """Return the checkpoints whose files a reader of the folder sees."""
-    found = (PUBLISHED.match(path.name) for path in folder.glob("[!._]*/*" if folder.name == "dear" else "*"))
-    return {int(name["checkpoint"]) for name in found if name is not None}
+    matches = (PUBLISHED.match(path.name) for path in folder.glob("[!._]*/*" if folder.name == "dear" else "*"))
+    return {int(name["checkpoint"]) for name in matches if name is not None}
 
 
 class KillBetweenCommits:
@@ -163,16 +163,16 @@ def test_a_kill_before_a_function_call_does_not_change_its_output(
 ) -> None:
     env = environment().set_restart_strategy(AT_ONCE)
     table, dear, checkpoints = tmp_path / "table", tmp_path / "dear", tmp_path / "checkpoints"
-    given: list[int] = []
+    received: list[int] = []
 
     def replace(rows: DataFrame, checkpoint_id: int) -> None:
-        given.append(checkpoint_id)
+        received.append(checkpoint_id)
         rows.coalesce(1).write.mode("overwrite").parquet(f"{table}/checkpoint={checkpoint_id}")
 
     victims: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:
-        is_moment = isinstance(message, CommitCheckpoint) and runs(recipient, "hourly") and bool(given)
+        is_moment = isinstance(message, CommitCheckpoint) and runs(recipient, "hourly") and bool(received)
         if is_moment:
             victims.append("/".join(recipient.path.split("/")[:3]))
         return is_moment
@@ -182,7 +182,7 @@ def test_a_kill_before_a_function_call_does_not_change_its_output(
     client.wait(timeout=PATIENCE_SECONDS)
 
     assert kill.done
-    assert given == sorted(given)
+    assert received == sorted(received)
     hourly = spark.read.parquet(str(table)).drop("checkpoint")
     assert_exactly_once(spark, sales_files, hourly, spark.read.parquet(str(dear)))
     assert not list(tmp_path.glob("checkpoints/*/staged/*"))
@@ -198,13 +198,13 @@ def test_a_successor_of_a_failed_job_publishes_the_rest_and_cleans_staging(
     table, dear, checkpoints = tmp_path / "table", tmp_path / "dear", tmp_path / "checkpoints"
     refuses = Event()
     refused: list[tuple[int, int]] = []
-    given: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
 
     def replace(rows: DataFrame, checkpoint_id: int) -> None:
         if refuses.is_set():
             refused.append((checkpoint_id, rows.count()))
             raise ConnectionError("the table is locked")
-        given.append((checkpoint_id, rows.count()))
+        received.append((checkpoint_id, rows.count()))
         rows.coalesce(1).write.mode("overwrite").parquet(f"{table}/checkpoint={checkpoint_id}")
 
     refuses.set()
@@ -221,7 +221,7 @@ def test_a_successor_of_a_failed_job_publishes_the_rest_and_cleans_staging(
     )
 
     assert len(kept) == 1
-    assert refused == given[:1]
+    assert refused == received[:1]
     hourly = spark.read.parquet(str(table)).drop("checkpoint")
     assert_exactly_once(spark, sales_files, hourly, spark.read.parquet(str(dear)))
     assert not (dear / ".flykka-staging").exists()

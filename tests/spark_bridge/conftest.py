@@ -26,10 +26,10 @@ def plane(spark: SparkSession, registry: CodeRegistry) -> SparkDataPlane:
 @pytest.fixture
 def harness(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) -> Iterator[Harness]:
     """Checks after every test that the job has left no RDD in Spark."""
-    made = Harness(plane, registry, tmp_path)
-    before = made.persisted()
-    yield made
-    made.end()
+    created = Harness(plane, registry, tmp_path)
+    before = created.persisted()
+    yield created
+    created.end()
     assert plane.stats().batches == 0
     # RDDs of earlier tests may disappear meanwhile: Spark collects them when it likes.
-    assert made.persisted() <= before
+    assert created.persisted() <= before

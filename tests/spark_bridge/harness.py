@@ -170,9 +170,9 @@ class Harness:
             checkpoint_directory=str(self.folder / "checkpoints"),
             managed_memory_bytes=managed_memory_bytes,
         )
-        told = drive_attempt(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
-        self.attempts.append(told)
-        return told
+        driven = drive_attempt(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
+        self.attempts.append(driven)
+        return driven
 
     def keys_of(self, vertex: JobVertex) -> OperatorRef:
         """Return what splits the rows of a vertex: the columns `key` of rows, or those of state if it creates state

@@ -283,9 +283,9 @@ def test_an_owner_finds_files_moved_by_a_job_without_checkpoints(spark: SparkSes
     staged.touch()
     StagingOwner(filesystem=FileSystem(spark), root=root, number=2).take_over()
 
-    found = StagingOwner(filesystem=FileSystem(spark), root=root, number=3).find(f"file:{staged}")
+    path = StagingOwner(filesystem=FileSystem(spark), root=root, number=3).find(f"file:{staged}")
 
-    assert found == f"{root}/2/from-1/{SUBTASK}/0-1/part"
+    assert path == f"{root}/2/from-1/{SUBTASK}/0-1/part"
 
 
 @pytest.mark.parametrize("owner", ["", "/7", "/7/from-3"])

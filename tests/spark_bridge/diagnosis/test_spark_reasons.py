@@ -17,7 +17,7 @@ MEMORY = (
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reason"),
     [
         (
             LOST_TASK.format(

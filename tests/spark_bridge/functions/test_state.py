@@ -292,9 +292,9 @@ def test_nan_and_zero_are_found_in_a_map_at_once_and_later(ttl: StateTtlConfig |
         s.numbers.put(float("nan"), "nan again")
 
     def read(s: Any, _: Any) -> tuple[Any, ...]:
-        found = s.numbers.get(float("nan")), s.numbers.get(0.0), s.numbers.contains(-0.0), len(s.numbers.keys())
+        values = s.numbers.get(float("nan")), s.numbers.get(0.0), s.numbers.contains(-0.0), len(s.numbers.keys())
         s.numbers.put(0.0, "again")
-        return found
+        return values
 
     done(kept, put)
     assert done(kept, read) == ("nan again", "zero", True, 2)

@@ -28,7 +28,7 @@ SINK = SinkCode(sink=FileSink.parquet("out"))
 def vertex_of_codes(
     registry: CodeRegistry, *operators: tuple[str, OperatorCode | KeyByCode, int | None], outputs: str = ""
 ) -> JobVertex:
-    made = tuple(
+    created = tuple(
         Operator(
             operator_id=OperatorId(uid),
             ref=registry.bind(uid, code),
@@ -41,7 +41,7 @@ def vertex_of_codes(
     return JobVertex(
         vertex_id=JobVertexId("v"),
         name="v",
-        operators=made,
+        operators=created,
         parallelism=1,
         max_parallelism=128,
         outputs=tuple(OperatorId(uid) for uid in outputs.split()),

@@ -25,7 +25,7 @@ SCHEMA = "k string, l long, d double, c decimal(10,2), w long, `odd.name` int"
 def rows(spark: SparkSession) -> DataFrame:
     """Seeded rows with nulls everywhere; the doubles are halves, so that sums do not depend on their order."""
     chance = random.Random(1)
-    made = [
+    tuples = [
         (
             chance.choice(["a", "b", None]),
             chance.choice([None, *range(20)]),
@@ -36,7 +36,7 @@ def rows(spark: SparkSession) -> DataFrame:
         )
         for _ in range(300)
     ]
-    return spark.createDataFrame(made, SCHEMA).coalesce(1).localCheckpoint()
+    return spark.createDataFrame(tuples, SCHEMA).coalesce(1).localCheckpoint()
 
 
 def assert_same_as_batch(rows: DataFrame, keys: list[Column | str], aggregates: list[Column], *, apart: bool) -> None:

@@ -67,9 +67,9 @@ def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[DataF
     rows = spark.createDataFrame([(place, value) for place, value in enumerate(VALUES[request.param] * 2)], schema)
     groups = rows.groupBy("key").agg(F.min("place").alias("first"), F.collect_list("place").alias("place"))
     of_place = groups.select("first", F.explode("place").alias("place"))
-    made = rows.join(of_place, "place").orderBy("place").cache()
-    yield made
-    made.unpersist()
+    pairs_of_rows = rows.join(of_place, "place").orderBy("place").cache()
+    yield pairs_of_rows
+    pairs_of_rows.unpersist()
 
 
 def pairs(values: Any) -> Any:

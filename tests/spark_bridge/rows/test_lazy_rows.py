@@ -70,10 +70,10 @@ def test_a_lazy_source_stage_runs_no_spark_job_and_reports_file_statistics(harne
 def test_one_stage_reads_batches_of_two_sources_with_every_row_once(harness: Harness) -> None:
     write_files_of_one_row(harness)
     first, second = open_source(harness, "first"), open_source(harness, "second")
-    made = [first.read([split]) for split in harness.splits(first.engine.descriptor.vertex)]
-    made.append(read_all(harness, second))
+    results = [first.read([split]) for split in harness.splits(first.engine.descriptor.vertex)]
+    results.append(read_all(harness, second))
     reader = open_sink(harness, first)
-    batch, *others = map(batch_of, made)
+    batch, *others = map(batch_of, results)
 
     reader.tell(ProcessBatch(stage=1, gate=0, batch=batch, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))
     finished = reader.expect_result()

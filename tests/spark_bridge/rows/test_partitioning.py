@@ -31,9 +31,9 @@ def rows(spark: SparkSession) -> DataFrame:
 )
 def sliced(spark: SparkSession, rows: DataFrame, request: pytest.FixtureRequest) -> Iterator[Sliced]:
     scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool", label="(1/1)#0")
-    made = materialise_slices(scope, rows, GROUPS, request.param, {"most": F.max("number")})
-    yield made
-    made.materialised.blocks.free()
+    slices = materialise_slices(scope, rows, GROUPS, request.param, {"most": F.max("number")})
+    yield slices
+    slices.materialised.blocks.free()
 
 
 def test_slices_are_complete_and_disjoint(rows: DataFrame, sliced: Sliced) -> None:

@@ -26,10 +26,10 @@ def position(line: int, column: int) -> Position:
 def test_a_clause_of_a_column_is_blanked(clause: str) -> None:
     text = f"SELECT *\nFROM orders o JOIN rates {clause} AS r ON true"
 
-    without, (found,) = without_as_of(text)
+    without, (parsed,) = without_as_of(text)
 
     assert without == text.replace(clause, " " * len(clause))
-    assert (found.table, found.column) == (position(2, 20), ("o", "at"))
+    assert (parsed.table, parsed.column) == (position(2, 20), ("o", "at"))
 
 
 def test_each_clause_has_its_table_and_position() -> None:

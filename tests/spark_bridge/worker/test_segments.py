@@ -88,9 +88,9 @@ def test_each_key_of_a_batch_is_found_with_its_newest_state(
 
         rows = look_up(reversed(segments), batch.keys, STATE)
 
-    asked = [key_of(row) for row in batch.keys.to_pylist()]
-    assert sorted(asked, key=repr) == sorted(set(wanted), key=repr)
-    assert rows.column("total").to_pylist() == [known(versions).get(key) for key in asked]
+    keys = [key_of(row) for row in batch.keys.to_pylist()]
+    assert sorted(keys, key=repr) == sorted(set(wanted), key=repr)
+    assert rows.column("total").to_pylist() == [known(versions).get(key) for key in keys]
 
 
 @given(wanted=st.lists(KEYS, min_size=1))

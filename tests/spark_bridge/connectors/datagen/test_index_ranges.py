@@ -30,18 +30,18 @@ def discovery(made: DataGenSource, clock: Clock) -> IndexRangeDiscovery:
     return IndexRangeDiscovery(made, OperatorId("source"), clock)
 
 
-def ranges(found: SplitsDiscovered) -> list[tuple[int, int]]:
-    splits = [split for split in found.splits if isinstance(split, IndexRangeSplit)]
+def ranges(discovered: SplitsDiscovered) -> list[tuple[int, int]]:
+    splits = [split for split in discovered.splits if isinstance(split, IndexRangeSplit)]
     return [(split.start, split.start + split.rows) for split in splits]
 
 
 def test_all_rows_are_due_at_the_first_discovery_without_a_rate() -> None:
     look = discovery(sequence_source(25), Clock())
 
-    found = look.discover(b"")
+    discovered = look.discover(b"")
 
-    assert ranges(found) == [(0, 10), (10, 20), (20, 25)]
-    assert found.finished
+    assert ranges(discovered) == [(0, 10), (10, 20), (20, 25)]
+    assert discovered.finished
     assert look.interval_ms is None
 
 
@@ -68,13 +68,13 @@ def test_rows_become_due_over_time_with_a_rate() -> None:
     clock.seconds += 60
     last = look.discover(second.position)
 
-    assert [ranges(found) for found in (before, first, second, last)] == [
+    assert [ranges(discovered) for discovered in (before, first, second, last)] == [
         [],
         [(0, 5)],
         [(5, 15), (15, 17)],
         [(17, 25)],
     ]
-    assert [found.finished for found in (before, first, second, last)] == [False, False, False, True]
+    assert [discovered.finished for discovered in (before, first, second, last)] == [False, False, False, True]
 
 
 def test_due_rows_are_discovered_once() -> None:
@@ -82,9 +82,9 @@ def test_due_rows_are_discovered_once() -> None:
     look = discovery(sequence_source(None, rate=5), clock)
     look.discover(b"")
     clock.seconds += 1
-    found = look.discover(b"")
+    discovered = look.discover(b"")
 
-    again = look.discover(found.position)
+    again = look.discover(discovered.position)
 
     assert again.splits == ()
 
@@ -95,10 +95,10 @@ def test_an_unbounded_source_never_finishes() -> None:
     look.discover(b"")
     clock.seconds += 3600
 
-    found = look.discover(b"")
+    discovered = look.discover(b"")
 
-    assert ranges(found)[-1][1] == 3_600_000_000
-    assert not found.finished
+    assert ranges(discovered)[-1][1] == 3_600_000_000
+    assert not discovered.finished
 
 
 def test_a_discovery_finds_no_more_than_can_be_read_until_the_next() -> None:
@@ -116,10 +116,10 @@ def test_a_restored_source_resumes_after_the_highest_assigned_row() -> None:
 
     before = restored.discover(b"17")
     clock.seconds += 1
-    found = restored.discover(b"17")
+    discovered = restored.discover(b"17")
 
     assert before.splits == ()
-    assert ranges(found) == [(17, 22)]
+    assert ranges(discovered) == [(17, 22)]
 
 
 def test_a_position_that_is_not_a_number_is_refused() -> None:
@@ -128,15 +128,15 @@ def test_a_position_that_is_not_a_number_is_refused() -> None:
 
 
 def test_a_source_with_fewer_rows_than_its_position_is_finished() -> None:
-    found = discovery(sequence_source(25), Clock()).discover(b"40")
+    discovered = discovery(sequence_source(25), Clock()).discover(b"40")
 
-    assert (found.splits, found.finished, found.position) == ((), True, b"40")
+    assert (discovered.splits, discovered.finished, discovered.position) == ((), True, b"40")
 
 
 def test_a_restored_bounded_source_emits_its_remaining_rows() -> None:
-    found = discovery(sequence_source(25), Clock()).discover(b"10")
+    discovered = discovery(sequence_source(25), Clock()).discover(b"10")
 
-    assert ranges(found) == [(10, 20), (20, 25)]
+    assert ranges(discovered) == [(10, 20), (20, 25)]
     assert discovery(sequence_source(25), Clock()).discover(b"25").finished
 
 

@@ -56,16 +56,16 @@ def test_row_n_does_not_depend_on_the_batch_size(spark: SparkSession, monkeypatc
 
 
 def test_fields_have_their_declared_values(spark: SparkSession) -> None:
-    made = rows_of_split(spark, datagen_source(), 0, 10_000)
+    rows = rows_of_split(spark, datagen_source(), 0, 10_000)
 
-    first = made.first()
-    seen = made.agg(
+    first = rows.first()
+    seen = rows.agg(
         F.min("price"), F.max("price"), F.min("share") >= -1, F.max("share") < 1, F.count_if(F.col("side") == "buy")
     ).first()
 
     assert first is not None
     assert (first.id, first["at"].astimezone(UTC)) == (100, datetime(2024, 1, 1, tzinfo=UTC))
-    assert made.where("id = 106").count() == 1
+    assert rows.where("id = 106").count() == 1
     assert seen is not None
     assert tuple(seen)[:4] == (1, 10, True, True)
     assert 4_500 < seen[4] < 5_500
@@ -134,12 +134,12 @@ def test_an_invalid_field_is_refused_on_its_line(field: object, wrong: str) -> N
 
 
 def test_the_discovery_assigns_readable_splits(spark: SparkSession) -> None:
-    made = DataGenSource(FIELDS, number_of_rows=25, rows_per_batch=10).bound(spark, "at")
+    source = DataGenSource(FIELDS, number_of_rows=25, rows_per_batch=10).bound(spark, "at")
 
-    found = made.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
+    discovered = source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
 
-    assert made.event_time == "at"
-    assert [split.rows for split in found.splits] == [10, 10, 5]
+    assert source.event_time == "at"
+    assert [split.rows for split in discovered.splits] == [10, 10, 5]
 
 
 def _even_only(indexes: DataFrame) -> DataFrame:

@@ -51,8 +51,8 @@ def rows_of_table(table: Path, version: int | None = None) -> list[tuple[Any, ..
     """Return the rows that a reader sees; an empty list if there is no table."""
     if not DeltaTable.is_deltatable(str(table)):
         return []
-    found = DeltaTable(str(table), version=version).to_pyarrow_table().to_pylist()
-    return sorted((tuple(row.values()) for row in found), key=repr)
+    rows = DeltaTable(str(table), version=version).to_pyarrow_table().to_pylist()
+    return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
 def frame(spark: SparkSession, schema: str, *rows: tuple[Any, ...]) -> DataFrame:

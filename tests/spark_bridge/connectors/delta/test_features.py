@@ -134,8 +134,8 @@ def make_table(path: Path, feature: Feature) -> None:
 
 def ids_of_table(spark: SparkSession, table: Path) -> list[int]:
     source = DeltaSource.of_path(table).bound(spark, None)
-    found = source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits, in_slices=False)
+    discovered = source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
+    (rows,) = source.read(spark, source.prototype(spark).schema, discovered.splits, in_slices=False)
     return sorted(row.id for row in rows.collect())
 
 

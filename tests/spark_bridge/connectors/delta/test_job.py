@@ -77,17 +77,17 @@ def test_a_growing_table_is_copied_continuously(env: StreamExecutionEnvironment,
     followed = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="orders")
     followed.sink_to(DeltaSink.upsert(copy, keys=["id"]).partition_by("day")).uid("out")
     env.enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
-    wanted = [rows]
+    expected = [rows]
 
     def look(message: Message) -> None:
-        if isinstance(message, CheckpointCompleted) and len(rows_of_table(copy)) >= wanted[0]:
+        if isinstance(message, CheckpointCompleted) and len(rows_of_table(copy)) >= expected[0]:
             arrived.set()
 
     client = env.execute_async("follow")
     client.add_listener(look)
     assert arrived.wait(60)
     arrived.clear()
-    wanted[0] = rows + 1
+    expected[0] = rows + 1
     more = pa.table({"id": pa.array([0, rows], pa.int64()), "day": ["day 0", "day 0"]})
     write_deltalake(str(orders), more, mode="append")
     assert arrived.wait(60)

@@ -72,8 +72,8 @@ def by_delta_rs(table: Path) -> Find:
 
     def find(column: str, sign: str, value: Any) -> list[int]:
         field = pc.field(column)
-        wanted = field.is_null() if value is None else OPERATORS[sign](field, value)
-        return sorted(rows.to_table(columns=["id"], filter=wanted)["id"].to_pylist())
+        condition = field.is_null() if value is None else OPERATORS[sign](field, value)
+        return sorted(rows.to_table(columns=["id"], filter=condition)["id"].to_pylist())
 
     return find
 
@@ -82,8 +82,8 @@ def by_polars(table: Path) -> Find:
     rows = pl.scan_delta(str(table))
 
     def find(column: str, sign: str, value: Any) -> list[int]:
-        wanted = pl.col(column).is_null() if value is None else OPERATORS[sign](pl.col(column), value)
-        return sorted(rows.filter(wanted).select("id").collect()["id"].to_list())
+        condition = pl.col(column).is_null() if value is None else OPERATORS[sign](pl.col(column), value)
+        return sorted(rows.filter(condition).select("id").collect()["id"].to_list())
 
     return find
 
@@ -93,9 +93,9 @@ def by_duckdb(table: Path) -> Find:
     connection.register("t", DeltaTable(str(table)).to_pyarrow_dataset())
 
     def find(column: str, sign: str, value: Any) -> list[int]:
-        wanted = f'"{column}" IS NULL' if value is None else f'"{column}" {sign} ?'
-        found = connection.execute(f"SELECT id FROM t WHERE {wanted}", [] if value is None else [value]).fetchall()
-        return sorted(key for (key,) in found)
+        condition = f'"{column}" IS NULL' if value is None else f'"{column}" {sign} ?'
+        result = connection.execute(f"SELECT id FROM t WHERE {condition}", [] if value is None else [value]).fetchall()
+        return sorted(key for (key,) in result)
 
     return find
 
@@ -138,9 +138,9 @@ def test_rows_are_found_by_the_values_of_each_type(
         there = [(row["id"], row[column]) for row in ROWS]
         holds = OPERATORS[sign]
         expected = [key for key, other in there if (value is other if None in (value, other) else holds(other, value))]
-        found = find(column, sign, value)
-        if found != expected:
-            wrong[f"{column} {sign} {value!r}"] = (found, expected)
+        ids = find(column, sign, value)
+        if ids != expected:
+            wrong[f"{column} {sign} {value!r}"] = (ids, expected)
 
     assert wrong == {}
 

@@ -94,14 +94,16 @@ def test_a_new_table_has_the_columns_and_partitions_of_the_rows(spark: SparkSess
 
     Attempt(spark, sink).publish(1, frame(spark, schema, *rows))
 
-    found = DeltaTable(str(table))
-    assert found.metadata().partition_columns == ["day", "name"]
-    assert [field.name for field in found.schema().fields] == [each.split()[0] for each in schema.split(", ")]
+    delta_table = DeltaTable(str(table))
+    assert delta_table.metadata().partition_columns == ["day", "name"]
+    assert [field.name for field in delta_table.schema().fields] == [each.split()[0] for each in schema.split(", ")]
     assert sorted(
         map(
             tuple,
-            found.to_pyarrow_table().select(["id", "day", "name"]).to_pylist()
-            and [(row["id"], row["day"], row["name"], row["local"]) for row in found.to_pyarrow_table().to_pylist()],
+            delta_table.to_pyarrow_table().select(["id", "day", "name"]).to_pylist()
+            and [
+                (row["id"], row["day"], row["name"], row["local"]) for row in delta_table.to_pyarrow_table().to_pylist()
+            ],
         )
     ) == [(1, day, "a b/c=%ü", at), (2, None, None, None)]
 

@@ -77,11 +77,11 @@ def discover_splits(spark: SparkSession, source: DeltaSource, position: bytes = 
     return looking(spark, source).discover(position)
 
 
-def read_sorted_rows(spark: SparkSession, source: DeltaSource, found: SplitsDiscovered) -> list[tuple[Any, ...]]:
+def read_sorted_rows(spark: SparkSession, source: DeltaSource, discovered: SplitsDiscovered) -> list[tuple[Any, ...]]:
     bound = source.bound(spark, None)
-    if not found.splits:
+    if not discovered.splits:
         return []
-    (rows,) = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
+    (rows,) = bound.read(spark, bound.prototype(spark).schema, discovered.splits, in_slices=False)
     return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
@@ -117,13 +117,13 @@ def test_a_source_starts_at_the_configured_version(spark: SparkSession, versione
 
 def test_a_bounded_source_ends_with_its_initial_version(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table)
-    found = discover_splits(spark, source)
+    discovered = discover_splits(spark, source)
     add(versioned_table, [(4, "later")])
-    again = discover_splits(spark, source, found.position)
+    again = discover_splits(spark, source, discovered.position)
 
     assert source.boundedness is Boundedness.BOUNDED
-    assert found.finished
-    assert (len(found.splits), again.splits, again.finished) == (4, (), True)
+    assert discovered.finished
+    assert (len(discovered.splits), again.splits, again.finished) == (4, (), True)
 
 
 def test_many_files_take_several_discoveries(
@@ -136,11 +136,11 @@ def test_many_files_take_several_discoveries(
 
     position, counts, rows = b"", [], []
     while True:
-        found = discover_splits(spark, source, position)
-        counts.append(len(found.splits))
-        rows += read_sorted_rows(spark, source, found)
-        position = found.position
-        if not found.more:
+        discovered = discover_splits(spark, source, position)
+        counts.append(len(discovered.splits))
+        rows += read_sorted_rows(spark, source, discovered)
+        position = discovered.position
+        if not discovered.more:
             break
 
     assert counts == [3, 3, 0]
@@ -179,14 +179,14 @@ def test_rows_keep_the_order_of_versions_if_required(
 
 def test_a_new_version_is_discovered(spark: SparkSession, versioned_table: Path) -> None:
     looks = looking(spark, DeltaSource.of_path(versioned_table).monitor_continuously("1s"))
-    found = looks.discover(b"")
+    discovered = looks.discover(b"")
     assert looks.changed is not None
     before = looks.changed()
 
     add(versioned_table, [(4, "new")])
 
     assert (before, looks.changed()) == (False, True)
-    assert len(looks.discover(found.position).splits) == 1
+    assert len(looks.discover(discovered.position).splits) == 1
 
 
 def test_row_counts_are_read_from_the_log(spark: SparkSession, tmp_path: Path) -> None:
@@ -218,16 +218,16 @@ def test_partition_columns_are_added_to_rows(spark: SparkSession, tmp_path: Path
     )
     source = DeltaSource.of_path(table) if whole else DeltaSource.of_path(table).starting_version(0)
 
-    found = read_sorted_rows(spark, source, discover_splits(spark, source))
+    discovered = read_sorted_rows(spark, source, discover_splits(spark, source))
 
     local = at.astimezone().replace(tzinfo=None)
-    assert [(key, day, name, flag) for key, day, name, _, flag in found] == [
+    assert [(key, day, name, flag) for key, day, name, _, flag in discovered] == [
         (1, dt.date(2024, 5, 1), "a b/c=%ü", True),
         (1, dt.date(2024, 5, 1), "a b/c=%ü", True),
         (2, None, None, False),
         (2, None, None, False),
     ]
-    assert {time for _, _, _, time, _ in found} == {local, None}
+    assert {time for _, _, _, time, _ in discovered} == {local, None}
 
 
 def test_files_outside_partition_folders_are_read(spark: SparkSession, versioned_table: Path) -> None:
@@ -264,25 +264,27 @@ def test_columns_missing_from_a_file_are_null(spark: SparkSession, versioned_tab
 def test_added_columns_are_ignored_and_dropped_columns_fail_the_job(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
     looks = looking(spark, source)
-    found = looks.discover(b"")
+    discovered = looks.discover(b"")
     DeltaTable(str(versioned_table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
 
-    found = looks.discover(found.position)
-    assert (found.splits, json.loads(found.position)["version"]) == ((), 5)
+    discovered = looks.discover(discovered.position)
+    assert (discovered.splits, json.loads(discovered.position)["version"]) == ((), 5)
 
     other = pa.table({"id": pa.array([1], pa.int64())})
     write_deltalake(str(versioned_table), other, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(FileSchemaError, match=r"version 5 of .*table has no column 'name', which the job reads as str"):
-        looks.discover(found.position)
+        looks.discover(discovered.position)
 
 
 def test_versions_that_only_rewrite_rows_are_skipped(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
-    found = discover_splits(spark, source)
+    discovered = discover_splits(spark, source)
     DeltaTable(str(versioned_table)).optimize.compact()
     add(versioned_table, [(4, "new")])
 
-    assert [key for key, _ in read_sorted_rows(spark, source, discover_splits(spark, source, found.position))] == [4]
+    assert [key for key, _ in read_sorted_rows(spark, source, discover_splits(spark, source, discovered.position))] == [
+        4
+    ]
 
 
 def rewrite(table: Path) -> None:
@@ -304,20 +306,20 @@ def test_a_version_that_deletes_rows_fails_the_job(
     spark: SparkSession, versioned_table: Path, act: Callable[[Path], None], text: str
 ) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
-    found = discover_splits(spark, source)
+    discovered = discover_splits(spark, source)
     act(versioned_table)
     add(versioned_table, [(4, "new")])
 
     with pytest.raises(SourceError, match=text):
-        discover_splits(spark, source, found.position)
+        discover_splits(spark, source, discovered.position)
     skipping = source.skip_change_commits()
-    assert [key for key, _ in read_sorted_rows(spark, skipping, discover_splits(spark, skipping, found.position))] == [
-        4
-    ]
+    assert [
+        key for key, _ in read_sorted_rows(spark, skipping, discover_splits(spark, skipping, discovered.position))
+    ] == [4]
     if act is delete:
         ignoring = source.ignore_deletes()
         assert [
-            key for key, _ in read_sorted_rows(spark, ignoring, discover_splits(spark, ignoring, found.position))
+            key for key, _ in read_sorted_rows(spark, ignoring, discover_splits(spark, ignoring, discovered.position))
         ] == [4]
 
 

@@ -52,12 +52,12 @@ def test_a_late_older_change_is_ignored(spark: SparkSession, table: Path) -> Non
 
     attempt.publish(2, frame(spark, SCHEMA, (1, "old", 4, "+U"), (2, "old", 4, "-D")))
     (state, *_) = attempt.publish(3, frame(spark, SCHEMA, (2, "older", 4, "+U")))
-    found = DeltaTable(str(table))
+    delta_table = DeltaTable(str(table))
     attempt.publish(4, frame(spark, SCHEMA, (2, "as new", 5, "+U")))
 
     assert rows_of_table(table) == [(1, "new", 5), (2, "as new", 5)]
     assert isinstance(state, WriterState)
-    assert found.transaction_version(state.writer) == 3
+    assert delta_table.transaction_version(state.writer) == 3
 
 
 def test_changes_without_a_sequence_apply_in_arrival_order(spark: SparkSession, table: Path) -> None:

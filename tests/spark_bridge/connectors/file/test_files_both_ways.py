@@ -225,8 +225,8 @@ def test_rows_keep_the_order_of_files_if_required(
         write_contents(tmp_path, {f"{number}.csv": "".join(rows).encode()})
     source = reach(FileSource.csv(tmp_path, schema=SCHEMA)).in_order()
     bound = (source if files is None else source.files_per_batch(files)).bound(spark, None)
-    found = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
+    discovered = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
 
-    read = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
+    read = bound.read(spark, bound.prototype(spark).schema, discovered.splits, in_slices=False)
 
     assert [tuple(row) for row in together(read).collect()] == expected

@@ -77,8 +77,8 @@ def read(written: Path) -> Callable[[range], None]:
 @pytest.mark.parametrize(
     "place",
     [
-        pytest.param(place, id=f"{name}-{way.__name__}-{said}", marks=() if place in EACH_RUN else pytest.mark.long)
-        for place, (name, said, way) in enumerate(READ)
+        pytest.param(place, id=f"{name}-{way.__name__}-{schema}", marks=() if place in EACH_RUN else pytest.mark.long)
+        for place, (name, schema, way) in enumerate(READ)
     ],
 )
 def test_a_folder_is_copied_in_each_format(

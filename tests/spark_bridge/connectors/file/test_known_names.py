@@ -36,9 +36,9 @@ def test_numbers_with_and_without_leading_zeros_are_distinct() -> None:
 
 
 def test_a_hundred_thousand_numbered_names_fit_in_few_bytes() -> None:
-    known = KnownNames(f"of=7/part-{number:05d}-c000.json" for number in range(100_000))
+    names = KnownNames(f"of=7/part-{number:05d}-c000.json" for number in range(100_000))
 
-    assert len(known.encode()) < 100
+    assert len(names.encode()) < 100
 
 
 def test_empty_bytes_hold_no_names() -> None:

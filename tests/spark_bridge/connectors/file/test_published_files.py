@@ -26,9 +26,9 @@ def test_files_of_a_folder_are_sorted_by_their_publisher() -> None:
         f"/out/part-output-1a2b3c4d-0-3-0-{UUID}.csv",
     )
 
-    found = published_files("/out", (*own, *others, *foreign), "errors per hour")
+    published = published_files("/out", (*own, *others, *foreign), "errors per hour")
 
-    assert found == PublishedFiles(
+    assert published == PublishedFiles(
         folder="/out", own=own, by_others=(("clicks", 1), ("orders", 2)), foreign=len(foreign)
     )
 

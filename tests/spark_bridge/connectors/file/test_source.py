@@ -42,8 +42,8 @@ def discovery(spark: SparkSession, source: FileSource) -> FileSplitDiscovery:
     return source.split_discovery(OperatorId("source"), FileSystem(spark))
 
 
-def file_names(found: SplitsDiscovered) -> list[list[str]]:
-    batches = [split for split in found.splits if isinstance(split, FileBatchSplit)]
+def file_names(discovered: SplitsDiscovered) -> list[list[str]]:
+    batches = [split for split in discovered.splits if isinstance(split, FileBatchSplit)]
     return [[Path(file.path).name for file in batch.files] for batch in batches]
 
 
@@ -58,18 +58,18 @@ def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered
 def test_a_bounded_source_is_discovered_at_once_in_path_order(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
-    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).files_per_batch(2)).discover(b"")
+    discovered = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).files_per_batch(2)).discover(b"")
 
-    assert file_names(found) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
-    assert [split.rows for split in found.splits] == [20, 20, 10]
-    assert found.finished
+    assert file_names(discovered) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
+    assert [split.rows for split in discovered.splits] == [20, 20, 10]
+    assert discovered.finished
 
 
 @both_ways
 def test_whole_files_are_combined_up_to_a_row_limit(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
-    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(35)).discover(b"")
+    discovered = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(35)).discover(b"")
 
-    assert [split.rows for split in found.splits] == [30, 20]
+    assert [split.rows for split in discovered.splits] == [30, 20]
 
 
 @both_ways
@@ -78,8 +78,8 @@ def test_a_large_file_is_split_and_every_row_read_once(spark: SparkSession, parq
         (parquet_folder / f"{number}.parquet").unlink()
     source = reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(4)
 
-    found = discovery(spark, source).discover(b"")
-    batches = everything(spark, source, found)
+    discovered = discovery(spark, source).discover(b"")
+    batches = everything(spark, source, discovered)
 
     assert [len(batch) for batch in batches] == [4, 4, 2] * 2
     assert sorted(row for batch in batches for row in batch) == [(key, row) for key in range(2) for row in range(10)]
@@ -103,15 +103,17 @@ def test_many_files_take_several_discoveries(
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
     look = discovery(spark, reach(FileSource.parquet(str(parquet_folder))))
 
-    found = [look.discover(b"")]
-    while found[-1].more:
-        found.append(look.discover(found[-1].position))
-    elsewhere = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(found[0].position)
+    discovered = [look.discover(b"")]
+    while discovered[-1].more:
+        discovered.append(look.discover(discovered[-1].position))
+    elsewhere = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(discovered[0].position)
 
-    assert [name for each in found for name in file_names(each)] == [[f"{number}.parquet"] for number in range(5)]
-    assert [(len(each.splits) <= 3, each.finished) for each in found[:-1]] == [(True, False)] * (len(found) - 1)
-    assert found[-1].finished
-    assert file_names(elsewhere)[0] == file_names(found[1])[0]
+    assert [name for each in discovered for name in file_names(each)] == [[f"{number}.parquet"] for number in range(5)]
+    assert [(len(each.splits) <= 3, each.finished) for each in discovered[:-1]] == [(True, False)] * (
+        len(discovered) - 1
+    )
+    assert discovered[-1].finished
+    assert file_names(elsewhere)[0] == file_names(discovered[1])[0]
 
 
 @both_ways
@@ -135,12 +137,12 @@ def test_a_monitored_folder_ends_with_its_marker(spark: SparkSession, tmp_path: 
     before = look.discover(b"")
     write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
     (tmp_path / "in" / ".b.parquet.tmp").write_bytes(b"being written")
-    found = look.discover(b"")
+    discovered = look.discover(b"")
     (tmp_path / "in" / "_SUCCESS").touch()
-    last = look.discover(found.position)
+    last = look.discover(discovered.position)
 
     assert (before.splits, before.finished) == ((), False)
-    assert (file_names(found), found.finished) == ([["a.parquet"]], False)
+    assert (file_names(discovered), discovered.finished) == ([["a.parquet"]], False)
     assert (last.splits, last.finished) == ((), True)
     assert look.interval_ms == 300
 
@@ -157,10 +159,10 @@ def test_a_missing_monitored_folder_is_reported_and_read_once_it_exists(
 
     before = look.discover(b"")
     write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
-    found = look.discover(before.position)
+    discovered = look.discover(before.position)
 
     assert (before.splits, before.finished, before.missing_path) == ((), False, "in")
-    assert (file_names(found), found.missing_path) == ([["a.parquet"]], None)
+    assert (file_names(discovered), discovered.missing_path) == ([["a.parquet"]], None)
 
 
 @both_ways
@@ -184,9 +186,9 @@ def test_files_of_the_next_discovery_are_counted(
 ) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
 
-    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(b"")
+    discovered = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(b"")
 
-    assert found.files_left == 5 - len(found.splits) > 0
+    assert discovered.files_left == 5 - len(discovered.splits) > 0
 
 
 @pytest.mark.parametrize("in_slices", [True, False])
@@ -195,9 +197,9 @@ def test_files_read_together_are_one_scan(
 ) -> None:
     monkeypatch.setattr(file_source, "SLICE_FILES", 1)
     source = FileSource.parquet(str(parquet_folder), event_time="at")
-    found = discovery(spark, source).discover(b"").splits
+    discovered = discovery(spark, source).discover(b"").splits
 
-    read = source.read(spark, source.prototype(spark).schema, found, in_slices=in_slices)
+    read = source.read(spark, source.prototype(spark).schema, discovered, in_slices=in_slices)
 
     assert len(read) == (min(5, spark.sparkContext.defaultParallelism) if in_slices else 1)
     assert len({path for part in read for path in part.inputFiles()}) == 5
@@ -206,9 +208,9 @@ def test_files_read_together_are_one_scan(
 
 def test_splits_that_are_batches_stay_separate(spark: SparkSession, parquet_folder: Path) -> None:
     source = FileSource.parquet(str(parquet_folder)).files_per_batch(2)
-    found = discovery(spark, source).discover(b"").splits
+    discovered = discovery(spark, source).discover(b"").splits
 
-    read = source.read(spark, source.prototype(spark).schema, found, in_slices=False)
+    read = source.read(spark, source.prototype(spark).schema, discovered, in_slices=False)
 
     assert [len(part.inputFiles()) for part in read] == [2, 2, 1]
 
@@ -218,10 +220,10 @@ def test_a_marker_of_any_name_is_not_read_as_data(spark: SparkSession, parquet_f
     (parquet_folder / "DONE").touch()
     source = reach(FileSource.parquet(str(parquet_folder))).monitor_continuously("1s", until="DONE")
 
-    found = discovery(spark, source).discover(b"")
+    discovered = discovery(spark, source).discover(b"")
 
-    assert file_names(found) == [[f"{number}.parquet"] for number in range(5)]
-    assert found.finished
+    assert file_names(discovered) == [[f"{number}.parquet"] for number in range(5)]
+    assert discovered.finished
 
 
 @both_ways
@@ -322,8 +324,8 @@ def test_files_of_different_columns_are_merged_on_demand(
     pq.write_table(pa.table({"key": [7], "more": [8]}), parquet_folder / "5.parquet")
     source = reach(FileSource.parquet(parquet_folder, mergeSchema=True)).files_per_batch(6).bound(spark, None)
 
-    found = discovery(spark, source).discover(b"")
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[:1], in_slices=False)
+    discovered = discovery(spark, source).discover(b"")
+    (rows,) = source.read(spark, source.prototype(spark).schema, discovered.splits[:1], in_slices=False)
 
     assert [tuple(row) for row in rows.where("more IS NOT NULL").collect()] == [(7, None, None, 8)]
 
@@ -333,8 +335,8 @@ def test_a_partition_column_keeps_its_declared_position(spark: SparkSession, tmp
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
     source = reach(FileSource.parquet(tmp_path / "in", schema="day int, key long")).bound(spark, None)
 
-    found = discovery(spark, source).discover(b"")
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[:1], in_slices=False)
+    discovered = discovery(spark, source).discover(b"")
+    (rows,) = source.read(spark, source.prototype(spark).schema, discovered.splits[:1], in_slices=False)
 
     assert [tuple(row) for row in rows.collect()] == [(7, 1)]
 
@@ -347,10 +349,10 @@ def test_names_with_special_characters_are_read(spark: SparkSession, tmp_path: P
     source = reach(FileSource.parquet(str(odd.parent)))
     look = discovery(spark, source)
 
-    found = look.discover(b"")
+    discovered = look.discover(b"")
 
-    assert everything(spark, source, found) == [[(1, 2)]]
-    assert look.discover(found.position).splits == ()
+    assert everything(spark, source, discovered) == [[(1, 2)]]
+    assert look.discover(discovered.position).splits == ()
 
 
 @pytest.mark.parametrize("folder", [".", "of={all}"])

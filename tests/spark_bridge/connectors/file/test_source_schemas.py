@@ -102,8 +102,8 @@ def test_the_columns_of_one_partition_are_not_assumed_for_all(spark: SparkSessio
 def test_folders_with_equal_columns_give_a_schema(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(write_columns(tmp_path, a=["id", "more"], b=["more", "ID"]))).bound(spark, None)
 
-    found = discovery(spark, source).discover(b"").splits
-    (rows,) = source.read(spark, source.prototype(spark).schema, found, in_slices=False)
+    splits = discovery(spark, source).discover(b"").splits
+    (rows,) = source.read(spark, source.prototype(spark).schema, splits, in_slices=False)
     assert rows.count() == 2
     assert rows.columns == ["id", "more"]
 

@@ -33,10 +33,10 @@ GOOD = "key,at,amount\n1,2024-01-01 00:00:03,1.5\n2,2024-01-01 00:00:09,2.5\n"
 @pytest.fixture
 def csv_folder(tmp_path: Path) -> Path:
     """A folder with one valid CSV file."""
-    made = tmp_path / "in"
-    made.mkdir()
-    (made / "good.csv").write_text(GOOD)
-    return made
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "good.csv").write_text(GOOD)
+    return folder
 
 
 def csv(folder: Path, **options: str | bool) -> FileSource:

@@ -43,11 +43,11 @@ def test_a_file_still_being_written_is_left_for_a_later_discovery(
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: written_ns)
     look = discovery(spark, FileSource.json(tmp_path / "in", schema="n int").monitor_continuously("1h"))
 
-    found = look.discover(b"")
-    assert (found.splits, found.finished) == ((), False)
+    discovered = look.discover(b"")
+    assert (discovered.splits, discovered.finished) == ((), False)
 
     (tmp_path / "in" / "_SUCCESS").touch()
-    last = look.discover(found.position)
+    last = look.discover(discovered.position)
     assert (file_names(last), last.finished) == ([["a.json"]], True)
 
 
@@ -64,8 +64,8 @@ def test_files_are_discovered_in_arrival_order(
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
     look = discovery(spark, FileSource.json(folder, schema="n int").monitor_continuously("1h").files_per_batch(2))
 
-    found = look.discover(b"")
-    assert found.splits == ()
+    discovered = look.discover(b"")
+    assert discovered.splits == ()
 
     now_ns += 51_000_000
-    assert file_names(look.discover(found.position)) == [["a.json", "b.json"]]
+    assert file_names(look.discover(discovered.position)) == [["a.json", "b.json"]]

@@ -57,8 +57,8 @@ class Warehouse:
 
     def rows(self) -> list[tuple[Any, ...]]:
         with closing(self.catalog()) as catalog:
-            found = catalog.load_table(NAME).scan().to_arrow().to_pylist()
-        return sorted((tuple(row.values()) for row in found), key=repr)
+            records = catalog.load_table(NAME).scan().to_arrow().to_pylist()
+        return sorted((tuple(row.values()) for row in records), key=repr)
 
     def act(self, act: Callable[[Table], object]) -> None:
         with closing(self.catalog()) as catalog:

@@ -58,11 +58,11 @@ def test_a_bounded_source_ends_after_the_last_record(
     end(kafka, topic)
     source = all_that_is_there(kafka, topic)
 
-    found = discover_splits(source)
+    discovered = discover_splits(source)
     kafka.send(topic, b"later")
 
-    assert found.finished
-    assert [record.value for record in records(source, found.splits)] == [b"1", b"2"]
+    assert discovered.finished
+    assert [record.value for record in records(source, discovered.splits)] == [b"1", b"2"]
 
 
 def test_a_partition_with_only_aborted_records_is_empty(kafka: Broker, topic: str) -> None:
@@ -80,10 +80,10 @@ def test_a_bounded_source_ends_before_an_open_transaction(kafka: Broker, topic: 
         kafka.send(topic, b"behind it")
         source = all_that_is_there(kafka, topic)
 
-        found = discover_splits(source)
+        discovered = discover_splits(source)
 
-        assert found.finished
-        assert [record.value for record in records(source, found.splits)] == [b"1", b"2"]
+        assert discovered.finished
+        assert [record.value for record in records(source, discovered.splits)] == [b"1", b"2"]
 
 
 def test_records_after_an_open_transaction_are_read_once_it_ends(kafka: Broker, topic: str) -> None:
@@ -112,9 +112,9 @@ def test_each_portion_of_a_backlog_with_aborted_records_ends(
         send_aborted(kafka, topic, b"no", b"nor this", b"nor that")
     source = all_that_is_there(kafka, topic)
 
-    found = discover_splits(source)
+    discovered = discover_splits(source)
 
-    several = [records(source, (split,)) for split in found.splits]
+    several = [records(source, (split,)) for split in discovered.splits]
     assert len(several) > 4
     assert [record.value for portion in several for record in portion] == [b"0", b"1", b"2"]
 

@@ -22,13 +22,13 @@ VALUES = [b"%d " % number * 100 for number in range(50)]
 def codecs_of(broker: Broker, topic: str) -> set[str]:
     """Return the codecs of the batches in the broker's own file, ignoring transaction markers, which have none."""
     content = Path(broker.folder, f"{topic}-0", "00000000000000000000.log").read_bytes()
-    found: set[str] = set()
+    codecs: set[str] = set()
     while content:
         attributes = int.from_bytes(content[21:23], "big")
         if not attributes & 0b100000:
-            found.add(CODECS[attributes & 0b111])
+            codecs.add(CODECS[attributes & 0b111])
         content = content[12 + int.from_bytes(content[8:12], "big") :]
-    return found
+    return codecs
 
 
 # Java frames snappy in its own way; the other codecs are those that the sink writes below.

@@ -39,14 +39,16 @@ def flown(broker: Broker, tmp_path: Path) -> Broker:
 
 @pytest.fixture
 def environment(spark: SparkSession) -> Iterator[Callable[[], StreamExecutionEnvironment]]:
-    made: list[StreamExecutionEnvironment] = []
+    environments: list[StreamExecutionEnvironment] = []
 
     def make() -> StreamExecutionEnvironment:
-        made.append(StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2))
-        return made[-1]
+        environments.append(
+            StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2)
+        )
+        return environments[-1]
 
     yield make
-    for env in made:
+    for env in environments:
         env.close()
 
 

@@ -34,11 +34,11 @@ def message(broker: Broker, topic: str, value: bytes | None) -> Message:
     consumer = Consumer(broker.client(group_id="one", isolation_level="read_committed"))
     consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
     while True:
-        found = consumer.poll(60)
-        assert found is not None
-        if found.value() == value:
+        record = consumer.poll(60)
+        assert record is not None
+        if record.value() == value:
             consumer.close()
-            return found
+            return record
 
 
 @pytest.mark.parametrize("from_files", [True, False], ids=["from files", "from batches"])

@@ -106,14 +106,14 @@ def start_topic_to_files(env: StreamExecutionEnvironment, broker: Broker, topic:
 
 def wait_read(client: JobClient, rows: int) -> None:
     """Wait until the source has read so many rows."""
-    heard = threading.Event()
+    reached = threading.Event()
 
     def listen(said: Message) -> None:
         if isinstance(said, MetricsReported) and said.metrics.rows_in >= rows:
-            heard.set()
+            reached.set()
 
     client.add_listener(listen)
-    assert heard.wait(DEADLINE_S)
+    assert reached.wait(DEADLINE_S)
 
 
 def published(spark: SparkSession, folder: Path) -> list[bytes]:

@@ -74,10 +74,10 @@ def test_records_are_written_and_read_over_secured_ports(
     secured: Secured, topic: str, listener: str, properties: dict[str, str]
 ) -> None:
     secured.broker.create(topic)
-    given = properties | ({} if listener == "SASL" else {"ssl_ca_location": str(secured.certificate)})
-    sink = KafkaSink.to_topic(secured.address(listener), topic, **given)
+    settings = properties | ({} if listener == "SASL" else {"ssl_ca_location": str(secured.certificate)})
+    sink = KafkaSink.to_topic(secured.address(listener), topic, **settings)
     work = PublishKafkaTransaction(cluster=sink.cluster, topic=topic, writer=topic, checkpoint_id=1)
-    source = KafkaSource.of_topics(secured.address(listener), topic, **given)
+    source = KafkaSource.of_topics(secured.address(listener), topic, **settings)
 
     list(work([pa.RecordBatch.from_pylist([{"value": b"1"}, {"value": b"2"}])]))
 
@@ -89,9 +89,9 @@ def test_records_are_written_and_read_over_secured_ports(
 def test_a_wrong_password_is_refused_at_once_and_not_printed(
     secured: Secured, topic: str, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = sasl(mechanism, WRONG)
-    source = KafkaSource.of_topics(secured.address("SASL"), topic, **given)
-    sink = KafkaSink.to_topic(secured.address("SASL"), topic, **given)
+    settings = sasl(mechanism, WRONG)
+    source = KafkaSource.of_topics(secured.address("SASL"), topic, **settings)
+    sink = KafkaSink.to_topic(secured.address("SASL"), topic, **settings)
     begun = time.monotonic()
 
     with pytest.raises(SourceError, match=r"(?i)Kafka at 127.*authentication failed") as of_source:
@@ -103,7 +103,7 @@ def test_a_wrong_password_is_refused_at_once_and_not_printed(
     texts = "\n".join(map(str, (of_source.getrepr(), of_sink.getrepr(), caplog.text, source, sink)))
     assert WRONG not in texts
     assert WRONG not in f"{source!r} {sink!r} {source.cluster!r}"
-    assert WRONG not in masked(f"what a log may say: {given}")
+    assert WRONG not in masked(f"what a log may say: {settings}")
 
 
 def test_an_untrusted_certificate_is_refused_at_once(secured: Secured, topic: str) -> None:

@@ -59,8 +59,8 @@ def discover_by_bound_source(source: KafkaSource, position: bytes = b"") -> Spli
     return source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active())).discover(position)
 
 
-def read_splits(spark: SparkSession, source: KafkaSource, found: SplitsDiscovered) -> DataFrame:
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits, in_slices=False)
+def read_splits(spark: SparkSession, source: KafkaSource, discovered: SplitsDiscovered) -> DataFrame:
+    (rows,) = source.read(spark, source.prototype(spark).schema, discovered.splits, in_slices=False)
     return rows
 
 
@@ -149,9 +149,9 @@ def test_a_corrupt_record_is_kept_on_demand(spark: SparkSession, broker: Broker,
     source = KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long", on_corrupt="keep"))
 
     bound = source.bound(spark, None)
-    found = {tuple(row) for row in read_splits(spark, bound, discover_by_bound_source(bound)).drop(PARTITION).collect()}
+    rows = {tuple(row) for row in read_splits(spark, bound, discover_by_bound_source(bound)).drop(PARTITION).collect()}
 
-    assert found == {(1, None), (None, "{oops")}
+    assert rows == {(1, None), (None, "{oops")}
 
 
 def test_a_source_starts_at_the_configured_offsets(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -175,13 +175,13 @@ def test_a_bounded_source_ends_with_its_initial_records(spark: SparkSession, bro
     broker.send(topic, b"1")
     source = KafkaSource.of_topics(broker.address, topic).bounded(OffsetsInitializer.latest()).bound(spark, None)
 
-    found = discover_by_bound_source(source)
+    discovered = discover_by_bound_source(source)
     broker.send(topic, b"2")
-    again = discover_by_bound_source(source, found.position)
+    again = discover_by_bound_source(source, discovered.position)
 
     assert source.boundedness is Boundedness.BOUNDED
-    assert found.finished
-    assert (found.splits[0].rows, again.splits, again.finished) == (1, (), True)
+    assert discovered.finished
+    assert (discovered.splits[0].rows, again.splits, again.finished) == (1, (), True)
 
 
 def test_a_backlog_is_discovered_in_portions_of_all_partitions(
@@ -192,12 +192,12 @@ def test_a_backlog_is_discovered_in_portions_of_all_partitions(
     broker.send(topic, *[b"x"] * 30, partition=0)
     broker.send(topic, *[b"x"] * 10, partition=1)
 
-    found = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic))
+    discovered = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic))
 
-    contents = [json.loads(split.content)[topic] for split in found.splits]  # type: ignore[attr-defined]
+    contents = [json.loads(split.content)[topic] for split in discovered.splits]  # type: ignore[attr-defined]
     assert contents[0] == {"0": [0, 8], "1": [0, 3]}
-    assert sum(split.rows for split in found.splits) == 40
-    assert not found.more
+    assert sum(split.rows for split in discovered.splits) == 40
+    assert not discovered.more
 
 
 def test_the_earliest_records_of_a_backlog_are_read_first_on_demand(
@@ -210,13 +210,13 @@ def test_the_earliest_records_of_a_backlog_are_read_first_on_demand(
     for number in range(10):
         broker.send(topic, b"x", partition=1, timestamp=NOW_MS + number)
 
-    found = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic).align_partitions())
+    discovered = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic).align_partitions())
 
-    read = [json.loads(split.content)[topic] for split in found.splits]  # type: ignore[attr-defined]
+    read = [json.loads(split.content)[topic] for split in discovered.splits]  # type: ignore[attr-defined]
     of_late = [content["1"] for content in read if content["0"][1] < 30]
     assert len(of_late) > 1
     assert all(start == end == 0 for start, end in of_late)
-    assert sum(split.rows for split in found.splits) == 40
+    assert sum(split.rows for split in discovered.splits) == 40
 
 
 def test_a_new_partition_is_read_from_its_beginning(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -227,9 +227,9 @@ def test_a_new_partition_is_read_from_its_beginning(spark: SparkSession, broker:
 
     broker.grow(topic, 2)
     broker.send(topic, b"2", partition=1)
-    found = discover_by_bound_source(source, position)
+    discovered = discover_by_bound_source(source, position)
 
-    assert [tuple(row) for row in read_splits(spark, source, found).drop(PARTITION).collect()] == [(b"2",)]
+    assert [tuple(row) for row in read_splits(spark, source, discovered).drop(PARTITION).collect()] == [(b"2",)]
 
 
 def test_topics_that_match_a_pattern_are_discovered(spark: SparkSession, broker: Broker, topic: str) -> None:
@@ -247,14 +247,14 @@ def test_deleted_records_are_not_skipped_silently(spark: SparkSession, broker: B
     broker.create(topic)
     broker.send(topic, b"1", b"2", b"3")
     source = KafkaSource.of_topics(broker.address, topic)
-    found = discover_by_bound_source(source)
+    discovered = discover_by_bound_source(source)
 
     broker.delete_before(topic, 0, 2)
 
     with pytest.raises(
         Exception, match=rf"does not give the records of {topic}-0: it has deleted them before they were read"
     ):
-        read_splits(spark, source, found).collect()
+        read_splits(spark, source, discovered).collect()
 
 
 def test_a_missing_topic_is_refused(broker: Broker) -> None:
@@ -317,10 +317,10 @@ def test_a_rate_limit_defers_records(broker: Broker, topic: str) -> None:
     source = KafkaSource.of_topics(broker.address, topic).rate_limit(10)
     looking = kafka_source.KafkaSplitDiscovery(source, OperatorId("source"), clock=lambda: now[0])
 
-    found, counts = looking.discover(b""), []
+    discovered, counts = looking.discover(b""), []
     for _ in range(3):
         now[0] += 1
-        found = looking.discover(found.position)
-        counts.append(sum(split.rows for split in found.splits))
+        discovered = looking.discover(discovered.position)
+        counts.append(sum(split.rows for split in discovered.splits))
 
     assert counts == [10, 10, 10]

@@ -15,17 +15,17 @@ from tests.spark_bridge.connectors.postgres.server import Database
 def discover_all_splits(source: PostgresCdcSource, position: bytes = b"") -> SplitsDiscovered:
     """Return all splits, as one discovery would find them."""
     discovery = source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active()))
-    found = discovery.discover(position)
-    splits = list(found.splits)
-    while found.more:
-        found = discovery.discover(found.position)
-        splits += found.splits
+    discovered = discovery.discover(position)
+    splits = list(discovered.splits)
+    while discovered.more:
+        discovered = discovery.discover(discovered.position)
+        splits += discovered.splits
     return SplitsDiscovered(
-        operator_id=found.operator_id,
+        operator_id=discovered.operator_id,
         splits=tuple(splits),
-        finished=found.finished,
+        finished=discovered.finished,
         begun_at=position,
-        position=found.position,
+        position=discovered.position,
     )
 
 

@@ -108,9 +108,9 @@ def test_changes_are_read_if_and_only_if_the_snapshot_lacks_them(
     with database.connection() as running:
         running.execute("INSERT INTO names VALUES (2, 'not committed')")
         database.run("INSERT INTO names VALUES (3, 'committed')")
-        found = discover_all_splits(table)
+        discovered = discover_all_splits(table)
         database.run("INSERT INTO names VALUES (4, 'behind the snapshot')")
-    rows = read_splits(spark, table, found) + changes_since(spark, table, found.position)
+    rows = read_splits(spark, table, discovered) + changes_since(spark, table, discovered.position)
 
     assert [row[0] for row in rows] == [1, 3, 4, 2]
 
@@ -142,10 +142,10 @@ def test_the_snapshot_is_held_until_a_later_checkpoint_completes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     def held() -> int:
-        (found,) = database.rows(
+        (discovered,) = database.rows(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"
         )
-        return int(found[0])
+        return int(discovered[0])
 
     begun = discover_all_splits(table)
     during = held()

@@ -62,17 +62,17 @@ def test_messages_are_parsed_into_changes() -> None:
 
     everything = list(changes((number, message) for number, message in enumerate(messages)))
     (truncation,) = (each for each in everything if isinstance(each, Truncation))
-    found = [each for each in everything if isinstance(each, LoggedChange)]
+    parsed = [each for each in everything if isinstance(each, LoggedChange)]
 
     assert (truncation.oids, truncation.lsn, truncation.transaction.xid) == ((7,), 6, 42)
-    assert found[0].relation.identity == {"id"}
-    assert found[0].relation.types == {"id": (20, -1), "body": (25, 9)}
-    assert [(each.before, each.after) for each in found] == [
+    assert parsed[0].relation.identity == {"id"}
+    assert parsed[0].relation.types == {"id": (20, -1), "body": (25, 9)}
+    assert [(each.before, each.after) for each in parsed] == [
         (None, ("1", "x")),
         (None, ("1", AbsentValue.UNCHANGED)),
         (("1", "x"), ("1", "x")),
         (("1", "x"), None),
     ]
-    assert {(each.transaction.xid, each.transaction.at_ms, each.relation.name) for each in found} == {
+    assert {(each.transaction.xid, each.transaction.at_ms, each.relation.name) for each in parsed} == {
         (42, 946_684_801_000, "t")
     }
