@@ -17,7 +17,7 @@ EXAMPLES = sorted((ROOT / "examples" / "actors").glob("*.py"))
 LONG_ENOUGH = 30
 
 
-def promised(example: Path) -> str:
+def promised_output(example: Path) -> str:
     """Return the text under `Prints:` in the docstring."""
     docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
     _, marker, output = docstring.partition("\nPrints:\n")
@@ -40,7 +40,7 @@ def test_an_example_prints_exactly_its_promised_output(example: Path) -> None:
     )
 
     assert run.stderr == ""
-    assert run.stdout == promised(example)
+    assert run.stdout == promised_output(example)
     assert run.returncode == 0
 
 

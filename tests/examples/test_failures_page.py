@@ -22,11 +22,17 @@ DIFFERS = re.compile(
 
 def shows(page: str, printed: str) -> bool:
     """Return whether the page's lines are printed in order, with others in between only at lines of dots."""
-    patterns = ["(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(masked(line))}\n" for line in page.splitlines()]
-    return re.fullmatch("".join(patterns), "".join(f"{line}\n" for line in masked(printed).splitlines())) is not None
+    patterns = [
+        "(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(mask_differences(line))}\n"
+        for line in page.splitlines()
+    ]
+    return (
+        re.fullmatch("".join(patterns), "".join(f"{line}\n" for line in mask_differences(printed).splitlines()))
+        is not None
+    )
 
 
-def masked(text: str) -> str:
+def mask_differences(text: str) -> str:
     """Return the text without parts that differ, including the indentation of numbers before their unit."""
     return re.sub(r" +", " ", DIFFERS.sub("#", text))
 

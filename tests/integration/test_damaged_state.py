@@ -92,7 +92,7 @@ def files_of(folder: Path) -> list[tuple[Path, Path]]:
 
 
 @contextmanager
-def flipped(file: Path, place: int, bit: int) -> Iterator[None]:
+def flip_bit(file: Path, place: int, bit: int) -> Iterator[None]:
     """Flip one bit of the file within the block."""
     whole = file.read_bytes()
     damaged = bytearray(whole)
@@ -118,7 +118,7 @@ def flips_unfound(folder: Path, step: int) -> list[tuple[str, int]]:
     unfound = []
     for file, path in files:
         for place in range(0, file.stat().st_size, step):
-            with flipped(file, place, place % 8):
+            with flip_bit(file, place, place % 8):
                 if not is_found(file, path):
                     unfound.append((file.name, place))
     return unfound
@@ -222,7 +222,7 @@ def read_all(path: Path) -> None:
 def test_damaged_state_cannot_be_read_from_outside(job_folder: Path) -> None:
     file = next(file for file in sorted(savepoint_of(job_folder).rglob("rows.parquet")))
 
-    with flipped(file, 100, 3), pytest.raises(CheckpointError, match=f"{file} is damaged"):
+    with flip_bit(file, 100, 3), pytest.raises(CheckpointError, match=f"{file} is damaged"):
         read_all(savepoint_of(job_folder))
 
 
@@ -255,7 +255,7 @@ def check_flips_end_the_job(
         file, path = random.choice(files_of(folder))
         run = tmp_path / f"flip-{flip}"
         place, bit = random.randrange(file.stat().st_size), random.randrange(8)
-        with flipped(file, place, bit), pytest.raises(CheckpointError) as damaged:
+        with flip_bit(file, place, bit), pytest.raises(CheckpointError) as damaged:
             run_restored(environment(), folder, path, run)
         assert str(file) in str(damaged.value)
         assert "restarted" not in str(damaged.value)

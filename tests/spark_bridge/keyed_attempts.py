@@ -52,7 +52,7 @@ class KeyedAttempts:
                 each.run(batch, subpartition=number)
 
 
-def taken(subtasks: Sequence[DrivenAttempt], checkpoint_id: int) -> list[TaskStateSnapshot]:
+def take_snapshots(subtasks: Sequence[DrivenAttempt], checkpoint_id: int) -> list[TaskStateSnapshot]:
     """Take and commit snapshots of all subtasks, then end the attempts."""
     snapshots = []
     for each in subtasks:

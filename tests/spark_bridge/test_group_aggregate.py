@@ -17,7 +17,7 @@ from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.state.segment_files import FileStateBackend
 from tests.spark_bridge.driven_attempts import DrivenAttempt
 from tests.spark_bridge.harness import Harness
-from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, take_snapshots
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -50,7 +50,7 @@ def test_each_batch_emits_the_running_count_of_its_keys(harness: Harness) -> Non
     subtasks = counting.begin()
 
     counting.read(subtasks, 0, 1, 2)
-    taken(subtasks, 1)
+    take_snapshots(subtasks, 1)
 
     assert counting.published() == RUNNING
 
@@ -60,7 +60,7 @@ def test_null_is_a_key_like_any_other(harness: Harness) -> None:
     subtasks = counting.begin()
 
     counting.read(subtasks, 0, 1)
-    taken(subtasks, 1)
+    take_snapshots(subtasks, 1)
 
     assert counting.published() == [(7, 1), (7, 2), (None, 2), (None, 4)]
 
@@ -78,7 +78,7 @@ def test_counts_resume_from_a_checkpoint_and_later_rows_count_once(harness: Harn
 
     restored = counting.begin(1, [state])
     counting.read(restored, 1, 2)
-    taken(restored, 2)
+    take_snapshots(restored, 2)
 
     assert counting.published() == RUNNING
 
@@ -102,9 +102,9 @@ def test_counts_resume_at_another_parallelism_with_each_keys_new_owner(
     subtasks = counting.begin(before)
     counting.read(subtasks, 0, 1)
 
-    rescaled = counting.begin(after, taken(subtasks, 1))
+    rescaled = counting.begin(after, take_snapshots(subtasks, 1))
     counting.read(rescaled, 2)
-    states = taken(rescaled, 2)
+    states = take_snapshots(rescaled, 2)
 
     assert counting.published() == RUNNING
     owned = {key_groups_of(subtask, 128, after) for subtask in range(after)}
@@ -125,7 +125,7 @@ def test_a_savepoint_contains_all_counts_under_their_name(harness: Harness) -> N
     subtask.close(cancel=True)
     restored = counting.begin(1, [state])
     counting.read(restored, 2)
-    taken(restored, 3)
+    take_snapshots(restored, 3)
 
     keyed = state.operators[0]
     assert [handle.state_name for handle in keyed.exclusive] == [STATE]
@@ -139,7 +139,7 @@ def test_many_batches_are_merged_without_changing_counts(harness: Harness, monke
     subtasks = counting.begin()
 
     counting.read(subtasks, 0, 1, 2, 3)
-    taken(subtasks, 1)
+    take_snapshots(subtasks, 1)
 
     assert counting.published() == [(1, count) for count in range(1, 5)]
 

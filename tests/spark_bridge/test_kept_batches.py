@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 BLOCKING = ResultPartitionType.BLOCKING
 
 
-def produced(harness: Harness, *, number: int = 0, cancel: bool = False) -> tuple[DrivenAttempt, StageResult]:
+def produce_result(harness: Harness, *, number: int = 0, cancel: bool = False) -> tuple[DrivenAttempt, StageResult]:
     """Run an attempt of a source to its end, and return its result for two readers."""
     write_rows(harness.input / "0.parquet", [(key, key, 0.0) for key in range(10)])
     vertex = harness.source()
@@ -42,7 +42,7 @@ def rows_read_by_subtask(
 
 def test_a_result_is_readable_repeatedly_after_its_attempt_ends(harness: Harness) -> None:
     before = harness.persisted()
-    source, result = produced(harness)
+    source, result = produce_result(harness)
     (partition,) = source.engine.descriptor.outputs
 
     first = rows_read_by_subtask(harness, source, result)
@@ -79,14 +79,14 @@ def test_batches_sent_as_a_whole_are_retained_too(harness: Harness, strategy: Sh
 def test_a_cancelled_attempt_retains_no_batch(harness: Harness) -> None:
     before = harness.persisted()
 
-    produced(harness, cancel=True)
+    produce_result(harness, cancel=True)
 
     assert harness.persisted() <= before
 
 
 def test_the_next_attempt_releases_its_predecessors_retained_batches(harness: Harness) -> None:
-    _, first = produced(harness)
-    _, second = produced(harness, number=1)
+    _, first = produce_result(harness)
+    _, second = produce_result(harness, number=1)
 
     held = {output.batch.batch_id for output in (*first.outputs, *second.outputs)}
     stats = harness.plane.stats()
@@ -96,7 +96,7 @@ def test_the_next_attempt_releases_its_predecessors_retained_batches(harness: Ha
 
 def test_the_end_of_the_job_frees_retained_batches(harness: Harness) -> None:
     before = harness.persisted()
-    produced(harness)
+    produce_result(harness)
 
     harness.end()
 
@@ -141,11 +141,11 @@ def test_a_closed_data_plane_retains_no_late_batch(
     plane = SparkDataPlane(spark, registry)
     late = Harness(plane, registry, harness.folder)
     before = late.persisted()
-    produced(late)
+    produce_result(late)
 
     plane.close()
     between = late.persisted()
-    produced(late, number=1)
+    produce_result(late, number=1)
 
     assert between <= before
     assert late.persisted() <= before

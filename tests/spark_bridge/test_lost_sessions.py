@@ -17,7 +17,7 @@ ALL = "[0, 1, 2, 3]"
 STARTED_AGAIN = "the Spark session was stopped while the job ran: another one was started in its place"
 
 
-def lost(whose: str, folder: Path) -> tuple[list[str], str]:
+def run_lost_sessions(whose: str, folder: Path) -> tuple[list[str], str]:
     """Return the outcomes of the jobs, and the other output."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.spark_bridge.lost_sessions", whose, str(folder)],
@@ -35,7 +35,7 @@ def lost(whose: str, folder: Path) -> tuple[list[str], str]:
 def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
     tmp_path: Path,
 ) -> None:
-    outcomes, beside = lost("ours", tmp_path)
+    outcomes, beside = run_lost_sessions("ours", tmp_path)
 
     stopped, killed = outcomes
     assert stopped == f"stopped by the program FINISHED {ALL} UTC"
@@ -48,7 +48,7 @@ def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
 
 @pytest.mark.long
 def test_a_session_stopped_from_outside_is_restarted_too(tmp_path: Path) -> None:
-    outcomes, beside = lost("outside", tmp_path)
+    outcomes, beside = run_lost_sessions("outside", tmp_path)
 
     assert outcomes == [f"stopped from outside FINISHED {ALL} UTC"]
     assert beside.count(STARTED_AGAIN) == 1
@@ -58,7 +58,7 @@ def test_a_session_stopped_from_outside_is_restarted_too(tmp_path: Path) -> None
 
 @pytest.mark.long
 def test_a_row_too_large_for_the_jvm_is_explained_in_one_line(tmp_path: Path) -> None:
-    (outcomes,), beside = lost("large", tmp_path)
+    (outcomes,), beside = run_lost_sessions("large", tmp_path)
 
     assert outcomes.startswith("large SparkLostError the JVM of Spark has ended,")
     assert ": it has run out of memory (see its last line on stderr). A row, or a batch of rows, takes" in outcomes
@@ -69,7 +69,7 @@ def test_a_row_too_large_for_the_jvm_is_explained_in_one_line(tmp_path: Path) ->
 
 @pytest.mark.long
 def test_a_programs_own_session_is_not_restarted_and_the_job_explains_why(tmp_path: Path) -> None:
-    (outcomes,), _ = lost("theirs", tmp_path)
+    (outcomes,), _ = run_lost_sessions("theirs", tmp_path)
 
     assert outcomes.startswith(
         "stopped SessionStoppedError the Spark session was stopped while the job ran; it is the program's own, so"

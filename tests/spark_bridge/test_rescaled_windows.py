@@ -61,7 +61,7 @@ class Job:
         return sorted((row.key, row.n) for row in self.harness.published().collect())
 
 
-def taken(subtasks: Sequence[DrivenAttempt], checkpoint_id: int, *watermarks_ms: int) -> list[Snapshot]:
+def take_snapshots(subtasks: Sequence[DrivenAttempt], checkpoint_id: int, *watermarks_ms: int) -> list[Snapshot]:
     """Take and commit snapshots of all subtasks, each at its watermark, then end the attempts."""
     snapshots = []
     for number, windows in enumerate(subtasks):
@@ -77,10 +77,10 @@ def handles(snapshots: Sequence[Snapshot]) -> list[SharedStateHandle]:
 
 def test_each_new_subtask_reads_and_rewrites_its_own_share_of_state(harness: Harness) -> None:
     job = Job(harness, harness.windows())
-    one = taken(job.begin(1), 1)
+    one = take_snapshots(job.begin(1), 1)
 
-    two = taken(job.begin(2, one), 2)
-    again = taken(job.begin(2, two), 3)
+    two = take_snapshots(job.begin(2, one), 2)
+    again = take_snapshots(job.begin(2, two), 3)
 
     assert not {handle.state_id for handle in handles(two)} & {handle.state_id for handle in handles(one)}
     assert [handle.key_groups for handle in handles(two)] == [key_groups_of(subtask, 128, 2) for subtask in range(2)]
@@ -93,10 +93,10 @@ def test_each_new_subtask_reads_and_rewrites_its_own_share_of_state(harness: Har
 @pytest.mark.long
 def test_state_taken_over_as_a_whole_is_not_rewritten(harness: Harness) -> None:
     job = Job(harness, harness.windows())
-    three = taken(job.begin(3), 1, *[at_ms(1)] * 3)
+    three = take_snapshots(job.begin(3), 1, *[at_ms(1)] * 3)
 
-    two = taken(job.begin(2, three), 2)
-    one = taken(job.begin(1, two), 3)
+    two = take_snapshots(job.begin(2, three), 2)
+    one = take_snapshots(job.begin(1, two), 3)
 
     kept = {handle.state_id for handle in handles(two)} & {handle.state_id for handle in handles(three)}
     assert len(kept) == 2
@@ -108,10 +108,10 @@ def test_state_taken_over_as_a_whole_is_not_rewritten(harness: Harness) -> None:
 @pytest.mark.parametrize("slide_ms", [pytest.param(1000, marks=pytest.mark.long), 500])
 def test_windows_fired_in_only_one_old_subtask_fire_once(harness: Harness, slide_ms: int) -> None:
     job = Job(harness, harness.windows(slide_ms=slide_ms))
-    further = taken(job.begin(2), 1, at_ms(1), at_ms(2))
+    further = take_snapshots(job.begin(2), 1, at_ms(1), at_ms(2))
 
-    one = taken(job.begin(1, further), 2)
-    again = taken(job.begin(1, one), 3)
+    one = take_snapshots(job.begin(1, further), 2)
+    again = take_snapshots(job.begin(1, one), 3)
 
     windows_of_a_row = 1000 // slide_ms
     assert job.end(job.begin(1, again), 4) == sorted((key, 1) for key in KEYS for _ in range(3 * windows_of_a_row))

@@ -65,7 +65,7 @@ appender.stderr.name = stderr
 """
 
 
-def fresh(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_in_new_process(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run the script in a Python process of its own."""
     return subprocess.run(
         [sys.executable, "-c", script],
@@ -130,7 +130,7 @@ def test_speculative_execution_is_refused_by_an_environment(
 @pytest.mark.slow
 def test_a_new_session_leaves_signals_and_java_options_alone_and_starts_silently() -> None:
     """Spark handles neither Ctrl-C nor, because its JVM is in a session of its own, a SIGTERM."""
-    ran = fresh(FRESH)
+    ran = run_in_new_process(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
     assert ran.stderr == ""
@@ -138,7 +138,7 @@ def test_a_new_session_leaves_signals_and_java_options_alone_and_starts_silently
 
 @pytest.mark.slow
 def test_a_jvm_that_fails_to_start_gives_one_line_with_the_reason(tmp_path: Path) -> None:
-    ran = fresh(STARTED, PYSPARK_SUBMIT_ARGS="--driver-java-options -Xmx1g pyspark-shell")
+    ran = run_in_new_process(STARTED, PYSPARK_SUBMIT_ARGS="--driver-java-options -Xmx1g pyspark-shell")
 
     error = "flykka.spark_bridge.errors.SessionError: no Spark session at local[1]: Java has ended: Error: Not allowed"
     assert ran.stderr.strip().splitlines()[-1].startswith(error)
@@ -150,7 +150,7 @@ def test_yarn_requires_the_hadoop_configuration_folder(monkeypatch: pytest.Monke
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
 
-    ran = fresh(STARTED.replace("local[1]", "yarn"))
+    ran = run_in_new_process(STARTED.replace("local[1]", "yarn"))
 
     assert "no Spark session at yarn: set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of" in ran.stderr
 
@@ -162,7 +162,9 @@ def test_a_jvm_error_shows_its_last_cause_and_the_users_logging_stays(
     (tmp_path / "log4j2.properties").write_text(FATAL_ONLY, encoding="utf-8")
 
     # Spark's Kubernetes client would retry for twenty seconds.
-    ran = fresh(REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path), KUBERNETES_REQUEST_RETRY_BACKOFFLIMIT="0")
+    ran = run_in_new_process(
+        REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path), KUBERNETES_REQUEST_RETRY_BACKOFFLIMIT="0"
+    )
 
     *messages, level = ran.stdout.strip().splitlines()
     assert messages[0].startswith("no Spark session at k8s://https://127.0.0.1:1: "), ran.stderr

@@ -46,7 +46,7 @@ def acquire(owners: JobOwners, graph: JobGraph, *, shares: bool = False) -> int:
     return JobOwner(graph.job_id, owners).number
 
 
-def leased(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def put_on_network_file_system(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pretends that the folder is on a network file system."""
     mounts = folder / "mountinfo"
     mounts.write_text(f"22 1 0:20 / {folder} rw - nfs4 server:/export rw\n")
@@ -122,7 +122,7 @@ def test_a_closed_environment_owns_no_folder(tmp_path: Path) -> None:
 def test_a_replaced_owner_fails_its_job_and_deletes_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    leased(tmp_path, monkeypatch)
+    put_on_network_file_system(tmp_path, monkeypatch)
     environment = owners()
     reports: list[tuple[JobId, str]] = []
     environment.on_lost = lambda job_id, error: reports.append((job_id, type(error).__name__))
@@ -158,7 +158,7 @@ class Writer(SinkWriter[str]):
 def test_a_replaced_owner_publishes_no_file(
     publish: Callable[[SinkOperator[str]], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leased(tmp_path, monkeypatch)
+    put_on_network_file_system(tmp_path, monkeypatch)
     seconds = [0.0]
     environment, writer = JobOwners(CodeRegistry(), clock=lambda: seconds[0]), Writer()
     acquire(environment, job_in_folder(tmp_path))

@@ -104,16 +104,16 @@ def test_two_sinks_may_share_a_folder_if_readable_as_one(harness: Harness, tmp_p
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "format_name"),
     [(FileSink.json, "json"), (lambda path: FileSink.parquet(path).partition_by("day"), "parquet partitioned by day")],
 )
 def test_two_sinks_must_not_share_a_folder_if_not_readable_as_one(
-    harness: Harness, tmp_path: Path, other: Callable[[Path], FileSink], told: str
+    harness: Harness, tmp_path: Path, other: Callable[[Path], FileSink], format_name: str
 ) -> None:
     text = refusal(harness, FileSink.parquet(tmp_path), other(tmp_path))
 
     assert text == (
-        f"operator 'v0-sink-0' and operator 'v1-sink-0' both write to file:{tmp_path}, as parquet and as {told}:"
+        f"operator 'v0-sink-0' and operator 'v1-sink-0' both write to file:{tmp_path}, as parquet and as {format_name}:"
         " readers expect one of them; give each a path of its own"
     )
 

@@ -23,7 +23,7 @@ from flykka.spark_bridge.operators.keyed_rows import (
     reduced_rows_code,
 )
 from tests.spark_bridge.harness import Harness
-from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, take_snapshots
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -157,9 +157,9 @@ def test_output_after_a_restore_at_any_parallelism_equals_a_batch(harness: Harne
     subtasks = attempts.begin(1)
     attempts.read(subtasks, 0, 1)
 
-    restored = attempts.begin(after, taken(subtasks, 1))
+    restored = attempts.begin(after, take_snapshots(subtasks, 1))
     attempts.read(restored, 2)
-    taken(restored, 2)
+    take_snapshots(restored, 2)
 
     sales = harness.plane.session.read.parquet(str(harness.input))
     assertDataFrameEqual(verb.newest(harness.published()), verb.expected(sales))

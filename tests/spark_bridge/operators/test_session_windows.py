@@ -11,7 +11,7 @@ from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from tests.spark_bridge.harness import Harness, at_ms
-from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, take_snapshots
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -54,7 +54,7 @@ def batch_sessions(harness: Harness) -> list[tuple[int, ...]]:
         (1, 1),
         pytest.param(1, 2, marks=pytest.mark.long),
         pytest.param(1, 3, marks=pytest.mark.long),
-        # Of three subtasks, one is taken over as a whole, and one is split in two.
+        # Of three subtasks, one is take_snapshots over as a whole, and one is split in two.
         pytest.param(3, 2, marks=pytest.mark.long),
     ],
 )
@@ -65,11 +65,11 @@ def test_sessions_equal_a_batch_also_after_rescaling(harness: Harness, before: i
     for each in subtasks:
         each.advance_watermark(at_ms(12))
 
-    others = sessions.begin(after, taken(subtasks, 1))
+    others = sessions.begin(after, take_snapshots(subtasks, 1))
     sessions.read(others, 2)
     for each in others:
         each.advance_watermark(WATERMARK_MAX)
-    taken(others, 2)
+    take_snapshots(others, 2)
 
     assert sessions.published() == batch_sessions(harness)
 

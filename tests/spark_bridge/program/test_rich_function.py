@@ -82,7 +82,7 @@ def read_batches(harness: Harness, attempt: DrivenAttempt, batches: int = 1) -> 
         attempt.read([split])
 
 
-def closing(attempt: DrivenAttempt, *, cancel: bool = False) -> SerializedThrowable | None:
+def close_attempt(attempt: DrivenAttempt, *, cancel: bool = False) -> SerializedThrowable | None:
     """Close the attempt and return the failure that it reports before its end."""
     attempt.start_close(cancel=cancel)
     return attempt.expect(ChainClosed).failure
@@ -96,7 +96,7 @@ def test_functions_are_opened_from_last_to_first_and_closed_after_their_batches(
     attempt = begin_attempt(harness, Noting(life, "first"), Noting(life, "second")).open()
 
     read_batches(harness, attempt, batches=2)
-    assert closing(attempt, cancel=cancel) is None
+    assert close_attempt(attempt, cancel=cancel) is None
     attempt.engine.close()
 
     assert life.events == [
@@ -147,7 +147,7 @@ def test_a_failing_open_fails_the_attempt_and_opened_functions_are_closed(harnes
 
     attempt.start_open()
     failed = attempt.expect_failure()
-    assert closing(attempt, cancel=True) is None
+    assert close_attempt(attempt, cancel=True) is None
 
     assert failed.cause.type_name == "ConnectionError"
     assert failed.cause.message.startswith("opening operator 'source-stateless-2': second is unreachable")
@@ -158,7 +158,7 @@ def test_a_failing_close_fails_the_attempt_and_others_are_closed(harness: Harnes
     write_rows(harness.input / "0.parquet", [])
     attempt = begin_attempt(harness, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
 
-    failed = closing(attempt)
+    failed = close_attempt(attempt)
 
     assert failed is not None
     assert failed.type_name == "ConnectionError"
@@ -177,7 +177,7 @@ def test_a_failing_close_does_not_hide_an_earlier_failure(
     failed = attempt.expect_failure()
 
     with caplog.at_level(logging.WARNING):
-        assert closing(attempt, cancel=True) is None
+        assert close_attempt(attempt, cancel=True) is None
 
     assert failed.cause.message.startswith("operator 'source-stateless-1': it is unreachable")
     assert "closing operator 'source-stateless-2' failed" in caplog.text

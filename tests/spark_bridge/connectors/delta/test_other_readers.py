@@ -134,7 +134,7 @@ def test_rows_are_found_by_the_values_of_each_type(
     tables: dict[str, Path], place: str, opened_by: Callable[[Path], Find]
 ) -> None:
     wrong, find = {}, opened_by(tables[place])
-    for column, sign, value in wanted():
+    for column, sign, value in searched_values():
         there = [(row["id"], row[column]) for row in ROWS]
         holds = OPERATORS[sign]
         expected = [key for key, other in there if (value is other if None in (value, other) else holds(other, value))]
@@ -145,7 +145,7 @@ def test_rows_are_found_by_the_values_of_each_type(
     assert wrong == {}
 
 
-def wanted() -> Iterator[tuple[str, str, Any]]:
+def searched_values() -> Iterator[tuple[str, str, Any]]:
     """Yield each value of each column with the operator that compares it."""
     for column, (_, values) in VALUES.items():
         for value in [value for value in values if value is not None]:

@@ -69,7 +69,7 @@ def send_aborted(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> 
         pass
 
 
-def committed(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
+def send_committed(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
     with transaction(broker, topic, *of, partition=partition) as producer:
         producer.commit_transaction()
         producer.begin_transaction()

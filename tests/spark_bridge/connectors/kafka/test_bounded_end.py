@@ -11,11 +11,11 @@ from benchmarks.connectors.broker import Broker
 from flykka import FileSink, KafkaSource, OffsetsInitializer, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.spark_bridge.connectors.kafka import reading
 from tests.spark_bridge.connectors.kafka.records import (
-    committed,
     discover_splits,
     record_values,
     records,
     send_aborted,
+    send_committed,
     transaction,
 )
 
@@ -33,7 +33,7 @@ def all_that_is_there(broker: Broker, topic: str) -> KafkaSource:
 
 
 def mark_of_a_commit(broker: Broker, topic: str) -> None:
-    committed(broker, topic, b"2")
+    send_committed(broker, topic, b"2")
 
 
 def aborted_records(broker: Broker, topic: str) -> None:
@@ -42,7 +42,7 @@ def aborted_records(broker: Broker, topic: str) -> None:
 
 
 def several_aborted_transactions(broker: Broker, topic: str) -> None:
-    committed(broker, topic, b"2")
+    send_committed(broker, topic, b"2")
     send_aborted(broker, topic, b"no")
     send_aborted(broker, topic, b"nor this")
 
@@ -75,7 +75,7 @@ def test_a_partition_with_only_aborted_records_is_empty(kafka: Broker, topic: st
 
 def test_a_bounded_source_ends_before_an_open_transaction(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
-    committed(kafka, topic, b"1", b"2")
+    send_committed(kafka, topic, b"1", b"2")
     with transaction(kafka, topic, b"not yet"):
         kafka.send(topic, b"behind it")
         source = all_that_is_there(kafka, topic)
@@ -108,7 +108,7 @@ def test_each_portion_of_a_backlog_with_aborted_records_ends(
     monkeypatch.setattr("flykka.spark_bridge.connectors.kafka.source.RECORDS_PER_SPLIT", 3)
     kafka.create(topic)
     for number in range(3):
-        committed(kafka, topic, b"%d" % number)
+        send_committed(kafka, topic, b"%d" % number)
         send_aborted(kafka, topic, b"no", b"nor this", b"nor that")
     source = all_that_is_there(kafka, topic)
 
@@ -126,7 +126,7 @@ def test_a_job_ends_with_the_committed_records(
     spark: SparkSession, kafka: Broker, topic: str, tmp_path: object
 ) -> None:
     kafka.create(topic, 2)
-    committed(kafka, topic, b"1")
+    send_committed(kafka, topic, b"1")
     send_aborted(kafka, topic, b"no")
     with (
         transaction(kafka, topic, b"not yet", partition=1),

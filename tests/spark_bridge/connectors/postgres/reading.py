@@ -45,7 +45,7 @@ def changes_since(spark: SparkSession, source: PostgresCdcSource, position: byte
     return read_splits(spark, source, discover_all_splits(source, position))
 
 
-def confirmed(database: Database, source: PostgresCdcSource) -> str:
+def confirmed_position(database: Database, source: PostgresCdcSource) -> str:
     """Return the position that the source's slot has confirmed."""
     (row,) = database.rows(
         "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (source.slot.name,)

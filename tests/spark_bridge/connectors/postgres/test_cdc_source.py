@@ -223,13 +223,13 @@ def test_an_unchanged_large_value_requires_a_full_replica_identity(
     )
     begun = discover_all_splits(table)
     database.run("UPDATE names SET name = 'b'")
-    untold = discover_all_splits(table, begun.position)
+    without_value = discover_all_splits(table, begun.position)
     database.run("ALTER TABLE names REPLICA IDENTITY FULL", "UPDATE names SET name = 'c'", "DELETE FROM names")
-    told = discover_all_splits(table, untold.position)
+    with_value = discover_all_splits(table, without_value.position)
 
     with expect_refusal(r"does not contain the value of 'body', which is large"):
-        read_splits(spark, table, untold)
-    assert read_splits(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
+        read_splits(spark, table, without_value)
+    assert read_splits(spark, table, with_value) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
 
 
 def test_a_partitioned_table_is_read_as_one_table(spark: SparkSession, database: Database) -> None:

@@ -11,7 +11,12 @@ from pyspark.sql import SparkSession
 from flykka.connectors import SourceError
 from flykka.spark_bridge.connectors.postgres import cdc_source, log_ranges
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
-from tests.spark_bridge.connectors.postgres.reading import changes_since, confirmed, discover_all_splits, read_splits
+from tests.spark_bridge.connectors.postgres.reading import (
+    changes_since,
+    confirmed_position,
+    discover_all_splits,
+    read_splits,
+)
 from tests.spark_bridge.connectors.postgres.server import Database
 from tests.spark_bridge.connectors.postgres.writing import DEADLINE_S, expect_refusal, in_background
 
@@ -22,17 +27,19 @@ def test_the_slot_is_confirmed_only_after_a_checkpoint_completes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table)
-    at_first = confirmed(database, table)
+    at_first = confirmed_position(database, table)
     database.run("INSERT INTO names VALUES (1, 'a')")
     discovered = discover_all_splits(table, begun.position)
     read_splits(spark, table, discovered)
-    before = confirmed(database, table)
+    before = confirmed_position(database, table)
 
     table.notify_checkpoint_complete(1, [*begun.splits, *discovered.splits])
     database.run("INSERT INTO names VALUES (2, 'b')")
 
     assert before == at_first
-    assert confirmed(database, table) == log_ranges.lsn_text(log_ranges.CdcPosition.read(discovered.position).lsn)
+    assert confirmed_position(database, table) == log_ranges.lsn_text(
+        log_ranges.CdcPosition.read(discovered.position).lsn
+    )
     assert changes_since(spark, table, discovered.position) == [(2, "b", "+I")]
 
 
@@ -70,17 +77,17 @@ def test_a_slot_in_use_is_confirmed_with_a_later_checkpoint(
 ) -> None:
     monkeypatch.setattr(cdc_source, "_CONFIRM_SECONDS", 0.1)
     begun = discover_all_splits(table.start_from("latest-offset"))
-    before = confirmed(database, table)
+    before = confirmed_position(database, table)
     database.run("INSERT INTO names VALUES (1, 'a')")
     splits = discover_all_splits(table, begun.position).splits
     other = using(database, table)
     table.notify_checkpoint_complete(1, splits)
-    meanwhile = confirmed(database, table)
+    meanwhile = confirmed_position(database, table)
     other.close()
     monkeypatch.setattr(cdc_source, "_CONFIRM_SECONDS", DEADLINE_S)
     table.notify_checkpoint_complete(2, splits)
 
-    assert (meanwhile == before, confirmed(database, table) == before) == (True, False)
+    assert (meanwhile == before, confirmed_position(database, table) == before) == (True, False)
 
 
 def test_a_source_waits_for_a_slot_in_use(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:

@@ -12,7 +12,13 @@ from flykka.connectors.testing import Row
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
 from tests.spark_bridge.connectors.contracts import ShortestSinkContract
 from tests.spark_bridge.connectors.postgres.server import Database
-from tests.spark_bridge.connectors.postgres.writing import DEADLINE_S, Writing, expect_refusal, in_background, waiting
+from tests.spark_bridge.connectors.postgres.writing import (
+    DEADLINE_S,
+    Writing,
+    expect_refusal,
+    in_background,
+    process_waiting_in,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -50,7 +56,10 @@ def test_a_killed_transaction_publishes_no_row_and_the_next_all(
     with database.connection() as blocking:
         blocking.execute("LOCK TABLE names IN ACCESS EXCLUSIVE MODE")
         publishing = in_background(lambda: first.writer.commit(1))
-        (killed,) = blocking.execute("SELECT pg_terminate_backend(%s)", (waiting(database, "COPY"),)).fetchone() or ()
+        (killed,) = (
+            blocking.execute("SELECT pg_terminate_backend(%s)", (process_waiting_in(database, "COPY"),)).fetchone()
+            or ()
+        )
     with expect_refusal(r"terminat"):
         publishing.result(DEADLINE_S)
     before = database.rows("SELECT count(*) FROM names")
@@ -76,7 +85,7 @@ def test_an_attempt_waits_for_a_zombie_and_sees_its_commit(
         zombie.execute("UPDATE flykka_checkpoints SET checkpoint_id = 2")
         zombie.execute("INSERT INTO names VALUES (2, 'two')")
         restored = in_background(lambda: writing(sink).writer.restore(first.prepared))
-        waiting(database, "INSERT INTO")
+        process_waiting_in(database, "INSERT INTO")
     restored.result(DEADLINE_S)
 
     assert sorted(database.rows("SELECT * FROM names")) == [(1, "one"), (2, "two")]

@@ -39,7 +39,7 @@ class Writing:
         self.writer.commit(self.checkpoint)
 
 
-def waiting(database: Database, what: str) -> int:
+def process_waiting_in(database: Database, what: str) -> int:
     """Return the server process that waits for a lock in a statement with this beginning."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:

@@ -31,7 +31,7 @@ class Contents(ProcessWindowFunction):
     """Emits the key, the window and its numbers."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
-        yield {"told": (key, context.window(), tuple(each["n"] for each in elements))}
+        yield {"contents": (key, context.window(), tuple(each["n"] for each in elements))}
 
 
 class Sum(AggregateFunction[Row, dict[str, int], Row]):
@@ -68,4 +68,4 @@ def window_row(key: str, time: int | None, n: int = 1) -> Row:
 
 
 def emitted_values(rows: list[Row]) -> list[Any]:
-    return [each["told"] for each in rows]
+    return [each["contents"] for each in rows]

@@ -62,7 +62,7 @@ class Firings(ProcessWindowFunction):
         of_window.add(1)
         of_key.update(of_key.value() + 1)
         self.kept = context
-        yield {"told": (of_window.get(), of_key.value(), context.current_watermark())}
+        yield {"contents": (of_window.get(), of_key.value(), context.current_watermark())}
 
     def clear(self, context: ProcessWindowContext) -> None:
         context.window_state().get_state(self.in_window).clear()
@@ -98,7 +98,7 @@ class FiringsOfAll(ProcessAllWindowFunction):
     def process(self, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         firings = context.global_state().get_state(self.firings)
         firings.update(firings.value() + 1)
-        yield {"told": (context.window().start, firings.value(), [each["n"] for each in elements])}
+        yield {"contents": (context.window().start, firings.value(), [each["n"] for each in elements])}
 
 
 def test_a_function_of_all_rows_has_no_key_but_global_state() -> None:
@@ -120,7 +120,7 @@ class FiringsOfSubtask(Contents, CheckpointedFunction):
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         self._firings += 1
-        yield {"told": self._firings}
+        yield {"contents": self._firings}
 
 
 def test_a_function_has_state_of_its_subtask() -> None:
@@ -209,7 +209,7 @@ class Changing(Contents):
     """Mutates its input rows."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
-        yield {"told": tuple(each["n"] for each in elements)}
+        yield {"contents": tuple(each["n"] for each in elements)}
         for each in elements:
             each["n"] = -1
 
