@@ -54,7 +54,7 @@ def batch_sessions(harness: Harness) -> list[tuple[int, ...]]:
         (1, 1),
         pytest.param(1, 2, marks=pytest.mark.long),
         pytest.param(1, 3, marks=pytest.mark.long),
-        # Of three subtasks, one is take_snapshots over as a whole, and one is split in two.
+        # Of three subtasks, one is taken over as a whole, and one is split in two.
         pytest.param(3, 2, marks=pytest.mark.long),
     ],
 )
