@@ -1,4 +1,4 @@
-"""Apps with something wrong in them, run as a user runs them, and what a terminal would have shown."""
+"""Runs apps with an error as a user runs them, and records what a terminal would show."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def numbers(env, folder="in", strategy=TIMES):
 
 """
 MARK = "# here"
-"""Ends the line that an error is to show."""
+"""Marks the end of the line that an error must quote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What came of an app."""
+class AppResult:
+    """The outcome of an app."""
 
     path: str
     source: str
@@ -44,12 +44,12 @@ class Told:
 
     @property
     def here(self) -> str:
-        """The marked line, as errors of flykka's are introduced by it."""
+        """Return the marked line as flykka's errors introduce it."""
         return f"{self.path}:{self._marked()}: {self._marked_source()}"
 
     @property
     def frame(self) -> list[str]:
-        """The marked line as the second of a traceback; behind the function's name, that is."""
+        """Return the marked line as the second line of a traceback, after the function's name."""
         return [f'  File "{self.path}", line {self._marked()}, in ', f"    {self._marked_source()}"]
 
     def _marked(self) -> int:
@@ -62,40 +62,40 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Apps:
-    """Runs apps in a folder, in which `in` has a hundred rows."""
+    """Runs apps in a folder in which `in` has a hundred rows."""
 
     folder: Path
     spark: SparkSession
     capsys: pytest.CaptureFixture[str]
 
-    def run(self, body: str, *options: str, before: str = "") -> Told:
-        """Run `body` as the block of an environment, behind what is said `before` it, with options of `flykka run`."""
+    def run(self, body: str, *options: str, before: str = "") -> AppResult:
+        """Run `body` in the block of an environment, after the code in `before`, with options of `flykka run`."""
         head = "with StreamExecutionEnvironment.get_execution_environment() as env:\n"
         source = PROLOGUE + before + head + indent(body, "    ")
         path = self.folder / "app.py"
         path.write_text(source)
         self.capsys.readouterr()
         code = main(["run", str(path), str(self.folder), *options])
-        told = self.capsys.readouterr()
-        return Told(path=str(path), source=source, code=code, out=told.out, err=told.err)
+        printed = self.capsys.readouterr()
+        return AppResult(path=str(path), source=source, code=code, out=printed.out, err=printed.err)
 
     def tree(self) -> list[str]:
-        """Every file and folder but the app."""
-        found = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
-        return [path for path in found if path != "app.py"]
+        """Return every file and folder except the app."""
+        paths = sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*"))
+        return [path for path in paths if path != "app.py"]
 
     def held(self) -> list[int]:
-        """The ids of what Spark keeps of DataFrames."""
+        """Return the ids of the DataFrames that Spark has cached."""
         return sorted(self.spark.sparkContext._jsc.getPersistentRDDs())
 
     def jobs(self) -> int:
-        """The number of jobs Spark has had."""
+        """Return the number of Spark jobs so far."""
         assert self.spark.sparkContext._jsc is not None
         return int(self.spark.sparkContext._jsc.sc().dagScheduler().nextJobId())
 
 
 def wait_for_threads_to_end(before: Sequence[threading.Thread], seconds: float = 20.0) -> list[str]:
-    """Wait until no thread is left that was not there before; those that are left all the same, by name."""
+    """Wait until all threads that were not there before have ended; return the names of those that remain."""
     deadline = time.monotonic() + seconds
     for thread in set(threading.enumerate()) - set(before):
         thread.join(max(0.0, deadline - time.monotonic()))
@@ -103,5 +103,5 @@ def wait_for_threads_to_end(before: Sequence[threading.Thread], seconds: float =
 
 
 def _is_ours(thread: threading.Thread) -> bool:
-    # Py4J keeps the connections of threads that have ended, with a thread that cleans up behind them.
+    # Py4J retains the connections of threads that have ended, with a thread that cleans them up.
     return thread.is_alive() and "py4j" not in type(thread).__module__

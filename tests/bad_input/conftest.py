@@ -1,4 +1,4 @@
-"""The folder of a test, and what must be as it was when the test is over."""
+"""The folder of a test, and the checks that it leaves nothing else."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.flykka.cli.shell import Shell
 
 @pytest.fixture(scope="session")
 def hundred_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file of parquet."""
+    """A parquet file."""
     folder = tmp_path_factory.mktemp("rows") / "in"
     spark.sql("SELECT id, timestamp_seconds(id) AS at FROM range(100)").coalesce(1).write.parquet(str(folder))
     (file,) = folder.glob("*.parquet")
@@ -27,21 +27,21 @@ def hundred_rows(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture
 def apps(spark: SparkSession, hundred_rows: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Apps]:
-    """Runs apps. What Spark keeps and the threads of flykka are those of before when a test has ended."""
+    """Runs apps; checks that Spark's cached data and flykka's threads are the same after a test as before it."""
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.parquet").write_bytes(hundred_rows.read_bytes())
-    made = Apps(tmp_path, spark, capsys)
-    held, threads = made.held(), threading.enumerate()
+    apps_of_test = Apps(tmp_path, spark, capsys)
+    held, threads = apps_of_test.held(), threading.enumerate()
 
-    yield made
+    yield apps_of_test
 
     assert wait_for_threads_to_end(threads) == []
-    assert made.held() == held
+    assert apps_of_test.held() == held
 
 
 @pytest.fixture
 def flykka(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    """Runs the command line, with nothing to read: its exit code, and what it printed."""
+    """Runs the command line without input; returns its exit code and output."""
     monkeypatch.setattr(sys, "stdin", StringIO())
 
     def run(*words: str | Path) -> tuple[int, str, str]:

@@ -1,4 +1,4 @@
-"""Actors to be recorded: one that does as it should, and some that no replay can follow."""
+"""Actors to be recorded: a well-behaved one, and some that no replay can follow."""
 
 from __future__ import annotations
 
@@ -15,71 +15,65 @@ from flykka.runtime.trace.record.recorder import TraceRecorder
 
 @message("bad_input.note")
 class Note(Message):
-    """test -> actor: a word, or a number."""
+    """test -> actor: a word or a number."""
 
     text: str
 
 
 class Echo(Actor):
-    """Tells the sender, and nobody else."""
+    """Answers the sender."""
 
     def handle_message(self, message: Message) -> None:
-        """Handle a word."""
         assert isinstance(message, Note)
         self.say(self.context.new_id("note"))
 
     def say(self, text: str) -> None:
-        """To the actor itself, which does not answer itself."""
+        """Send a word to the actor itself, which does not answer."""
         if self.context.sender != self.context.ref:
             self.context.ref.tell(Note(text=text))
 
 
 class Counter(Echo):
-    """Keeps the words."""
+    """Counts the words."""
 
     def __init__(self) -> None:
         self._words: list[str] = []
 
     def handle_message(self, message: Message) -> None:
-        """Handle a word."""
         assert isinstance(message, Note)
         self._words.append(message.text)
 
 
 class Crowded(Echo):
-    """Knows a thousand things behind its first word."""
+    """Has a thousand state entries after its first word."""
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}
 
     def handle_message(self, message: Message) -> None:
-        """Handle a word."""
         self._known = {f"thing {number}": "x" * 1_000 for number in range(1_000)}
 
 
 class ReadsTheClock(Echo):
-    """Says what time it is, by the real clock."""
+    """Answers the time of the real clock."""
 
     def handle_message(self, message: Message) -> None:
-        """Handle a word."""
         self.say(str(time.time_ns()))
 
 
 class Sleeps(Echo):
-    """Says how long it has slept, as the real clock has it."""
+    """Answers how long it has slept by the real clock."""
 
     def handle_message(self, message: Message) -> None:
-        """Handle a word."""
         begun = time.perf_counter_ns()
         time.sleep(0.001)
         self.say(str(time.perf_counter_ns() - begun))
 
 
 class StartsAThread(Echo):
-    """Says the id of a thread of its own."""
+    """Answers the id of a thread of its own."""
 
     def handle_message(self, message: Message) -> None:
-        """Handle a word."""
         thread = threading.Thread(target=int, name="of-a-turn")
         thread.start()
         thread.join()
@@ -87,7 +81,7 @@ class StartsAThread(Echo):
 
 
 def record_echo(path: Path, actor: type[Actor] = Echo, words: tuple[str, ...] = ("one", "two", "three")) -> Path:
-    """Has the actor hear the words; the trace of it."""
+    """Send the words to the actor, and return the trace."""
     with SeededSystem(name="recorded", recorder=TraceRecorder(path)) as system:
         ref = system.spawn(Props(actor), "actor")
         for word in words:

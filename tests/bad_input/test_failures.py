@@ -1,4 +1,4 @@
-"""What goes wrong while a job runs: one error that names the operator and shows the line; what was there stays."""
+"""Tests failures of a running job: one error names the operator and quotes the line; existing files stay."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.bad_input.apps import Apps
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-# A function is called once where the program is written; a job is what goes wrong behind that.
+# A function is called once when the program is defined; this one fails only later, in the job.
 RAISES = """\
 calls = []
 def priced(rows):
@@ -85,70 +85,70 @@ WRONG = {
     ),
 }
 COVERED = ("a function that exits", "a function that ends its worker", "a function that gives no DataFrames")
-"""Their texts are tested beside what makes them, and how errors are shown by the others."""
+"""Other tests check their texts; the other cases here check how errors are printed."""
 
 
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.long if name in COVERED else ()) for name in WRONG]
 )
-def test_one_error_names_the_operator_and_shows_the_line(apps: Apps, name: str) -> None:
+def test_one_error_names_the_operator_and_quotes_the_line(apps: Apps, name: str) -> None:
     before, operation, error, function = WRONG[name]
     sink_and_run = 'rows.sink_to(FileSink.parquet(f"{HERE}/out")).uid("out")\nenv.execute("prices")\n'
     publish_earlier(apps)
     tree = apps.tree()
 
     body = f"rows = numbers(env)\n{operation}\n{sink_and_run}"
-    told = apps.run(body, "--checkpoint-dir", f"{apps.folder}/checkpoints", before=before)
+    result = apps.run(body, "--checkpoint-dir", f"{apps.folder}/checkpoints", before=before)
 
-    where, text, *line, record = told.err.splitlines()
-    assert (told.code, where.rpartition(": ")[2]) == (1, 'env.execute("prices")')
+    where, text, *line, record = result.err.splitlines()
+    assert (result.code, where.rpartition(": ")[2]) == (1, 'env.execute("prices")')
     assert re.fullmatch(f"flykka: JobExecutionError: job 'prices' failed: {error}", text), text
-    assert line[-2:] == [told.frame[0] + function, told.frame[1]]
+    assert line[-2:] == [result.frame[0] + function, result.frame[1]]
     assert re.fullmatch(r"flight record: \S+/flight-record\.trace \(read it with `flykka trace show`\)", record)
     assert [path for path in apps.tree() if not path.startswith("checkpoints")] == tree
 
 
-def test_a_line_of_text_that_cannot_be_read_is_told_with_its_file_and_what_would_help(apps: Apps) -> None:
+def test_an_unreadable_line_of_text_is_reported_with_file_and_remedy(apps: Apps) -> None:
     texts = apps.folder / "texts"
     texts.mkdir()
     (texts / "a.csv").write_text("id\n1\n")
     (texts / "b.csv").write_bytes(b"id\n\x00\xff\x01 one\n")
     source = 'rows = env.from_source(FileSource.csv(f"{HERE}/texts", schema="id int", header=True), uid="texts")'
 
-    told = apps.run(f'{source}  # here\nrows.sink_to(FileSink.parquet(f"{{HERE}}/out"))\nenv.execute("texts")\n')
+    result = apps.run(f'{source}  # here\nrows.sink_to(FileSink.parquet(f"{{HERE}}/out"))\nenv.execute("texts")\n')
 
-    _, text, *line, _ = told.err.splitlines()
-    assert told.code == 1
+    _, text, *line, _ = result.err.splitlines()
+    assert result.code == 1
     assert re.fullmatch(
         r"flykka: JobExecutionError: job 'texts' failed: UnreadableFileError: operator 'texts' \(\S+\): cannot read"
         r" \S+/b\.csv: .* \(with the option mode='PERMISSIVE' such records are read as nulls\)",
         text,
     ), text
     assert text.isprintable()
-    assert line == [told.frame[0] + "texts", told.frame[1]]
+    assert line == [result.frame[0] + "texts", result.frame[1]]
     assert list((apps.folder / "out").iterdir()) == []
 
 
-def test_a_sink_function_that_raises_leaves_a_checkpoint_to_continue_from(apps: Apps) -> None:
+def test_a_failing_sink_function_leaves_a_checkpoint_to_continue_from(apps: Apps) -> None:
     save = 'def save(rows, checkpoint_id):\n    raise ConnectionError("the database is down")  # here\n\n'
     body = 'numbers(env).sink_to(ForeachBatchSink(save)).uid("saved")\nenv.execute("prices")\n'
 
-    told = apps.run(body, "--checkpoint-dir", f"{apps.folder}/checkpoints", before=save)
+    result = apps.run(body, "--checkpoint-dir", f"{apps.folder}/checkpoints", before=save)
 
-    _, text, *line, kept, record = told.err.splitlines()
+    _, text, *line, kept, record = result.err.splitlines()
     (checkpoint,) = (apps.folder / "checkpoints").glob("*/chk-1")
-    assert told.code == 1
+    assert result.code == 1
     assert re.fullmatch(
         r"flykka: JobExecutionError: job 'prices' failed: ConnectionError: operator 'saved' \(\S+\), its function for"
         r" the rows of checkpoint 1: the database is down",
         text,
     ), text
-    assert line == [told.frame[0] + "save", told.frame[1]]
+    assert line == [result.frame[0] + "save", result.frame[1]]
     assert kept == f"kept checkpoint: {checkpoint} (continue with from_checkpoint(...) or --from-checkpoint)"
     assert record.startswith(f"flight record: {checkpoint.parent}/flight-record.trace")
 
 
-def test_a_checkpoint_of_another_program_is_refused_and_stays(apps: Apps) -> None:
+def test_a_checkpoint_of_another_program_is_refused_and_kept(apps: Apps) -> None:
     first = (
         'source = FileSource.parquet(f"{HERE}/in", schema=COLUMNS).monitor_continuously("50ms", until=None)\n'
         'rows = env.from_source(source, TIMES, "numbers", uid="numbers").key_by("id")\n'
@@ -158,11 +158,13 @@ def test_a_checkpoint_of_another_program_is_refused_and_stays(apps: Apps) -> Non
     )
     second = 'env.from_checkpoint("latest")\nnumbers(env).sink_to(FileSink.parquet(f"{HERE}/out")).uid("out")\n'
 
-    told = apps.run(f'{first}{second}env.execute("second")  # here\n', "--checkpoint-dir", f"{apps.folder}/checkpoints")
+    result = apps.run(
+        f'{first}{second}env.execute("second")  # here\n', "--checkpoint-dir", f"{apps.folder}/checkpoints"
+    )
 
-    where, text = told.err.splitlines()
+    where, text = result.err.splitlines()
     (checkpoint,) = (apps.folder / "checkpoints").glob("*/chk-1")
-    assert (told.code, where) == (1, told.here)
+    assert (result.code, where) == (1, result.here)
     assert text == (
         f"flykka: CheckpointError: job 'second' cannot continue from '{checkpoint}': it holds state of operators that"
         " the job does not have: 'counts' (aggregate(count(*) AS n)). The job has 'numbers', 'out'; give its operators"
@@ -177,7 +179,7 @@ def test_a_checkpoint_of_another_program_is_refused_and_stays(apps: Apps) -> Non
     }
 
 
-def test_an_environment_that_is_closed_while_its_job_runs_says_what_has_ended_it(apps: Apps) -> None:
+def test_closing_an_environment_of_a_running_job_explains_the_jobs_end(apps: Apps) -> None:
     body = (
         'source = FileSource.parquet(f"{HERE}/in", schema=COLUMNS).monitor_continuously("50ms", until=None)\n'
         'env.from_source(source, TIMES, "numbers", uid="numbers").sink_to(FileSink.parquet(f"{HERE}/out"))\n'
@@ -186,12 +188,12 @@ def test_an_environment_that_is_closed_while_its_job_runs_says_what_has_ended_it
         "client.wait()  # here\n"
     )
 
-    told = apps.run(body)
+    result = apps.run(body)
 
-    assert (told.code, told.err.splitlines()) == (
+    assert (result.code, result.err.splitlines()) == (
         1,
         [
-            told.here,
+            result.here,
             "flykka: JobExecutionError: job 'endless' was lost with its cluster: ClusterLostError: its cluster was shut"
             " down, as close() of an environment does, while it ran",
         ],
@@ -199,7 +201,7 @@ def test_an_environment_that_is_closed_while_its_job_runs_says_what_has_ended_it
 
 
 def publish_earlier(apps: Apps) -> None:
-    """As a job before has left it."""
+    """Publish output of an earlier job."""
     (apps.folder / "out").mkdir()
     file = Path(apps.folder, "in", "a.parquet")
     (apps.folder / "out" / "part-0.parquet").write_bytes(file.read_bytes())

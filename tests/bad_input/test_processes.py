@@ -1,4 +1,4 @@
-"""What a terminal shows of an app with something wrong in it, from the first line to the last, and what is left."""
+"""Tests the complete terminal output of an app with an error, and what it leaves."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:
         for name in WITHOUT_SPARK
     ],
 )
-def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tmp_path: Path, name: str) -> None:
+def test_the_last_line_states_the_error_with_a_nonzero_exit_code(tmp_path: Path, name: str) -> None:
     words, code, last = WITHOUT_SPARK[name]
     (tmp_path / "app.py").write_text("import sys\nsys.exit(int(sys.argv[1]) if sys.argv[1:] else None)\n")
     if name == "an app without a job":
@@ -77,11 +77,11 @@ def test_the_last_line_says_what_is_wrong_and_the_exit_code_that_something_is(tm
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.parametrize("fits", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is_left(
+def test_a_scripts_error_is_the_only_output_and_no_process_remains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fits: bool
 ) -> None:
     if not fits:
-        # The JVM starts without a word beside an archive of classes that does not fit.
+        # The JVM prints nothing if its archive of classes does not match.
         monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
         archive = class_archive()
         assert archive is not None
@@ -108,7 +108,7 @@ def test_nothing_stands_before_or_behind_the_error_of_a_script_and_no_process_is
 
 
 def run_python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run Python, of which no process may be left: each has the environment of the first."""
+    """Run Python, and check that no process remains: each inherits the environment of the first."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "TMPDIR": str(folder)}
     command: Sequence[str] = (sys.executable, *words)
     with subprocess.Popen(command, cwd=folder, env=environment, stdout=-1, stderr=-1, text=True) as process:

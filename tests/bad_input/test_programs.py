@@ -1,4 +1,4 @@
-"""What is wrong in a program is refused on the user's line, before there is a job, and nothing is made."""
+"""Tests that errors in a program are refused on the user's line before there is a job, and that no file is created."""
 
 from __future__ import annotations
 
@@ -130,40 +130,40 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_one_error_names_the_culprit_behind_the_line_that_wrote_it(apps: Apps, name: str) -> None:
+def test_one_error_names_the_culprit_after_the_line_that_wrote_it(apps: Apps, name: str) -> None:
     body, error = WRONG[name]
     before = {"a closed environment": CLOSED, "a function that returns nothing": FORGETFUL}.get(name, "")
 
-    told = apps.run(body, before=before)
+    result = apps.run(body, before=before)
 
-    where, text = told.err.splitlines()
-    assert (told.code, told.out, where) == (1, "", told.here)
+    where, text = result.err.splitlines()
+    assert (result.code, result.out, where) == (1, "", result.here)
     assert re.fullmatch(f"flykka: {error}", text), text
     assert set(apps.tree()) - {"empty"} == {"in", "in/a.parquet"}
 
 
-def test_what_a_function_has_wrong_is_told_with_the_line_in_the_function(apps: Apps) -> None:
-    told = apps.run("numbers(env).transform(double)  # here", before=DOUBLE)
+def test_an_error_in_a_function_shows_the_line_in_the_function(apps: Apps) -> None:
+    result = apps.run("numbers(env).transform(double)  # here", before=DOUBLE)
 
-    where, text, *line = told.err.splitlines()
-    assert (told.code, where) == (1, told.here)
+    where, text, *line = result.err.splitlines()
+    assert (result.code, where) == (1, result.here)
     assert text.startswith("flykka: StreamTypeError: transform(double): ")
     assert [each.strip() for each in line] == [
-        f'File "{told.path}", line {told.source.splitlines().index(DOUBLE.splitlines()[1]) + 1}, in double',
+        f'File "{result.path}", line {result.source.splitlines().index(DOUBLE.splitlines()[1]) + 1}, in double',
         'return rows.withColumn("double", F.col("ib") * 2)',
     ]
 
 
-def test_an_error_of_the_app_itself_is_told_as_python_tells_it(apps: Apps) -> None:
-    told = apps.run('numbers(env)\n{}["price"]  # here')
+def test_an_error_of_the_app_itself_is_reported_as_by_python(apps: Apps) -> None:
+    result = apps.run('numbers(env)\n{}["price"]  # here')
 
-    lines = told.err.splitlines()
-    assert (told.code, lines[0], lines[-1]) == (1, "Traceback (most recent call last):", "KeyError: 'price'")
-    assert lines[1:3] == [told.frame[0] + "<module>", told.frame[1]]
-    assert "flykka" not in told.err.replace(told.path, "")
+    lines = result.err.splitlines()
+    assert (result.code, lines[0], lines[-1]) == (1, "Traceback (most recent call last):", "KeyError: 'price'")
+    assert lines[1:3] == [result.frame[0] + "<module>", result.frame[1]]
+    assert "flykka" not in result.err.replace(result.path, "")
 
 
-def test_an_app_that_forgets_to_execute_is_told_so(apps: Apps) -> None:
-    told = apps.run('numbers(env).sink_to(FileSink.parquet(f"{HERE}/out"))')
+def test_an_app_without_execute_is_reported(apps: Apps) -> None:
+    result = apps.run('numbers(env).sink_to(FileSink.parquet(f"{HERE}/out"))')
 
-    assert (told.code, told.err) == (1, f"flykka: {told.path} defined 2 operators but never called execute()\n")
+    assert (result.code, result.err) == (1, f"flykka: {result.path} defined 2 operators but never called execute()\n")

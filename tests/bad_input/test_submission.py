@@ -1,4 +1,4 @@
-"""What can be known when a job is submitted is refused then: before a job of Spark's, and before any folder is made."""
+"""Tests that errors known at submission are refused before any Spark job runs and any folder is created."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def a_file(folder: Path) -> None:
 
 
 def nothing(folder: Path) -> None:
-    """All is well with the files."""
+    """Leave the files valid."""
 
 
 WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
@@ -141,39 +141,39 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_one_error_names_the_culprit_and_all_is_as_it_was(apps: Apps, name: str) -> None:
+def test_one_error_names_the_culprit_and_no_file_changes(apps: Apps, name: str) -> None:
     make, body, options, error = WRONG[name]
     make(apps.folder)
     tree, jobs = apps.tree(), apps.jobs()
 
-    told = apps.run(body, *(option.format(apps.folder) for option in options))
+    result = apps.run(body, *(option.format(apps.folder) for option in options))
 
-    where, text, *line = told.err.splitlines()
-    assert (told.code, told.out, where) == (1, "", told.here)
+    where, text, *line = result.err.splitlines()
+    assert (result.code, result.out, where) == (1, "", result.here)
     assert re.fullmatch(f"flykka: {error}", text), text
     assert (apps.tree(), apps.jobs()) == (tree, jobs)
-    # Of the source that is refused the line is shown.
+    # The line of the refused source is quoted.
     assert len(line) == (2 if NUMBERS in error else 0)
 
 
-def test_files_of_others_in_the_folders_stay(apps: Apps) -> None:
+def test_foreign_files_in_the_folders_stay(apps: Apps) -> None:
     for folder in ("out", "checkpoints"):
         (apps.folder / folder).mkdir()
         (apps.folder / folder / "notes.txt").write_text("mine")
 
-    told = apps.run(COPY, "--checkpoint-dir", f"{apps.folder}/checkpoints")
+    result = apps.run(COPY, "--checkpoint-dir", f"{apps.folder}/checkpoints")
 
-    assert (told.code, told.err) == (0, "")
+    assert (result.code, result.err) == (0, "")
     assert [(apps.folder / folder / "notes.txt").read_text() for folder in ("out", "checkpoints")] == ["mine", "mine"]
 
 
-def test_a_second_execute_without_new_operators_is_refused_and_the_first_job_stands(apps: Apps) -> None:
-    told = apps.run(COPY.replace("  # here", "") + 'env.execute("again")  # here\n')
+def test_a_second_execute_without_new_operators_is_refused(apps: Apps) -> None:
+    result = apps.run(COPY.replace("  # here", "") + 'env.execute("again")  # here\n')
 
-    assert (told.code, told.err.splitlines()) == (
+    assert (result.code, result.err.splitlines()) == (
         1,
         [
-            told.here,
+            result.here,
             "flykka: ProgramError: nothing was defined since job 'copy' was executed: start the next one with"
             " from_source(...)",
         ],

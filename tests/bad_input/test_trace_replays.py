@@ -1,4 +1,4 @@
-"""Traces that are whole, and cannot be replayed as they are: what came in between is named, with its exit code."""
+"""Tests traces that are complete but cannot be replayed: the error names what changed, with its exit code."""
 
 from __future__ import annotations
 
@@ -53,27 +53,25 @@ with SeededSystem(recorder=TraceRecorder("run.trace")) as system:
 COMMAND = "import sys; from flykka.cli.main import main; sys.exit(main())"
 
 
-class Elsewhere:
-    """A folder with a module of actors and a recorded run of them, and the command line in it."""
+class ActorsFolder:
+    """A folder with a module of actors and a recorded run, and the command line in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
     def change(self, code: str) -> None:
-        """Let the module have other code."""
         (self.folder / "elsewhere.py").write_text(code, encoding="utf-8")
 
     def record(self) -> None:
-        """Run the actors once."""
         self._run("-c", RECORD, hash_seed="1")
 
     def replay(self, hash_seed: str = "1") -> tuple[int, str]:
-        """Its exit code, and what it printed."""
+        """Return the exit code of a replay, and its output."""
         ran = self._run("-c", COMMAND, "replay", "run.trace", "--import", "elsewhere", hash_seed=hash_seed)
         return ran.returncode, ran.stdout + ran.stderr
 
     def _run(self, *words: str, hash_seed: str) -> subprocess.CompletedProcess[str]:
-        # No module is taken for its old self because it was written within the same second.
+        # Bytecode of the old module would be reused if the new one were written within the same second.
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONDONTWRITEBYTECODE": "1"}
         environment["PYTHONPATH"] = str(ROOT)
         return subprocess.run(
@@ -83,21 +81,21 @@ class Elsewhere:
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that is only looked at."""
-    made = Elsewhere(tmp_path_factory.mktemp("recorded"))
-    made.change(ACTORS)
-    made.record()
-    return made.folder
+    """A folder that tests must not change."""
+    folder = ActorsFolder(tmp_path_factory.mktemp("recorded"))
+    folder.change(ACTORS)
+    folder.record()
+    return folder.folder
 
 
 @pytest.fixture
-def elsewhere(recorded: Path, tmp_path: Path) -> Elsewhere:
+def elsewhere(recorded: Path, tmp_path: Path) -> ActorsFolder:
     copytree(recorded, tmp_path, dirs_exist_ok=True)
-    return Elsewhere(tmp_path)
+    return ActorsFolder(tmp_path)
 
 
 @pytest.mark.slow
-def test_actors_of_the_folder_one_is_in_are_found(elsewhere: Elsewhere) -> None:
+def test_actors_in_the_current_folder_are_found(elsewhere: ActorsFolder) -> None:
     code, out = elsewhere.replay()
 
     assert code == SAME
@@ -105,7 +103,7 @@ def test_actors_of_the_folder_one_is_in_are_found(elsewhere: Elsewhere) -> None:
 
 
 @pytest.mark.slow
-def test_actors_whose_code_has_changed_diverge_and_that_is_said(elsewhere: Elsewhere) -> None:
+def test_actors_with_changed_code_diverge_with_a_message(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace('"Ada", ', ""))
 
     code, out = elsewhere.replay()
@@ -116,7 +114,7 @@ def test_actors_whose_code_has_changed_diverge_and_that_is_said(elsewhere: Elsew
 
 
 @pytest.mark.slow
-def test_actors_that_are_gone_are_named_and_nothing_is_said_of_the_run(elsewhere: Elsewhere) -> None:
+def test_missing_actors_are_reported_without_a_verdict_on_the_run(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace("class Crowd", "class Throng"))
 
     code, out = elsewhere.replay()
@@ -127,7 +125,7 @@ def test_actors_that_are_gone_are_named_and_nothing_is_said_of_the_run(elsewhere
 
 
 @pytest.mark.slow
-def test_replay_names_a_passed_module_that_is_gone(elsewhere: Elsewhere) -> None:
+def test_replay_names_a_missing_module(elsewhere: ActorsFolder) -> None:
     (elsewhere.folder / "elsewhere.py").unlink()
 
     code, out = elsewhere.replay()
@@ -137,7 +135,7 @@ def test_replay_names_a_passed_module_that_is_gone(elsewhere: Elsewhere) -> None
 
 
 @pytest.mark.slow
-def test_a_message_of_a_type_that_is_gone_ends_the_replay(elsewhere: Elsewhere) -> None:
+def test_a_missing_message_type_ends_the_replay(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace('"elsewhere.go"', '"elsewhere.gone"'))
 
     code, out = elsewhere.replay()
@@ -147,7 +145,7 @@ def test_a_message_of_a_type_that_is_gone_ends_the_replay(elsewhere: Elsewhere) 
 
 
 @pytest.mark.slow
-def test_under_another_hash_seed_an_actor_that_sends_in_the_order_of_a_set_diverges(elsewhere: Elsewhere) -> None:
+def test_under_another_hash_seed_an_actor_that_sends_in_set_order_diverges(elsewhere: ActorsFolder) -> None:
     code, out = elsewhere.replay(hash_seed="2")
 
     assert code == DIVERGED
@@ -155,8 +153,8 @@ def test_under_another_hash_seed_an_actor_that_sends_in_the_order_of_a_set_diver
 
 
 @pytest.mark.slow
-@pytest.mark.long  # As golden traces are, in each run.
-def test_under_another_hash_seed_all_other_actors_are_replayed(elsewhere: Elsewhere) -> None:
+@pytest.mark.long  # Golden traces cover this in each run.
+def test_under_another_hash_seed_all_other_actors_replay(elsewhere: ActorsFolder) -> None:
     elsewhere.change(ACTORS.replace("in {", "in sorted({").replace('"}:', '"}):'))
     elsewhere.record()
 
@@ -171,7 +169,7 @@ def test_under_another_hash_seed_all_other_actors_are_replayed(elsewhere: Elsewh
     [(ReadsTheClock, "time.time_ns"), (Sleeps, "time.sleep"), (StartsAThread, "thread")],
     ids=lambda value: getattr(value, "__name__", value),
 )
-def test_an_actor_that_does_what_no_replay_can_follow_is_named_with_what_it_called(
+def test_an_unreplayable_actor_is_named_with_its_call(
     flykka: Shell, tmp_path: Path, actor: type[Actor], called: str
 ) -> None:
     trace = record_echo(tmp_path / "run.trace", actor)
@@ -184,7 +182,7 @@ def test_an_actor_that_does_what_no_replay_can_follow_is_named_with_what_it_call
 
 
 def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
-    """A trace of an actor that was sent that much at once, and a word behind it."""
+    """Record an actor that received so many megabytes at once, and a word afterwards."""
     with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=max_bytes)) as system:
         ref = system.spawn(Props(Counter), "actor")
         ref.tell(Note(text="before"))
@@ -194,23 +192,23 @@ def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
     return path
 
 
-def test_a_message_that_is_too_large_for_a_trace_is_told_by_its_size(flykka: Shell, tmp_path: Path) -> None:
+def test_a_message_too_large_for_a_trace_is_reported_with_its_size(flykka: Shell, tmp_path: Path) -> None:
     trace = large(tmp_path / "run.trace", megabytes=20)
 
-    shown = flykka("trace", "show", trace)
+    output = flykka("trace", "show", trace)
     replayed = flykka("replay", trace)
 
     assert trace.stat().st_size < 100_000
-    assert shown[0] == SAME
-    assert "bad_input.note of 20,000,000 bytes, too large for a trace" in shown[1]
-    assert "Note(text=behind)" in shown[1]
+    assert output[0] == SAME
+    assert "bad_input.note of 20,000,000 bytes, too large for a trace" in output[1]
+    assert "Note(text=behind)" in output[1]
     assert replayed[0] == UNREADABLE
     assert replayed[1].startswith("CANNOT GO ON at turn ")
     assert "the trace does not hold this message, so it cannot be handled: bad_input.note of 20,0" in replayed[1]
 
 
 @pytest.mark.parametrize("command", [["trace", "show"], ["trace", "stats"], ["replay"], ["debug"]], ids=" ".join)
-def test_a_recording_that_its_size_cap_has_ended_says_so(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
+def test_a_recording_truncated_by_its_size_cap_is_reported(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
     trace = large(tmp_path / "run.trace", megabytes=1, max_bytes=600)
 
     code, out, _ = flykka(*command, trace)
@@ -220,7 +218,7 @@ def test_a_recording_that_its_size_cap_has_ended_says_so(flykka: Shell, tmp_path
     assert "600" in out
 
 
-def test_what_fits_below_the_size_cap_is_in_the_trace_and_replays(flykka: Shell, tmp_path: Path) -> None:
+def test_a_trace_below_the_size_cap_is_complete_and_replays(flykka: Shell, tmp_path: Path) -> None:
     chance = Random(1)
     path = tmp_path / "run.trace"
     with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=30_000)) as system:
@@ -237,7 +235,7 @@ def test_what_fits_below_the_size_cap_is_in_the_trace_and_replays(flykka: Shell,
     assert "turn 257 and all after it are not in it" in out
 
 
-def test_an_actor_that_the_trace_does_not_have_is_not_replayed_as_if_it_had(flykka: Shell, tmp_path: Path) -> None:
+def test_an_actor_missing_from_the_trace_cannot_be_replayed(flykka: Shell, tmp_path: Path) -> None:
     trace = record_echo(tmp_path / "run.trace", Counter)
 
     code, out, err = flykka("replay", trace, "--actor", "nobody")
@@ -246,7 +244,7 @@ def test_an_actor_that_the_trace_does_not_have_is_not_replayed_as_if_it_had(flyk
     assert f"{trace} has no turn of an actor /user/nobody" in err
 
 
-def test_the_path_of_an_actor_may_be_given_as_everywhere_without_its_beginning(flykka: Shell, tmp_path: Path) -> None:
+def test_an_actor_path_may_omit_its_beginning(flykka: Shell, tmp_path: Path) -> None:
     trace = record_echo(tmp_path / "run.trace", Counter)
 
     code, out, _ = flykka("replay", trace, "--actor", "actor")

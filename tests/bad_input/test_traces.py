@@ -1,4 +1,4 @@
-"""Files that are no traces, or not whole ones: every command says so in one sentence, and with its exit code."""
+"""Tests files that are no traces, or incomplete ones: every command reports it in one sentence with its exit code."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ pytestmark = pytest.mark.slow
 
 READ, UNREADABLE = 0, 2
 READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["trace", "check"], ["replay"], ["debug"])
-"""Commands that read any trace, and take nothing but its name."""
+"""Commands that read any trace, and take only its name."""
 OPENERS = (*READERS, ["trace", "story", "--job", "any"], ["whatif", "--at", "3", "--drop"], ["shrink"])
-"""These too say first whether there is a trace."""
+"""These too check first whether there is a trace."""
 
 
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
-    """A good one."""
+    """A valid trace."""
     return record_echo(tmp_path / "run.trace")
 
 
 def with_header(trace: Path, **fields: object) -> Path:
-    """The same trace under a header that says something else."""
+    """Copy the trace with other header fields."""
     data = trace.read_bytes()
     length, _ = struct.unpack_from("<II", data)
     header = msgpack.packb({**msgpack.unpackb(data[8 : 8 + length]), **fields})
@@ -46,7 +46,9 @@ def with_header(trace: Path, **fields: object) -> Path:
     [b"Dear diary, today I have recorded nothing.", b"", b"\0" * 20, b"print(1)\n" * 10_000],
     ids=["text", "empty", "zeros", "program"],
 )
-def test_a_file_that_is_no_trace_is_called_that(flykka: Shell, tmp_path: Path, command: list[str], data: bytes) -> None:
+def test_a_file_that_is_no_trace_is_reported_as_such(
+    flykka: Shell, tmp_path: Path, command: list[str], data: bytes
+) -> None:
     (tmp_path / "some.file").write_bytes(data)
 
     code, out, err = flykka(*command, tmp_path / "some.file")
@@ -58,18 +60,18 @@ def test_a_file_that_is_no_trace_is_called_that(flykka: Shell, tmp_path: Path, c
 
 
 @pytest.mark.parametrize("command", OPENERS, ids=" ".join)
-def test_a_file_that_is_not_there_is_named(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
+def test_an_error_names_a_missing_file(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
     code, out, err = flykka(*command, tmp_path / "gone.trace")
 
     assert (code, out) == (UNREADABLE, "")
-    # A seed could be meant as well, where one may be given.
+    # The argument could also be a seed, if the command accepts one.
     assert "there is no file " in err or "there is no such file" in err
     assert str(tmp_path / "gone.trace") in err
     assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", OPENERS, ids=" ".join)
-def test_a_folder_is_called_a_folder(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
+def test_a_folder_is_reported_as_such(flykka: Shell, tmp_path: Path, command: list[str]) -> None:
     code, out, err = flykka(*command, tmp_path)
 
     assert (code, out) == (UNREADABLE, "")
@@ -79,7 +81,7 @@ def test_a_folder_is_called_a_folder(flykka: Shell, tmp_path: Path, command: lis
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
-def test_a_file_that_may_not_be_read_is_told_with_the_reason(flykka: Shell, trace: Path, command: list[str]) -> None:
+def test_an_unreadable_file_is_reported_with_the_reason(flykka: Shell, trace: Path, command: list[str]) -> None:
     trace.chmod(0)
 
     code, out, err = flykka(*command, trace)
@@ -89,7 +91,9 @@ def test_a_file_that_may_not_be_read_is_told_with_the_reason(flykka: Shell, trac
 
 
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
-def test_a_newer_trace_says_which_version_reads_it(flykka: Shell, trace: Path, command: list[str]) -> None:
+def test_a_newer_trace_is_reported_with_the_version_that_reads_it(
+    flykka: Shell, trace: Path, command: list[str]
+) -> None:
     with_header(trace, version=99, package="9.9.9")
 
     code, out, err = flykka(*command, trace)
@@ -100,7 +104,7 @@ def test_a_newer_trace_says_which_version_reads_it(flykka: Shell, trace: Path, c
 
 
 @pytest.mark.parametrize("command", READERS, ids=" ".join)
-def test_what_is_left_of_a_trace_that_is_cut_off_is_read(flykka: Shell, trace: Path, command: list[str]) -> None:
+def test_the_intact_part_of_a_truncated_trace_is_read(flykka: Shell, trace: Path, command: list[str]) -> None:
     data = trace.read_bytes()
     trace.write_bytes(data[:-5])
 
@@ -111,9 +115,7 @@ def test_what_is_left_of_a_trace_that_is_cut_off_is_read(flykka: Shell, trace: P
 
 
 @pytest.mark.parametrize("command", [each for each in READERS if "diagram" not in each], ids=" ".join)
-def test_a_bit_that_has_flipped_is_an_error_and_what_comes_before_it_is_read(
-    flykka: Shell, trace: Path, command: list[str]
-) -> None:
+def test_a_flipped_bit_is_an_error_after_the_intact_part(flykka: Shell, trace: Path, command: list[str]) -> None:
     data = bytearray(trace.read_bytes())
     data[-20] ^= 0b100
     trace.write_bytes(data)
@@ -130,7 +132,7 @@ def test_a_bit_that_has_flipped_is_an_error_and_what_comes_before_it_is_read(
 
 
 @pytest.mark.parametrize(("words", "code"), [(["--limit", "9"], READ), ([], UNREADABLE)], ids=["a part", "all"])
-def test_what_was_asked_for_is_shown_where_the_damage_is_behind_it(
+def test_requested_turns_before_the_damage_are_shown(
     flykka: Shell, tmp_path: Path, words: list[str], code: int
 ) -> None:
     trace = record_echo(tmp_path / "run.trace", words=tuple(map(str, range(3_000))))
@@ -138,31 +140,31 @@ def test_what_was_asked_for_is_shown_where_the_damage_is_behind_it(
     data[-40] ^= 0b100
     trace.write_bytes(data)
 
-    told = flykka("trace", "show", trace, *words)
+    result = flykka("trace", "show", trace, *words)
 
-    assert told[0] == code
-    assert "Note(text=0)" in told[1]
+    assert result[0] == code
+    assert "Note(text=0)" in result[1]
 
 
-def test_a_damaged_trace_among_others_is_an_error_of_the_replay(flykka: Shell, trace: Path, tmp_path: Path) -> None:
+def test_a_damaged_trace_among_others_fails_the_replay(flykka: Shell, trace: Path, tmp_path: Path) -> None:
     other = record_echo(tmp_path / "other.trace")
     data = bytearray(trace.read_bytes())
     data[-20] ^= 0b100
     trace.write_bytes(data)
 
     code, _, err = flykka("replay", trace, other, "--junit", tmp_path / "replay.xml")
-    told = flykka("replay", trace, other, "--json")
+    result = flykka("replay", trace, other, "--json")
 
     suite = ElementTree.parse(tmp_path / "replay.xml").getroot()
     assert (code, suite.get("errors")) == (UNREADABLE, "1")
     assert [case.findtext("error") is not None for case in suite] == [True, False]
     assert f"{trace} is damaged at byte" in err
-    traces = json.loads(told[1])["traces"]
+    traces = json.loads(result[1])["traces"]
     assert [each["exit_code"] for each in traces] == [UNREADABLE, READ]
     assert (traces[0]["truncated"]["is_cut_off"], traces[0]["compared"]) == (False, 0)
 
 
-def test_a_diagram_of_which_damage_has_left_nothing_is_not_drawn(flykka: Shell, trace: Path) -> None:
+def test_a_diagram_without_intact_turns_is_not_drawn(flykka: Shell, trace: Path) -> None:
     data = bytearray(trace.read_bytes())
     data[-20] ^= 0b100
     trace.write_bytes(data)
@@ -174,9 +176,7 @@ def test_a_diagram_of_which_damage_has_left_nothing_is_not_drawn(flykka: Shell, 
 
 
 @pytest.mark.parametrize("place", [0, 1], ids=["first", "second"])
-def test_of_two_traces_the_one_that_cannot_be_read_is_named(
-    flykka: Shell, trace: Path, tmp_path: Path, place: int
-) -> None:
+def test_the_unreadable_one_of_two_traces_is_named(flykka: Shell, trace: Path, tmp_path: Path, place: int) -> None:
     files = [trace, trace]
     files[place] = tmp_path / "gone.trace"
 
@@ -186,7 +186,7 @@ def test_of_two_traces_the_one_that_cannot_be_read_is_named(
     assert err == f"flykka trace diff: there is no file {tmp_path / 'gone.trace'}\n"
 
 
-def test_a_trace_that_no_simulation_has_written_is_not_made_smaller(flykka: Shell, trace: Path) -> None:
+def test_a_trace_without_a_simulation_cannot_be_shrunk(flykka: Shell, trace: Path) -> None:
     code, out, err = flykka("shrink", trace)
 
     assert (code, out) == (UNREADABLE, "")
@@ -194,7 +194,7 @@ def test_a_trace_that_no_simulation_has_written_is_not_made_smaller(flykka: Shel
     assert "simulation" in err
 
 
-def test_a_fork_at_a_turn_that_is_not_there_says_which_is_the_last(flykka: Shell, trace: Path) -> None:
+def test_a_fork_at_a_missing_turn_reports_the_last_one(flykka: Shell, trace: Path) -> None:
     code, out, err = flykka("whatif", trace, "--at", "999", "--drop")
 
     assert (code, out) == (UNREADABLE, "")
@@ -209,7 +209,7 @@ def test_a_fork_at_a_turn_that_is_not_there_says_which_is_the_last(flykka: Shell
     ],
     ids=lambda words: words[0],
 )
-def test_an_output_that_cannot_be_written_is_named_and_not_the_input(
+def test_an_unwritable_output_is_named_instead_of_the_input(
     flykka: Shell, trace: Path, tmp_path: Path, words: list[str]
 ) -> None:
     files = {"TRACE": trace, "OUTPUT": tmp_path / "nowhere" / "out"}

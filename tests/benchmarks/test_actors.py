@@ -1,4 +1,4 @@
-"""The benchmark of the kernel: both sides do all that is asked for, and the figures are what they are called."""
+"""Tests the kernel benchmark: both contenders do all the work, and the figures measure what they are named after."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POPULATION = Population(count=100_000, start_s=2.5, stop_s=1.234, rss_mib=400.0)
 
 
 def _rates() -> dict[tuple[Contender, Discipline], list[float]]:
-    """Ours at 600, 100, 600 a second, theirs at 100."""
+    """Return rates of ours at 600, 100, 600 a second, of theirs at 100."""
     return {
         (heat.contender, heat.discipline): [100.0, 100.0, 100.0]
         if heat.contender is Contender.PYKKA
@@ -32,18 +32,18 @@ def _rates() -> dict[tuple[Contender, Discipline], list[float]]:
 
 @pytest.mark.parametrize("side", [PykkaSide(), FlykkaSide()], ids=["pykka", "flykka"])
 @pytest.mark.parametrize("discipline", QUICK)
-def test_a_side_does_what_is_measured(side: Side, discipline: Discipline) -> None:
+def test_each_contender_does_the_measured_work(side: Side, discipline: Discipline) -> None:
     assert 0 < side.measure(discipline, 200) < 10
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [PykkaSide(), FlykkaSide()], ids=["pykka", "flykka"])
 @pytest.mark.parametrize("discipline", [each for each in Discipline if each not in QUICK])
-def test_a_side_does_it_with_many_actors_too(side: Side, discipline: Discipline) -> None:
+def test_each_contender_does_the_work_with_many_actors(side: Side, discipline: Discipline) -> None:
     assert 0 < side.measure(discipline, 2 * FAN) < 60
 
 
-def test_what_is_recorded_is_one_effect_per_turn(tmp_path: Path) -> None:
+def test_one_effect_per_turn_is_recorded(tmp_path: Path) -> None:
     FlykkaSide(tmp_path / "trace").measure(Discipline.RELAY, 100)
 
     turns = [turn for turn in TraceReader.open(tmp_path / "trace") if turn.kind == "message"]
@@ -61,9 +61,9 @@ def test_a_population_starts_and_stops(side: str) -> None:
 
 
 def test_ratios_are_those_of_the_medians() -> None:
-    found = as_json(_rates(), {"flykka": POPULATION, "pykka": POPULATION})
+    report = as_json(_rates(), {"flykka": POPULATION, "pykka": POPULATION})
 
-    assert {name: value for name, value in found.items() if name.endswith("_over_pykka")} == {
+    assert {name: value for name, value in report.items() if name.endswith("_over_pykka")} == {
         "tell_over_pykka": 6.0,
         "tell_recorded_over_pykka": 6.0,
         "relay_over_pykka": 6.0,
@@ -71,10 +71,10 @@ def test_ratios_are_those_of_the_medians() -> None:
         "fan_out_over_pykka": 6.0,
         "ring_over_pykka": 6.0,
     }
-    assert found["actors"] == {"count": 100_000, "start_s": 2.5, "stop_s": 1.23, "rss_mib": 400.0}
+    assert report["actors"] == {"count": 100_000, "start_s": 2.5, "stop_s": 1.23, "rss_mib": 400.0}
 
 
-def test_the_table_says_what_is_wanted() -> None:
+def test_the_table_states_the_targets() -> None:
     table = as_table(as_json(_rates(), {"flykka": POPULATION, "pykka": POPULATION}), Rules(repeat=3))
 
     assert "| tells into a busy actor | 100 | 600 | 6.00 | 10.0 |" in table
@@ -96,10 +96,10 @@ def test_a_latch_opens_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_json_has_what_programs_look_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_has_the_fields_that_programs_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json", "--repeat", "1", "--scale", "0", "--population", "100"]) == 0
 
-    found = json.loads(capsys.readouterr().out)
-    wanted = {"tell_over_pykka", "tell_recorded_over_pykka", "ask_over_pykka", "fan_out_over_pykka", "actors"}
-    assert wanted <= set(found)
-    assert set(found["actors"]) == {"count", "start_s", "stop_s", "rss_mib"}
+    report = json.loads(capsys.readouterr().out)
+    ratios = {"tell_over_pykka", "tell_recorded_over_pykka", "ask_over_pykka", "fan_out_over_pykka", "actors"}
+    assert ratios <= set(report)
+    assert set(report["actors"]) == {"count", "start_s", "stop_s", "rss_mib"}

@@ -1,4 +1,4 @@
-"""The benchmark of a backlog as its users start it, on few lines."""
+"""Tests the backlog benchmark as users start it, on few lines."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from benchmarks.backlog.engines import EngineName
 from benchmarks.backlog.logs import write
 
 
-def test_lines_are_shared_out_among_the_files_and_the_same_whenever_they_are_made(tmp_path: Path) -> None:
+def test_lines_are_distributed_over_files_deterministically(tmp_path: Path) -> None:
     for name in ("one", "again"):
         write(tmp_path / name, rows=10, files=3)
 
-    made = sorted((tmp_path / "one").glob("*.json"))
+    files = sorted((tmp_path / "one").glob("*.json"))
 
-    assert [len(path.read_text().splitlines()) for path in made] == [3, 3, 4]
-    assert [path.read_text() for path in made] == [(tmp_path / "again" / path.name).read_text() for path in made]
+    assert [len(path.read_text().splitlines()) for path in files] == [3, 3, 4]
+    assert [path.read_text() for path in files] == [(tmp_path / "again" / path.name).read_text() for path in files]
     assert (tmp_path / "one" / "_SUCCESS").exists()
 
 
-def test_the_ratio_is_that_of_the_medians() -> None:
+def test_the_ratio_is_computed_from_medians() -> None:
     runs = {
         EngineName.FLYKKA: [10.0, 90.0, 12.0],
         EngineName.STRUCTURED_STREAMING: [24.0, 23.0, 60.0],
@@ -39,18 +39,18 @@ def test_the_ratio_is_that_of_the_medians() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_benchmark_compares_what_was_written_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_backlog_benchmark_compares_output_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--rows", "4000", "--files", "8", "--repeat", "1", "--files-per-trigger", "4", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert found["seconds"].keys() == set(EngineName)
-    assert found["flykka_over_structured_streaming"] > 0
-    assert found["flykka_over_structured_streaming_in_parts"] > 0
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert report["seconds"].keys() == set(EngineName)
+    assert report["flykka_over_structured_streaming"] > 0
+    assert report["flykka_over_structured_streaming_in_parts"] > 0
 
 
-def test_what_cannot_be_run_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_backlog_benchmark_options_are_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--files", "0"])
 

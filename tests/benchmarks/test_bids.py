@@ -1,4 +1,4 @@
-"""Bids: the same for everybody, shaped like Nexmark's."""
+"""Tests that bids are the same for all contenders, and distributed like Nexmark's."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.slow
 A_SECOND = 9_200
 
 
-def test_a_seed_makes_the_same_bids_every_time() -> None:
-    made = [bids(1_000, 500, seed) for seed in (1, 1, 2)]
+def test_a_seed_generates_the_same_bids_every_time() -> None:
+    drawn = [bids(1_000, 500, seed) for seed in (1, 1, 2)]
 
-    assert made[0] == made[1]
-    assert made[0] != made[2]
+    assert drawn[0] == drawn[1]
+    assert drawn[0] != drawn[2]
 
 
-def test_a_bid_is_the_same_wherever_a_file_begins() -> None:
+def test_a_bid_does_not_depend_on_file_boundaries() -> None:
     whole = bids(1_000, 500, seed=1)
 
     assert pa.concat_tables([bids(1_000, 123, seed=1), bids(1_123, 377, seed=1)]).combine_chunks() == whole
@@ -39,8 +39,8 @@ def test_event_time_never_goes_back_and_a_second_has_9200_bids() -> None:
     assert seconds.field("counts").to_pylist() == [A_SECOND] * 3
 
 
-def test_every_other_bid_is_for_a_hot_auction_and_a_second_has_some_hundred_others() -> None:
-    # The first auctions have fewer open beside them.
+def test_every_other_bid_is_for_a_hot_auction() -> None:
+    # Fewer auctions are open at the start.
     second = bids(10 * A_SECOND, A_SECOND, seed=1)
 
     counts = sorted(pc.value_counts(second["auction"]).field("counts").to_pylist(), reverse=True)
@@ -49,12 +49,12 @@ def test_every_other_bid_is_for_a_hot_auction_and_a_second_has_some_hundred_othe
     assert 600 < len(counts) < 800
 
 
-def test_spark_is_given_event_times_with_a_time_zone() -> None:
+def test_event_times_passed_to_spark_have_a_time_zone() -> None:
     assert bids(0, 1, seed=1).schema.field("event_time").type == pa.timestamp("us", tz="UTC")
 
 
 @pytest.mark.parametrize("files", [1, 3, 7])
-def test_files_cut_the_bids_and_are_ordered_by_name_and_age(tmp_path: Path, files: int) -> None:
+def test_files_partition_the_bids_and_are_ordered_by_name_and_age(tmp_path: Path, files: int) -> None:
     write(tmp_path / "bids", "bids", bids, 1_000, files, seed=1)
 
     paths = sorted((tmp_path / "bids").iterdir())

@@ -1,4 +1,4 @@
-"""The benchmark of checkpoints: every topology completes what is counted, and the figures are what they are called."""
+"""Tests the checkpoint benchmark: every topology completes its checkpoints, and the figures match their names."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def topology(wiring: ShipStrategy = ShipStrategy.FORWARD) -> Topology:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wiring", [pytest.param(ShipStrategy.FORWARD, marks=pytest.mark.long), ShipStrategy.HASH])
-def test_every_checkpoint_that_counts_is_timed(wiring: ShipStrategy) -> None:
+def test_every_counted_checkpoint_is_timed(wiring: ShipStrategy) -> None:
     measured = measure(topology(wiring), lambda _: None)
 
     assert measured.submit_s > 0
@@ -37,7 +37,7 @@ def test_every_checkpoint_that_counts_is_timed(wiring: ShipStrategy) -> None:
 
 
 @pytest.mark.parametrize("each", TOPOLOGIES, ids=lambda each: each.name)
-def test_the_topologies_are_jobs_that_would_be_accepted_and_have_as_many_tasks_as_they_say(each: Topology) -> None:
+def test_topologies_are_valid_jobs_with_the_stated_number_of_tasks(each: Topology) -> None:
     graph = job_graph(each, "/checkpoints")
 
     check_job_graph(graph)
@@ -45,7 +45,7 @@ def test_the_topologies_are_jobs_that_would_be_accepted_and_have_as_many_tasks_a
     assert each.tasks == (256 if each.name == "128x128" else int(each.name))
 
 
-def test_channels_are_those_of_the_wiring() -> None:
+def test_channel_counts_match_the_wiring() -> None:
     assert {each.name: each.channels for each in TOPOLOGIES} == {
         "16": 8,
         "256": 128,
@@ -54,7 +54,7 @@ def test_channels_are_those_of_the_wiring() -> None:
     }
 
 
-def test_the_json_has_what_programs_look_for() -> None:
+def test_the_json_has_the_fields_that_programs_read() -> None:
     assert as_json({topology(): MEASURED}) == {
         "few": {
             "median_ms": 2.0,
@@ -67,7 +67,7 @@ def test_the_json_has_what_programs_look_for() -> None:
     }
 
 
-def test_the_table_says_the_same_beside_what_is_wanted_and_what_flink_takes() -> None:
+def test_the_table_has_the_same_figures_with_targets_and_flinks() -> None:
     table = as_table(as_json({topology(): MEASURED}), [topology()])
 
     assert table.splitlines()[-1] == (
@@ -80,15 +80,15 @@ def test_a_percentile_is_one_of_the_values(share: float, expected: float) -> Non
     assert percentile([float(number) for number in range(100, 0, -1)], share) == expected
 
 
-def test_a_worker_says_what_it_has_measured() -> None:
+def test_a_worker_reports_its_measurements() -> None:
     assert from_json(to_json(MEASURED)) == MEASURED
 
 
-def test_so_many_times_the_checkpoints_are_at_least_one() -> None:
+def test_the_scaled_number_of_checkpoints_is_at_least_one() -> None:
     assert [(each.checkpoints, each.warm_up) for each in map(topology().scaled, (3.0, 0.1))] == [(6, 3), (1, 0)]
 
 
-def test_arrivals_are_complete_with_the_last_and_counted_again_from_the_next_beginning() -> None:
+def test_arrivals_complete_with_the_last_and_are_counted_anew_per_checkpoint() -> None:
     arrivals = Arrivals()
     for _ in range(2):
         arrivals.begin(2)
@@ -106,7 +106,7 @@ def test_arrivals_are_complete_with_the_last_and_counted_again_from_the_next_beg
         (["--scale", "0"], "0 is not a positive number"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_at_once(
+def test_invalid_checkpoint_benchmark_options_are_refused_at_once(
     capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit):
@@ -117,10 +117,10 @@ def test_what_cannot_be_measured_is_refused_at_once(
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_it_is_started_as_its_users_do(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_checkpoint_benchmark_runs_as_users_start_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--json", "--only", "16", "--scale", "0.01"]) == 0
 
-    found = json.loads(capsys.readouterr().out)
-    assert found.keys() == {"16"}
-    assert {"median_ms", "p99_ms", "submit_s"} <= found["16"].keys()
-    assert found["16"]["checkpoints"] == 2
+    report = json.loads(capsys.readouterr().out)
+    assert report.keys() == {"16"}
+    assert {"median_ms", "p99_ms", "submit_s"} <= report["16"].keys()
+    assert report["16"]["checkpoints"] == 2

@@ -1,4 +1,4 @@
-"""The differential benchmark: what it draws, how it judges, how it makes a difference smaller."""
+"""Tests the differential benchmark: what it draws, how it judges, how it shrinks a difference."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def test_programs_run_at_both_parallelisms_with_kills_and_savepoints() -> None:
     assert {(mode.parallelism, mode.restored_at) for modes in ways for mode in modes} >= {(1, 4), (4, 1)}
 
 
-def test_a_program_is_drawn_again_from_its_choices() -> None:
+def test_a_program_is_redrawn_from_its_choices() -> None:
     drawings = [each for seed in range(20) for each in draw(seed)[0]]
 
     for each in drawings:
         assert drawing(each.kind, Choices(each.choices), each.case.tables, each.case.zone) == each
 
 
-def test_a_join_that_finds_no_columns_of_one_type_leaves_the_batch_as_it_is() -> None:
+def test_a_join_without_columns_of_one_type_leaves_the_batch_unchanged() -> None:
     # The last verb of the program is such a join.
     case = draw(572)[0][3].case
 
@@ -62,14 +62,14 @@ def test_a_join_that_finds_no_columns_of_one_type_leaves_the_batch_as_it_is() ->
     assert "IS NOT NULL" not in case.truth
 
 
-def test_choices_that_are_used_up_are_the_simplest() -> None:
+def test_exhausted_choices_are_the_simplest_ones() -> None:
     choices = Choices([2])
 
     assert [choices.of("abc"), choices.of("abc"), choices.percent(99)] == ["c", "a", False]
     assert choices.recorded == [2, 0, 0]
 
 
-def test_of_rows_that_change_the_newest_hold_at_the_end() -> None:
+def test_the_newest_of_changing_rows_hold_at_the_end() -> None:
     changes = [
         *file_of_ids(1, 2, 3, row_kind="+I"),
         *file_of_ids(1, k="old", row_kind="-U"),
@@ -87,17 +87,17 @@ def kinds(each: Table) -> list[tuple[int, str]]:
     return [(row[own], row["row_kind"]) for file in each.files for row in file]
 
 
-def test_a_row_is_taken_back_as_it_was_before_its_update() -> None:
+def test_an_updated_row_is_retracted_with_its_old_values() -> None:
     changing = [each for seed in range(40) for each in draw_tables(random.Random(seed)) if each.has_kinds]
 
     for each in changing:
-        told = kinds(each)
-        assert all(told[place + 1] == (key, "+U") for place, (key, kind) in enumerate(told) if kind == "-U")
-        assert kinds(each.of_files(each.files)) == told
+        row_kinds = kinds(each)
+        assert all(row_kinds[place + 1] == (key, "+U") for place, (key, kind) in enumerate(row_kinds) if kind == "-U")
+        assert kinds(each.of_files(each.files)) == row_kinds
     assert any(kind == "-U" for each in changing for _, kind in kinds(each))
 
 
-def test_of_fewer_rows_an_update_is_whole() -> None:
+def test_an_update_stays_complete_if_rows_are_removed() -> None:
     files = (file_of_ids(1, row_kind="+I"), file_of_ids(1, row_kind="-U"), file_of_ids(1, k="new", row_kind="+U"))
     changing = table_of_files("c", *files, primary_key=True)
 
@@ -107,7 +107,7 @@ def test_of_fewer_rows_an_update_is_whole() -> None:
     assert kinds(changing.of_files(files)) == [(1, "+I"), (1, "-U"), (1, "+U")]
 
 
-def test_late_rows_do_not_count_and_are_far_behind_the_watermark() -> None:
+def test_late_rows_are_far_before_the_watermark_and_do_not_count() -> None:
     for seed in range(20):
         late = next(each for each in draw_tables(random.Random(seed)) if each.late)
         own, at = late.columns["id"], late.columns["at"]
@@ -119,7 +119,7 @@ def test_late_rows_do_not_count_and_are_far_behind_the_watermark() -> None:
 
 
 def differing(case: Case) -> bool:
-    """Judge a pretended product, which gets wrong rows with the id 5 where something is filtered."""
+    """Judge a fake product whose rows with the id 5 are wrong if there is a filter."""
     return "where" in case.stream and any(row["id"] == 5 for each in case.tables for row in each.final_rows())
 
 
@@ -128,7 +128,7 @@ def pretended_run(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
 
 
 def long_drawing() -> Drawing:
-    """A long program over named columns, with a filter, and the table that it reads."""
+    """Return a long program over named columns, with a filter, and the table that it reads."""
     tables = (
         table_of_files("t", file_of_ids(0, 1, 2), file_of_ids(3, 4, 5), file_of_ids(6)),
         table_of_files("u", file_of_ids(1)),
@@ -155,58 +155,58 @@ def test_a_difference_shrinks_to_its_verb_and_its_row() -> None:
     assert [[row["id"] for row in file] for each in shrinking.case.tables for file in each.files if file] == [[5]]
 
 
-def test_a_script_is_short_and_has_the_case() -> None:
+def test_a_script_is_short_and_contains_the_case() -> None:
     files = tuple(file_of_ids(number) for number in range(4))
     case = Case("t", "t.where('false')", tuple(table_of_files(name, *files) for name in ("t", "u", "c")))
 
     text = script(case, Mode(4, kill=True), "Program 1 of seed 2")
-    named: dict[str, object] = {}
-    exec(text.split("spark = ")[0], named)
+    variables: dict[str, object] = {}
+    exec(text.split("spark = ")[0], variables)
 
     assert len(text.splitlines()) < 40
-    assert (named["STREAM"], named["BATCH"], named["TABLES"]) == (case.stream, case.truth, case.tables)
+    assert (variables["STREAM"], variables["BATCH"], variables["TABLES"]) == (case.stream, case.truth, case.tables)
 
 
-def test_seeds_of_one_zone_and_way_share_jobs() -> None:
+def test_seeds_of_one_time_zone_and_mode_share_jobs() -> None:
     jobs: list[tuple[set[str], Mode, int]] = []
 
     def equal(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
         jobs.append(({case.zone for case in cases}, mode, len({id(case.tables) for case in cases})))
         return [EQUAL] * len(cases)
 
-    found = Found()
-    try_together(range(40), equal, found, lambda line: None)
+    findings = Found()
+    try_together(range(40), equal, findings, lambda line: None)
 
     assert all(len(zones) == 1 for zones, _, _ in jobs)
     assert 1 < max(seeds for _, _, seeds in jobs) <= 4
     assert sum(seeds for _, _, seeds in jobs) == sum(len(draw(seed)[1]) for seed in range(40))
-    assert (found.seeds, found.outcomes) == (40, {"equal": 200})
+    assert (findings.seeds, findings.outcomes) == (40, {"equal": 200})
 
 
-def test_a_difference_is_noted_with_its_seed_and_program() -> None:
+def test_a_difference_is_recorded_with_its_seed_and_program() -> None:
     wrong = draw(7)[0][2].case
 
     def differing_once(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
         return [Outcome("differs", "wrong", "rows") if case == wrong else EQUAL for case in cases]
 
-    found = Found()
-    try_together(range(5, 12), differing_once, found, lambda line: None)
+    findings = Found()
+    try_together(range(5, 12), differing_once, findings, lambda line: None)
 
-    assert found.outcomes == {"equal": 34, "differs": 1}
-    assert [(each["seed"], each["program"]) for each in found.differences] == [(7, 2)]
+    assert findings.outcomes == {"equal": 34, "differs": 1}
+    assert [(each["seed"], each["program"]) for each in findings.differences] == [(7, 2)]
 
 
-def test_programs_that_are_all_refused_run_in_no_other_way() -> None:
+def test_programs_that_are_all_refused_run_in_no_other_mode() -> None:
     jobs: list[int] = []
 
     def refused(cases: Sequence[Case], mode: Mode) -> list[Outcome]:
         jobs.append(len(cases))
         return [Outcome("refused", "no")] * len(cases)
 
-    found = Found()
-    try_together([2, 3], refused, found, lambda line: None)
+    findings = Found()
+    try_together([2, 3], refused, findings, lambda line: None)
 
-    assert (found.outcomes, jobs) == ({"refused": 10}, [5, 5])
+    assert (findings.outcomes, jobs) == ({"refused": 10}, [5, 5])
 
 
 JUDGED = (
@@ -219,7 +219,7 @@ JUDGED = (
     ("env.sql('SELECT count(*) AS n FROM c')", "spark.sql('SELECT count(*) AS n FROM c')", "equal"),
     ("t", "t.withColumnRenamed('x', 'y')", "differs"),
 )
-"""Programs, their batches, and what comes of them."""
+"""Programs, their batches, and their outcomes."""
 
 
 @pytest.mark.spark
@@ -267,11 +267,11 @@ def test_a_program_that_fails_spoils_no_other_seed_of_its_job(spark: SparkSessio
 
 
 def assert_no_difference(spark: SparkSession, seeds: range) -> None:
-    found = try_seeds(spark, seeds).as_json()
+    report = try_seeds(spark, seeds).as_json()
 
-    assert found["differences"] == []
-    assert (found["seeds"], found["differ"]) == (len(seeds), 0)
-    equal, refused = found["equal"], found["refused"]
+    assert report["differences"] == []
+    assert (report["seeds"], report["differ"]) == (len(seeds), 0)
+    equal, refused = report["equal"], report["refused"]
     assert isinstance(equal, int)
     assert isinstance(refused, int)
     assert refused <= equal
@@ -282,7 +282,7 @@ def assert_no_difference(spark: SparkSession, seeds: range) -> None:
 @pytest.mark.slow
 # 2179 has a kill, 2008 a restore.
 @pytest.mark.parametrize("seed", [2008, 2179])
-def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, seed: int) -> None:
+def test_a_seeds_output_equals_a_batch(spark: SparkSession, seed: int) -> None:
     assert_no_difference(spark, range(seed, seed + 1))
 
 
@@ -291,5 +291,5 @@ def test_a_seed_gives_what_a_batch_gives(spark: SparkSession, seed: int) -> None
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(7200)
-def test_two_hundred_seeds_give_what_a_batch_gives(spark: SparkSession) -> None:
+def test_the_output_of_two_hundred_seeds_equals_a_batch(spark: SparkSession) -> None:
     assert_no_difference(spark, range(200))

@@ -1,4 +1,4 @@
-"""The benchmark of latency as its users start it, on few files."""
+"""Tests the latency benchmark as users start it, on few files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of_files(place: Path, at: float, *numbers: int, rows: int = ROWS_PER_FILE) -
     return committed_output(place, at, file=pa.array([number for number in numbers for _ in range(rows)]))
 
 
-def test_files_come_to_their_sources_in_turn_and_in_their_order(tmp_path: Path) -> None:
+def test_files_arrive_at_sources_in_turn_and_in_order(tmp_path: Path) -> None:
     feed = Feed(files=4, files_per_s=1000, sources=2)
 
     feed.prepare(tmp_path)
@@ -42,7 +42,7 @@ def test_files_come_to_their_sources_in_turn_and_in_their_order(tmp_path: Path) 
     assert list(arrivals.values()) == sorted(arrivals.values())
 
 
-def test_a_file_is_committed_with_the_last_of_its_rows(tmp_path: Path) -> None:
+def test_a_file_is_committed_with_its_last_row(tmp_path: Path) -> None:
     feed = Feed(files=3, files_per_s=4)
     half = ROWS_PER_FILE // 2
     written = [
@@ -55,7 +55,7 @@ def test_a_file_is_committed_with_the_last_of_its_rows(tmp_path: Path) -> None:
     assert committed_files(WorkName.STATELESS, feed, range(3), written) == {0: 1.0, 1: 3.0}
 
 
-def test_rows_that_come_twice_are_no_result(tmp_path: Path) -> None:
+def test_duplicate_rows_invalidate_the_result(tmp_path: Path) -> None:
     written = [of_files(tmp_path, 1.0, 0), of_files(tmp_path, 2.0, 0)]
 
     with pytest.raises(WrongResultError, match="file 0 has 2000 rows in the output, and 1000 are true"):
@@ -70,7 +70,7 @@ def test_a_file_is_committed_with_its_window(tmp_path: Path) -> None:
     assert committed_files(WorkName.WINDOWS, feed, [0, 3, 4], written) == {0: 1.5, 3: 1.5}
 
 
-def test_the_log_of_structured_streaming_says_what_is_committed(tmp_path: Path) -> None:
+def test_the_log_of_structured_streaming_shows_committed_files(tmp_path: Path) -> None:
     log = tmp_path / "_spark_metadata"
     log.mkdir()
     lines = [json.dumps({"path": f"file:///out/{name}", "action": "add"}) for name in ("a%20b", "c")]
@@ -78,9 +78,9 @@ def test_the_log_of_structured_streaming_says_what_is_committed(tmp_path: Path) 
     (log / "10").write_text("\n".join(["v1", lines[0], lines[1]]))
     (log / ".10.crc").write_text("")
 
-    found = [[str(path) for path in each.files] for each in committed(tmp_path)]
+    files = [[str(path) for path in each.files] for each in committed(tmp_path)]
 
-    assert found == [["/out/a b"], ["/out/c"]]
+    assert files == [["/out/a b"], ["/out/c"]]
 
 
 def test_the_ratios_are_those_of_the_shortest_interval() -> None:
@@ -92,20 +92,20 @@ def test_the_ratios_are_those_of_the_shortest_interval() -> None:
         }
     }
 
-    found = as_json(measured, {Side.FLYKKA: 90.0, Side.STRUCTURED_STREAMING: 60.0})
+    report = as_json(measured, {Side.FLYKKA: 90.0, Side.STRUCTURED_STREAMING: 60.0})
 
-    assert found["stateless"] == {"p50_over_structured_streaming": 0.5, "p95_over_structured_streaming": 0.95}
-    assert found["sustained_files_per_s_over_structured_streaming"] == 1.5
-    assert found["seconds"]["stateless, 4 files/s, 1 source"]["flykka, 1s"]["p50"] == 0.6
+    assert report["stateless"] == {"p50_over_structured_streaming": 0.5, "p95_over_structured_streaming": 0.95}
+    assert report["sustained_files_per_s_over_structured_streaming"] == 1.5
+    assert report["seconds"]["stateless, 4 files/s, 1 source"]["flykka, 1s"]["p50"] == 0.6
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_benchmark_looks_through_what_was_written_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_latency_benchmark_checks_output_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--intervals", "200ms", "--rates", "4", "--sources", "1", "--seconds", "4", "--no-rise", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert all(found[work]["p50_over_structured_streaming"] > 0 for work in WorkName)
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert all(report[work]["p50_over_structured_streaming"] > 0 for work in WorkName)

@@ -1,4 +1,4 @@
-"""Memory: a process and what it has started."""
+"""Tests memory figures: of a process and its children."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAKES_50_MIB = "import sys; block = bytearray(50 << 20); print(flush=True); sys.
 
 
 @pytest.mark.slow
-def test_the_memory_of_children_counts() -> None:
+def test_the_memory_of_child_processes_counts() -> None:
     before = resident_bytes(process_tree(os.getpid()))
     with subprocess.Popen([sys.executable, "-c", TAKES_50_MIB], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdin is not None
@@ -30,7 +30,7 @@ def test_the_memory_of_children_counts() -> None:
     assert during - before > 50 << 20
 
 
-def test_the_peak_is_at_least_what_is_there() -> None:
+def test_the_peak_is_at_least_the_current_memory() -> None:
     with PeakMemory(os.getpid()) as memory:
         pass
 

@@ -1,4 +1,4 @@
-"""The benchmark of Nexmark: how outputs are compared, its figures, and a run of it on few events."""
+"""Tests the Nexmark benchmark: how outputs are compared, its figures, and a run on few events."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FLYKKA, STRUCTURED_STREAMING, SPARK_BATCH = EngineName.FLYKKA, EngineName.STRUCTURED_STREAMING, EngineName.SPARK_BATCH
 
 EVENTS = 600_000
-"""A minute."""
+"""One minute of events."""
 
 Q12 = "bidder long, bid_count long, starttime timestamp, endtime timestamp"
 
@@ -36,9 +36,7 @@ def window_of_bids(bidder: int, second: int, bids: int = 1) -> tuple[object, ...
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_same_rows_in_another_order_and_in_folders_of_batches_are_no_difference(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_row_order_and_batch_folders_are_no_differences(spark: SparkSession, tmp_path: Path) -> None:
     expected = write_parquet(
         spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(1, 0), window_of_bids(2, 30)
     )
@@ -62,39 +60,39 @@ def test_the_same_rows_in_another_order_and_in_folders_of_batches_are_no_differe
         ),
     ],
 )
-def test_rows_that_are_missing_or_wrong_or_too_many_are_differences(
+def test_missing_wrong_and_surplus_rows_are_differences(
     spark: SparkSession, tmp_path: Path, rows: list[tuple[object, ...]], what: str
 ) -> None:
     expected = write_parquet(spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(2, 30))
-    found = write_parquet(spark, tmp_path / "found", Q12, *rows)
+    output = write_parquet(spark, tmp_path / "found", Q12, *rows)
 
-    assert differences(spark, "q12", found, expected, EVENTS, closed=False) == what
+    assert differences(spark, "q12", output, expected, EVENTS, closed=False) == what
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(("last", "is_left_out"), [(31, True), pytest.param(30, False, marks=pytest.mark.long)])
-def test_windows_of_the_last_twenty_seconds_are_left_out_where_they_stay_open(
+def test_windows_of_the_last_twenty_seconds_are_ignored_if_they_stay_open(
     spark: SparkSession, tmp_path: Path, last: int, is_left_out: bool
 ) -> None:
     expected = write_parquet(spark, tmp_path / "expected", Q12, window_of_bids(1, 0), window_of_bids(1, last))
-    found = write_parquet(spark, tmp_path / "found", Q12, window_of_bids(1, 0))
+    output = write_parquet(spark, tmp_path / "found", Q12, window_of_bids(1, 0))
 
-    assert (differences(spark, "q12", found, expected, EVENTS, closed=True) is None) is is_left_out
-    assert differences(spark, "q12", found, expected, EVENTS, closed=False) is not None
+    assert (differences(spark, "q12", output, expected, EVENTS, closed=True) is None) is is_left_out
+    assert differences(spark, "q12", output, expected, EVENTS, closed=False) is not None
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_of_rows_that_are_emitted_again_the_newest_holds(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_newest_of_repeatedly_emitted_rows_holds(spark: SparkSession, tmp_path: Path) -> None:
     q17 = "auction long, day string, total_bids long"
     expected = write_parquet(spark, tmp_path / "expected", q17, (1, "a", 3), (2, "a", 1))
-    found = write_parquet(spark, tmp_path / "found", q17, (1, "a", 2), (2, "a", 1), (1, "a", 3))
+    output = write_parquet(spark, tmp_path / "found", q17, (1, "a", 2), (2, "a", 1), (1, "a", 3))
 
-    assert differences(spark, "q17", found, expected, EVENTS, closed=False) is None
+    assert differences(spark, "q17", output, expected, EVENTS, closed=False) is None
 
 
-def test_figures_are_medians_and_null_where_an_engine_does_not_run_a_query() -> None:
+def test_figures_are_medians_or_null_for_unsupported_queries() -> None:
     measured = {
         "q0": Measured(seconds={FLYKKA: [1, 3, 2], STRUCTURED_STREAMING: [8], SPARK_BATCH: [1]}),
         "q1": Measured(seconds={FLYKKA: [2], STRUCTURED_STREAMING: [2], SPARK_BATCH: [1]}),
@@ -115,7 +113,7 @@ def test_figures_are_medians_and_null_where_an_engine_does_not_run_a_query() -> 
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.timeout(600)
-def test_the_benchmark_compares_all_engines_and_prints_json(
+def test_the_nexmark_benchmark_compares_all_engines_and_prints_json(
     capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("nexmark")))
@@ -123,14 +121,14 @@ def test_the_benchmark_compares_all_engines_and_prints_json(
 
     code = main([*few, "--only", "q2,q6,q12", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert all(found[query][name] > 0 for query in ("q2", "q12") for name in EngineName)
-    assert found["q6"]["structured_streaming"] is None
-    assert "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING" in found["not_run"]["structured_streaming"]["q6"]
-    assert found["queries_equal_to_batch"] >= 2
-    assert found["geometric_mean_over_structured_streaming"] > 0
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert all(report[query][name] > 0 for query in ("q2", "q12") for name in EngineName)
+    assert report["q6"]["structured_streaming"] is None
+    assert "NON_TIME_WINDOW_NOT_SUPPORTED_IN_STREAMING" in report["not_run"]["structured_streaming"]["q6"]
+    assert report["queries_equal_to_batch"] >= 2
+    assert report["geometric_mean_over_structured_streaming"] > 0
 
 
 @pytest.mark.parametrize(
@@ -141,7 +139,7 @@ def test_the_benchmark_compares_all_engines_and_prints_json(
         (["--files", "1"], "give it more --files"),
     ],
 )
-def test_what_cannot_be_run_is_refused_at_once(
+def test_invalid_nexmark_benchmark_options_are_refused_at_once(
     capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""A little of the benchmark of what it costs to be watched, with whole figures made of it."""
+"""Tests a short run of the observability benchmark, with complete figures computed from it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def test_ratios_are_of_speeds() -> None:
     checkpoints = {"alone": [1.0, 3.0, 7.0], "watched": [2.0, 6.0, 8.0]}
     answers = {"/overview": [3.0, 4.0, 40.0]}
 
-    found = as_json(stream, {**checkpoints, "answers": answers})
+    report = as_json(stream, {**checkpoints, "answers": answers})
 
-    assert found == {"streaming_ratio": 0.8, "checkpoint_ratio": 0.5, "overview_ms_at_10000_subtasks": 4.0}
-    assert "| `/overview` | 4 ms | 40 ms |" in as_table(found, answers)
+    assert report == {"streaming_ratio": 0.8, "checkpoint_ratio": 0.5, "overview_ms_at_10000_subtasks": 4.0}
+    assert "| `/overview` | 4 ms | 40 ms |" in as_table(report, answers)
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_job_is_watched_by_the_page_and_by_the_scraper(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_job_is_observed_by_the_dashboard_and_the_scraper(capfd: pytest.CaptureFixture[str]) -> None:
     job = running_job(topology_named("4"), partial(str.strip))
     with job as running, closing(RestServer(RestSettings())) as server:
         server.start(running.cluster)

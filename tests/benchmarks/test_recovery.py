@@ -1,4 +1,4 @@
-"""The benchmark of recovery: what counts as lost and as doubled, where kills are placed, and what is printed."""
+"""Tests the recovery benchmark: what counts as lost and as duplicated, where kills are placed, and the output."""
 
 from __future__ import annotations
 
@@ -22,66 +22,66 @@ from tests.runtime.players import Say, player
 
 pytestmark = pytest.mark.slow
 
-TRUTH = sales.table()
+EXPECTED = sales.table()
 HOURS = (
-    TRUTH.assign(window_start=TRUTH["at"].dt.floor("h"))
+    EXPECTED.assign(window_start=EXPECTED["at"].dt.floor("h"))
     .groupby(["window_start", "shop"], as_index=False)
     .agg(sales=("sale", "size"), total=("amount", "sum"))
 )
 
 
 SO_FAR = pd.concat(
-    TRUTH.head(rows).groupby("shop", as_index=False).agg(sales=("sale", "size"), total=("amount", "sum"))
-    for rows in (1_000, 2_500, len(TRUTH))
+    EXPECTED.head(rows).groupby("shop", as_index=False).agg(sales=("sale", "size"), total=("amount", "sum"))
+    for rows in (1_000, 2_500, len(EXPECTED))
 )
 
 
 def count_output(
-    folder: Path, each: pd.DataFrame = TRUTH, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
+    folder: Path, each: pd.DataFrame = EXPECTED, hourly: pd.DataFrame = HOURS, so_far: pd.DataFrame = SO_FAR
 ) -> Counted:
-    """What is counted where the sinks have written this."""
+    """Return the counts for an output with these contents."""
     outputs = (
         (sales.each(folder), each),
-        (sales.each_again(folder), TRUTH),
+        (sales.each_again(folder), EXPECTED),
         (sales.hourly(folder), hourly),
         (sales.so_far(folder), so_far),
     )
     for output, rows in outputs:
         output.mkdir(parents=True)
         rows.to_parquet(output / "part.parquet", index=False)
-    return counted(folder, TRUTH)
+    return counted(folder, EXPECTED)
 
 
 def changed(column: str, by: list[int]) -> pd.DataFrame:
-    """The sums of all hours, the first ones changed by so much."""
+    """Return the sums of all hours, with the first ones changed by `by`."""
     return HOURS.assign(**{column: HOURS[column] + [*by, *[0] * (len(HOURS) - len(by))]})
 
 
-def test_the_truth_is_right(tmp_path: Path) -> None:
+def test_the_expected_output_is_right(tmp_path: Path) -> None:
     assert count_output(tmp_path) == Counted()
 
 
-def test_a_row_that_is_missing_is_lost(tmp_path: Path) -> None:
-    assert count_output(tmp_path, each=TRUTH.drop(index=[3, 4])) == Counted(lost=2)
+def test_a_missing_row_is_lost(tmp_path: Path) -> None:
+    assert count_output(tmp_path, each=EXPECTED.drop(index=[3, 4])) == Counted(lost=2)
 
 
-def test_a_row_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
-    assert count_output(tmp_path, each=pd.concat([TRUTH, TRUTH.head(3)])) == Counted(duplicated=3)
+def test_a_repeated_row_is_duplicated(tmp_path: Path) -> None:
+    assert count_output(tmp_path, each=pd.concat([EXPECTED, EXPECTED.head(3)])) == Counted(duplicated=3)
 
 
-def test_a_row_that_says_something_else_is_lost(tmp_path: Path) -> None:
-    wrong = TRUTH.assign(amount=TRUTH["amount"].where(TRUTH["sale"] != 5, 0))
+def test_a_changed_row_is_lost(tmp_path: Path) -> None:
+    wrong = EXPECTED.assign(amount=EXPECTED["amount"].where(EXPECTED["sale"] != 5, 0))
 
     assert count_output(tmp_path, each=wrong) == Counted(lost=1)
 
 
-def test_a_row_that_never_was_is_duplicated(tmp_path: Path) -> None:
-    foreign = TRUTH.head(1).assign(sale=len(TRUTH))
+def test_an_invented_row_is_duplicated(tmp_path: Path) -> None:
+    foreign = EXPECTED.head(1).assign(sale=len(EXPECTED))
 
-    assert count_output(tmp_path, each=pd.concat([TRUTH, foreign])) == Counted(duplicated=1)
+    assert count_output(tmp_path, each=pd.concat([EXPECTED, foreign])) == Counted(duplicated=1)
 
 
-def test_sums_tell_the_sales_that_they_are_wrong_by(tmp_path: Path) -> None:
+def test_sums_show_the_number_of_wrong_sales(tmp_path: Path) -> None:
     assert count_output(tmp_path, hourly=changed("sales", [2, -1])) == Counted(lost=1, duplicated=2)
 
 
@@ -89,14 +89,14 @@ def test_a_sum_of_as_many_other_sales_is_wrong(tmp_path: Path) -> None:
     assert count_output(tmp_path, hourly=changed("total", [1])) == Counted(lost=1)
 
 
-def test_an_hour_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
-    found = count_output(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
+def test_a_repeated_hour_is_duplicated(tmp_path: Path) -> None:
+    counts = count_output(tmp_path, hourly=pd.concat([HOURS, HOURS.head(1)]))
 
-    assert found.lost == 0
-    assert found.duplicated == 1 + HOURS["sales"].iloc[0]
+    assert counts.lost == 0
+    assert counts.duplicated == 1 + HOURS["sales"].iloc[0]
 
 
-def test_a_sum_so_far_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
+def test_a_repeated_running_sum_is_duplicated(tmp_path: Path) -> None:
     assert count_output(tmp_path, so_far=pd.concat([SO_FAR, SO_FAR.head(2)])) == Counted(duplicated=2)
 
 
@@ -108,7 +108,7 @@ def test_a_sum_so_far_that_is_there_twice_is_duplicated(tmp_path: Path) -> None:
         ("total", 1, Counted(lost=1)),
     ],
 )
-def test_the_last_sum_so_far_has_all_sales_once(tmp_path: Path, column: str, by: int, found: Counted) -> None:
+def test_the_last_running_sum_contains_all_sales_once(tmp_path: Path, column: str, by: int, found: Counted) -> None:
     last = SO_FAR.tail(1)
 
     wrong = pd.concat([SO_FAR.iloc[:-1], last.assign(**{column: last[column] + by})])
@@ -116,11 +116,11 @@ def test_the_last_sum_so_far_has_all_sales_once(tmp_path: Path, column: str, by:
     assert count_output(tmp_path, so_far=wrong) == found
 
 
-def test_where_nothing_is_all_is_lost(tmp_path: Path) -> None:
-    assert counted(tmp_path, TRUTH) == Counted(lost=4 * len(TRUTH))
+def test_an_empty_output_is_all_lost(tmp_path: Path) -> None:
+    assert counted(tmp_path, EXPECTED) == Counted(lost=4 * len(EXPECTED))
 
 
-def test_a_rare_message_is_drawn_as_often_as_a_frequent_one() -> None:
+def test_rare_and_frequent_messages_are_drawn_equally_often() -> None:
     chance = random.Random(1)
 
     moments = [drawn(chance, {"Often": 10_000, "Once": 1}) for _ in range(1_000)]
@@ -130,7 +130,7 @@ def test_a_rare_message_is_drawn_as_often_as_a_frequent_one() -> None:
     assert all(moment.count == 1 for moment in moments if moment.message == "Once")
 
 
-def test_a_fault_is_before_its_message_and_happens_once(seeded_system: TestSeededSystem) -> None:
+def test_a_fault_precedes_its_message_and_occurs_once(seeded_system: TestSeededSystem) -> None:
     log: list[str] = []
     actor = seeded_system.spawn(player(log), "actor")
     observed = Observed(seeded_system)
@@ -149,7 +149,7 @@ def test_a_fault_is_before_its_message_and_happens_once(seeded_system: TestSeede
     assert observed.messages["Say"] == 3
 
 
-def test_a_fault_waits_until_there_is_something_to_hit(seeded_system: TestSeededSystem) -> None:
+def test_a_fault_waits_until_its_target_exists(seeded_system: TestSeededSystem) -> None:
     tries: list[int] = []
     actor = seeded_system.spawn(player([]), "actor")
 
@@ -166,7 +166,7 @@ def test_a_fault_waits_until_there_is_something_to_hit(seeded_system: TestSeeded
     assert fault.done
 
 
-def test_a_folder_that_is_away_cannot_be_written_and_comes_back_whole(tmp_path: Path) -> None:
+def test_an_unavailable_folder_is_unwritable_and_comes_back_unchanged(tmp_path: Path) -> None:
     folder = tmp_path / "output"
     folder.mkdir()
     (folder / "part").write_text("rows")
@@ -181,32 +181,32 @@ def test_a_folder_that_is_away_cannot_be_written_and_comes_back_whole(tmp_path: 
     assert (folder / "part").read_text() == "rows"
 
 
-def test_the_json_sums_up_kills_and_times() -> None:
+def test_the_json_summarises_kills_and_times() -> None:
     moment = Moment(message="Say", count=1)
     kills = [
         Kill(number=0, kind=Kind.TASK, moment=moment, found=Counted()),
         Kill(number=1, kind=Kind.TASK, moment=moment, found=Counted(lost=2, duplicated=1), end="it failed"),
     ]
-    found = as_json(kills, Times(recoveries=[1.0, 3.0, 2.0], restarts=[4.0], takeovers=[5.0, 7.0]))
+    report = as_json(kills, Times(recoveries=[1.0, 3.0, 2.0], restarts=[4.0], takeovers=[5.0, 7.0]))
 
     assert [kill.is_right for kill in kills] == [True, False]
-    assert found == {
+    assert report == {
         "exactly_once_kills": {"tried": 2, "lost": 2, "duplicated": 1, "ended_badly": 1, "by_kind": {"task": 2}},
         "recovery_s": {"median": 2.0, "p95": 3.0},
         "structured_streaming_restart_s": 4.0,
         "driver_takeover_s": 6.0,
     }
-    assert "2 rows lost, 1 duplicated" in as_text(found, seed=7)
+    assert "2 rows lost, 1 duplicated" in as_text(report, seed=7)
 
 
-def test_what_was_not_measured_is_not_said() -> None:
-    found = as_json([], Times())
+def test_unmeasured_figures_are_not_printed() -> None:
+    report = as_json([], Times())
 
-    assert found["recovery_s"] == {"median": None, "p95": None}
-    assert "Structured Streaming" not in as_text(found, seed=7)
+    assert report["recovery_s"] == {"median": None, "p95": None}
+    assert "Structured Streaming" not in as_text(report, seed=7)
 
 
-def test_kinds_that_there_are_not_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_kinds_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--only", "moon"])
 
@@ -216,11 +216,11 @@ def test_kinds_that_there_are_not_are_refused(capsys: pytest.CaptureFixture[str]
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.long
-def test_kills_hit_what_they_say_and_find_the_output_right(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_kills_hit_their_targets_and_the_output_is_right(tmp_path: Path) -> None:
+    lines: list[str] = []
 
-    kills = list(Kills(tmp_path, 1, 3, (Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE), said.append).run())
+    kills = list(Kills(tmp_path, 1, 3, (Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE), lines.append).run())
 
     assert [kill.kind for kill in kills] == [Kind.TASK, Kind.JOB_MASTER, Kind.STORAGE]
     assert all(kill.is_right for kill in kills), kills
-    assert len(said) == 4
+    assert len(lines) == 4

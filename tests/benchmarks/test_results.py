@@ -1,4 +1,4 @@
-"""What is printed: medians, ratios, peaks."""
+"""Tests the printed medians, ratios and peaks."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ RUNS = {
 
 
 def test_the_json_has_medians_ratios_peaks_and_the_checkpoints_of_each_run() -> None:
-    found = as_json(RUNS, ROWS)
+    report = as_json(RUNS, ROWS)
 
-    assert found == {
+    assert report == {
         "100": {
             "spark_batch": 1_200,
             "structured_streaming": 200,
@@ -35,7 +35,7 @@ def test_the_json_has_medians_ratios_peaks_and_the_checkpoints_of_each_run() -> 
     }
 
 
-def test_the_table_says_the_same_for_people() -> None:
+def test_the_table_shows_the_same_figures() -> None:
     rules = Rules(
         rows=ROWS, files=2, sizes=(100,), engines=tuple(EngineName), repeat=3, checkpoints_at_least=5, heap="1g"
     )

@@ -1,4 +1,4 @@
-"""The benchmark of scaling: costs are of the units they say, a picture shows them, wrong output is refused."""
+"""Tests the scaling benchmark: costs have the stated units, a picture shows them, wrong output is refused."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ RISING = Curve(axis=AxisName.TASKS, seconds={64: 0.0064, 128: 0.0128, 256: 0.051
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_a_cost_is_that_of_a_unit() -> None:
+def test_a_cost_is_that_of_one_unit() -> None:
     assert FLAT.costs == {100: 20.0, 200: 10.0, 400: 10.0}
     assert Curve(axis=AxisName.ROWS, seconds={1_000_000: 3.0}).costs == {1_000_000: 0.5}
     assert Curve(axis=AxisName.KEYS, seconds={50_000: 0.6}).costs == {50_000: 2.0}
     assert Curve(axis=AxisName.PARALLELISM, seconds={2: 1.2}).costs == {2: 100.0}
 
 
-def test_a_curve_rises_from_its_least_cost_to_its_last() -> None:
+def test_a_curves_rise_is_its_last_cost_over_its_least() -> None:
     assert [(curve.rise, curve.is_flat) for curve in (FLAT, RISING)] == [(1.0, True), (2.0, False)]
 
 
@@ -58,7 +58,7 @@ def test_json_and_table_have_every_step() -> None:
     )
 
 
-def test_the_picture_has_a_line_for_each_curve_that_is_flat_where_the_cost_is() -> None:
+def test_the_picture_has_a_line_per_curve_with_its_shape() -> None:
     drawn = ElementTree.fromstring(picture([FLAT, RISING, FLAT]))
 
     lines = drawn.findall(f".//{SVG}polyline")
@@ -68,7 +68,7 @@ def test_the_picture_has_a_line_for_each_curve_that_is_flat_where_the_cost_is() 
     assert heights[1][0] == heights[1][1] > heights[1][2]
 
 
-def test_each_batch_has_every_key_once(tmp_path: Path) -> None:
+def test_each_batch_contains_every_key_once(tmp_path: Path) -> None:
     work = of_keys(50)
     work.write(tmp_path / "input", 2, work.rows_per_file, work.keys)
 
@@ -77,7 +77,7 @@ def test_each_batch_has_every_key_once(tmp_path: Path) -> None:
     assert [sorted(pq.read_table(path)["k"].to_pylist()) for path in files] == [list(range(50))] * 2
 
 
-def test_output_that_lacks_a_row_is_refused(tmp_path: Path) -> None:
+def test_output_without_a_row_is_refused(tmp_path: Path) -> None:
     work = of_keys(50)
     work.write(tmp_path / "input", 1, work.rows_per_file, work.keys)
     rows = pq.read_table(tmp_path / "input" / "0000.parquet").rename_columns(["k", "m"])
@@ -92,7 +92,7 @@ def test_output_that_lacks_a_row_is_refused(tmp_path: Path) -> None:
         check("it", tmp_path / "output", tmp_path / "input", work)
 
 
-def test_files_may_be_there_at_once(tmp_path: Path) -> None:
+def test_files_may_all_exist_at_once(tmp_path: Path) -> None:
     feed = Feed(files=3, files_per_s=1)
     feed.prepare(tmp_path)
 
@@ -101,12 +101,12 @@ def test_files_may_be_there_at_once(tmp_path: Path) -> None:
     assert list(feed.arrivals(tmp_path)) == [0, 1, 2]
 
 
-def test_a_topology_is_a_measured_one_or_has_so_many_tasks() -> None:
+def test_a_topology_is_measured_or_has_the_requested_tasks() -> None:
     assert topology_named("16").warm_up == 50
     assert [topology_named(str(AXES[AxisName.TASKS].start << step)).tasks for step in (0, 5)] == [64, 2048]
 
 
-def test_what_cannot_be_measured_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_scaling_benchmark_options_are_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in (["--only", "rivers"], ["--doublings", "0"]):
         with pytest.raises(SystemExit):
             main(arguments)
@@ -116,13 +116,13 @@ def test_what_cannot_be_measured_is_refused_at_once(capsys: pytest.CaptureFixtur
 
 @pytest.mark.long
 @pytest.mark.slow
-def test_it_is_started_as_its_users_do(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_the_scaling_benchmark_runs_as_users_start_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     code = main(
         ["--only", "tasks", "--doublings", "1", "--repeat", "1", "--json", "--picture", str(tmp_path / "curves.svg")]
     )
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
     assert [step["size"] for step in json.loads(printed)["tasks"]["steps"]] == [64, 128]
     ElementTree.parse(tmp_path / "curves.svg")
 
@@ -133,7 +133,7 @@ def test_it_is_started_as_its_users_do(capsys: pytest.CaptureFixture[str], tmp_p
 def test_every_axis_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--only", "rows,keys,parallelism,files", "--doublings", "1", "--repeat", "1", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert [len(each["steps"]) for each in found.values()] == [2] * 4
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert [len(each["steps"]) for each in report.values()] == [2] * 4

@@ -1,4 +1,4 @@
-"""The benchmark of long runs: figures are those of their spans, and output is right or refused."""
+"""Tests the benchmark of long runs: figures are those of their spans, and wrong output is refused."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ def write_windows(folder: Path, name: str, *windows: tuple[int, int]) -> None:
 
 
 def recorded_figures(schedule: Schedule, **figures: list[tuple[float, float]]) -> Recorded:
-    made = Recorded(schedule)
+    recorder = Recorded(schedule)
     for name, points in figures.items():
         for second, figure in points:
-            made.note(second, {name: figure})
-    return made
+            recorder.note(second, {name: figure})
+    return recorder
 
 
-def test_the_minute_after_the_first_three_is_compared_with_the_last() -> None:
+def test_the_fourth_minute_is_compared_with_the_last() -> None:
     schedule = Schedule.of(1800)
 
     assert (schedule.sample_s, schedule.settled_s, schedule.last_s) == (10, 180, 1740)
 
 
-def test_a_short_run_is_compared_with_itself_earlier() -> None:
+def test_a_short_run_is_compared_with_its_own_earlier_part() -> None:
     schedule = Schedule.of(60)
 
     assert (schedule.span_s, schedule.settled_s, schedule.last_s) == (15, 30, 45)
@@ -71,21 +71,21 @@ def test_figures_are_medians_of_their_spans_and_hold_within_five_percent() -> No
     assert [each.ratio for each in compared.values()] == [1.05, 1.06, None]
 
 
-def test_json_and_table_say_for_each_figure_whether_it_holds() -> None:
+def test_json_and_table_show_whether_each_figure_holds() -> None:
     run = recorded_figures(
         Schedule.of(240), jvm_resident_bytes=[(1, 7 << 20), (120, 100 << 20), (180, 110 << 20)], batch_ms=[(121, 50.0)]
     )
 
-    found = as_json(run, 9600)
+    report = as_json(run, 9600)
 
-    assert found["figures"] == {
+    assert report["figures"] == {
         "jvm_resident_bytes": {"early": 100 << 20, "late": 110 << 20, "ratio": 1.1, "holds": False}
     }
-    assert found["by_span"]["jvm_resident_bytes"] == [7 << 20, None, 100 << 20, 110 << 20]
-    assert as_table(found).splitlines()[-1] == "| JVM, resident memory | 100 MiB | 110 MiB | 1.10 | no |"
+    assert report["by_span"]["jvm_resident_bytes"] == [7 << 20, None, 100 << 20, 110 << 20]
+    assert as_table(report).splitlines()[-1] == "| JVM, resident memory | 100 MiB | 110 MiB | 1.10 | no |"
 
 
-def test_output_is_counted_as_it_comes_and_deleted(tmp_path: Path) -> None:
+def test_output_is_counted_as_it_arrives_and_deleted(tmp_path: Path) -> None:
     output = Output(tmp_path, FEED)
 
     write_windows(tmp_path, "a", (0, 3 * ROWS_PER_FILE), (1, ROWS_PER_FILE))
@@ -100,7 +100,7 @@ def test_output_is_counted_as_it_comes_and_deleted(tmp_path: Path) -> None:
     assert output.committed_at(0) == pytest.approx(now, abs=5)
 
 
-def test_rows_that_come_twice_are_refused_though_the_first_were_deleted(tmp_path: Path) -> None:
+def test_duplicate_rows_are_refused_even_if_the_first_were_deleted(tmp_path: Path) -> None:
     output = Output(tmp_path, FEED)
     write_windows(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
     output.read()
@@ -111,14 +111,14 @@ def test_rows_that_come_twice_are_refused_though_the_first_were_deleted(tmp_path
         output.read()
 
 
-def test_rows_of_no_file_are_refused(tmp_path: Path) -> None:
+def test_rows_from_no_input_file_are_refused(tmp_path: Path) -> None:
     write_windows(tmp_path, "a", (2, ROWS_PER_FILE))
 
     with pytest.raises(WrongResultError, match="is in the output, and has no rows"):
         Output(tmp_path, FEED).read()
 
 
-def test_rows_that_are_missing_are_refused(tmp_path: Path) -> None:
+def test_missing_rows_are_refused(tmp_path: Path) -> None:
     write_windows(tmp_path, "a", (0, 4 * ROWS_PER_FILE))
     output = Output(tmp_path, FEED)
     output.read()
@@ -128,7 +128,7 @@ def test_rows_that_are_missing_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_all_files_arrive_when_they_are_due(tmp_path: Path) -> None:
+def test_all_files_arrive_on_time(tmp_path: Path) -> None:
     feed = Feed(files=450, files_per_s=900)
 
     with Arriving(feed, tmp_path) as arriving:
@@ -136,13 +136,13 @@ def test_all_files_arrive_when_they_are_due(tmp_path: Path) -> None:
             pass
 
     assert list(arriving.arrivals) == list(range(450))
-    # Two portions of the three are due within the first half of a second.
+    # Two of the three portions are due within the first half second.
     assert arriving.arrivals[449] - arriving.begun >= 0.4
     assert pq.read_metadata(feed.file(tmp_path, 449)).num_rows == ROWS_PER_FILE
 
 
 @pytest.mark.skipif(not Path("/proc").exists(), reason="needs Linux's /proc")
-def test_what_a_process_opens_is_counted(tmp_path: Path) -> None:
+def test_open_files_of_a_process_are_counted(tmp_path: Path) -> None:
     before = open_files(os.getpid())
     with (tmp_path / "file").open("w"):
         assert open_files(os.getpid()) == before + 1
@@ -156,9 +156,9 @@ def test_what_a_process_opens_is_counted(tmp_path: Path) -> None:
 def test_the_benchmark_counts_every_file_once_and_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--minutes", "0.3", "--files-per-s", "8", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)
-    assert found["files"] == 144
-    assert found["figures"]["live_heap_bytes"]["early"] > 1 << 20
-    assert {"latency_ms", "jvm_threads", "checkpoint_files"} <= found["figures"].keys()
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)
+    assert report["files"] == 144
+    assert report["figures"]["live_heap_bytes"]["early"] > 1 << 20
+    assert {"latency_ms", "jvm_threads", "checkpoint_files"} <= report["figures"].keys()

@@ -1,4 +1,4 @@
-"""The benchmark as its users start it, on few bids."""
+"""Tests the streaming benchmark as users start it, on few bids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.streaming import main
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_benchmark_compares_all_engines_and_prints_json(
+def test_the_streaming_benchmark_compares_all_engines_and_prints_json(
     capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("bids")))
@@ -20,10 +20,10 @@ def test_the_benchmark_compares_all_engines_and_prints_json(
 
     code = main([*few, "--checkpoints-at-least", "1", "--json"])
 
-    printed, told = capsys.readouterr()
-    assert code == 0, told
-    found = json.loads(printed)["20000"]
-    assert found.keys() == {
+    printed, errors = capsys.readouterr()
+    assert code == 0, errors
+    report = json.loads(printed)["20000"]
+    assert report.keys() == {
         "spark_batch",
         "structured_streaming",
         "flykka",
@@ -32,8 +32,8 @@ def test_the_benchmark_compares_all_engines_and_prints_json(
         "peak_memory_bytes",
         "checkpoints_completed",
     }
-    assert all(found[name] > 0 for name in ("spark_batch", "structured_streaming", "flykka"))
-    assert min(found["checkpoints_completed"]["flykka"]) >= 1
+    assert all(report[name] > 0 for name in ("spark_batch", "structured_streaming", "flykka"))
+    assert min(report["checkpoints_completed"]["flykka"]) >= 1
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_benchmark_compares_all_engines_and_prints_json(
         (["--rows", "100", "--files", "1", "--rows-per-batch", "10"], "100 rows do not fit in a batch"),
     ],
 )
-def test_what_cannot_be_run_is_refused_at_once(
+def test_invalid_streaming_benchmark_options_are_refused_at_once(
     capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""The benchmark of traces: every figure is measured, on turns that were recorded and taken again as they were."""
+"""Tests the trace benchmark: every figure is measured, on recorded turns that replay identically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIGURES = [
 ]
 
 
-def test_the_circle_takes_as_many_turns_as_it_says(tmp_path: Path) -> None:
+def test_the_actor_ring_takes_the_stated_number_of_turns(tmp_path: Path) -> None:
     path = tmp_path / "circle.trace"
 
     record_circle(path, 800)
@@ -36,8 +36,8 @@ def test_the_circle_takes_as_many_turns_as_it_says(tmp_path: Path) -> None:
 def test_the_json_has_every_figure(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--json", "--repeat", "1", "--scale", "0.02"])
 
-    found = json.loads(capsys.readouterr().out)
+    report = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert list(found) == FIGURES
-    assert all(figure > 0 for name, figure in found.items() if name != "checkpoints_simulated_per_s")
-    assert found["bytes_per_turn"] < 60
+    assert list(report) == FIGURES
+    assert all(figure > 0 for name, figure in report.items() if name != "checkpoints_simulated_per_s")
+    assert report["bytes_per_turn"] < 60

@@ -1,7 +1,7 @@
-"""The flights demo on a standalone cluster of Spark, of which one worker dies half-way: run by a test, in a process.
+"""Runs the flights demo on a standalone Spark cluster, one worker of which dies midway: started by a test.
 
 `python -m tests.cluster.flights_on_a_cluster MASTER FOLDER`: when the second checkpoint has completed, the worker is
-killed whose executor holds most rows. The last line is what the demo says of the output, or what differs.
+killed whose executor holds most rows. The last line is the demo's verdict on the output, or the difference.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KILL_AFTER_CHECKPOINTS = 2
 
 
 class WorkerKiller:
-    """Switches a worker off when two checkpoints have completed, and sees that the job is restored and goes on."""
+    """Kills a worker when two checkpoints have completed, and checks that the job is restored and continues."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -54,7 +54,9 @@ class WorkerKiller:
 
 
 def fullest_worker(session: SparkSession) -> int:
-    """The process of the worker whose executor holds most rows of batches and state: the job has to miss them."""
+    """Return the process id of the worker whose executor holds most rows of batches and state, so that the job misses
+    them.
+    """
     listening = {
         connection.laddr.port: connection.pid
         for connection in psutil.net_connections("tcp")
@@ -72,7 +74,7 @@ def fullest_worker(session: SparkSession) -> int:
 
 
 def flights_demo() -> ModuleType:
-    """The example, which is a program and no module of the package."""
+    """Import the example, which is a program and no module of the package."""
     path = Path(__file__).parents[2] / "examples" / "flights.py"
     spec = importlib.util.spec_from_file_location("flights_example", path)
     assert spec is not None
@@ -83,7 +85,7 @@ def flights_demo() -> ModuleType:
 
 
 def run_flights_demo(master: str, folder: Path) -> int:
-    """Run it; the exit code of the demo's own verdict."""
+    """Run the demo, and return the exit code of its own verdict."""
     demo = flights_demo()
     vars(demo).update(FILES=FILES, SECONDS_BETWEEN_FILES=0.1)
     prepared, arrivals, output = (folder / name for name in ("prepared", "arrivals", "output"))
@@ -101,7 +103,7 @@ def run_flights_demo(master: str, folder: Path) -> int:
             killer(message)
 
         def feed() -> None:
-            # What is on the worker that dies is needed by what arrives behind its death.
+            # Rows that arrive after the worker's death need what was on it.
             demo.put(files[: FILES // 2], arrivals)
             killer.has_killed.wait(timeout=demo.SECONDS_TO_WAIT_FOR_THE_KILL)
             demo.let_arrive(files[FILES // 2 :], arrivals, killer)

@@ -1,6 +1,6 @@
-"""A real standalone cluster of Spark on this machine: one master and some workers, out of PySpark's own package.
+"""Runs a real standalone Spark cluster on this machine: one master and some workers, from PySpark's own package.
 
-Each is a process of its own, on the loopback and on ports that the system chooses, and ends by its process id.
+Each is a process of its own, on the loopback and on ports that the system chooses, and is ended by its process id.
 """
 
 from __future__ import annotations
@@ -50,22 +50,21 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
         return self._process.pid
 
     def wait_says(self, pattern: re.Pattern[str]) -> str:
-        """Wait until its log has a line that fits; what the first group is."""
+        """Wait until its log has a matching line; return the first group."""
         deadline = monotonic() + PATIENCE_SECONDS
         while True:
             try:
                 line = self._lines.get(timeout=max(0.0, deadline - monotonic()))
             except Empty:
                 raise AssertionError(f"never said {pattern.pattern!r}:\n{''.join(self._said[-30:])}") from None
-            if found := pattern.search(line):
-                return found[1]
+            if match := pattern.search(line):
+                return match[1]
 
     def end(self) -> None:
-        """End it with all that it has started."""
+        """End the process and its children."""
         switch_off(self.pid)
         self._process.wait(PATIENCE_SECONDS)
 
@@ -78,13 +77,13 @@ class Daemon:
 
 
 def switch_off(pid: int) -> None:
-    """Kill a process and all that it has started, as when their machine is switched off."""
+    """Kill a process and its children, as if their machine were switched off."""
     try:
         root = psutil.Process(pid)
         processes = [root, *root.children(recursive=True)]
     except psutil.NoSuchProcess:
         return
-    # The parent first: it would start its executor again.
+    # Kill the parent first: it would start its executor again.
     for process in processes:
         try:
             process.kill()
@@ -102,7 +101,7 @@ class StandaloneCluster:
 
 @contextmanager
 def standalone_cluster(folder: Path, java_options: str = "", workers: int = 2) -> Iterator[StandaloneCluster]:
-    """A cluster whose workers, of one core each, have registered; it ends with the `with` statement."""
+    """Run a cluster whose workers, of one core each, have registered; it ends with the `with` statement."""
     with ExitStack() as last_first:
 
         def start(kind: str, name: str, *arguments: str) -> Daemon:

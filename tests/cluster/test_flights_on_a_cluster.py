@@ -1,4 +1,4 @@
-"""The demo where Spark has machines of its own: one of them goes, and nothing is lost or doubled."""
+"""Tests the demo on several Spark workers: one of them dies, and no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.layout.sources import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
-# Processes that live some seconds: they are not to be optimised for hours.
+# Options for processes that live for seconds: no time is spent on optimisation.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 DEFAULTS = f"""
 spark.driver.host 127.0.0.1
@@ -29,7 +29,7 @@ spark.scheduler.minRegisteredResourcesRatio 1.0
 """
 
 
-def test_the_flights_are_counted_exactly_once_though_a_worker_of_spark_is_killed_half_way(tmp_path: Path) -> None:
+def test_flights_are_counted_exactly_once_when_a_spark_worker_is_killed(tmp_path: Path) -> None:
     configuration = tmp_path / "conf"
     configuration.mkdir()
     (configuration / "spark-defaults.conf").write_text(DEFAULTS, encoding="utf-8")
@@ -51,7 +51,7 @@ def test_the_flights_are_counted_exactly_once_though_a_worker_of_spark_is_killed
             check=False,
         )
 
-    said = ran.stdout.splitlines()
-    assert said[-1:] == ["exactly once: 19486 rows, equal to the batch result"], ran.stdout + ran.stderr
+    lines = ran.stdout.splitlines()
+    assert lines[-1:] == ["exactly once: 19486 rows, equal to the batch result"], ran.stdout + ran.stderr
     assert "LostBatchError: " in ran.stdout, ran.stdout
     assert "restored from checkpoint" in ran.stdout, ran.stdout

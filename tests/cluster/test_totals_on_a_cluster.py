@@ -1,4 +1,4 @@
-"""Keyed state where Spark has several machines: what one executor has written, another reads."""
+"""Tests keyed state on several Spark workers: one executor reads what another has written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.layout.sources import ROOT
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 
-def test_totals_go_on_whichever_executor_a_batch_is_processed_by(tmp_path: Path) -> None:
+def test_totals_continue_on_whichever_executor_processes_a_batch(tmp_path: Path) -> None:
     configuration = tmp_path / "conf"
     configuration.mkdir()
     (configuration / "spark-defaults.conf").write_text(DEFAULTS, encoding="utf-8")

@@ -1,6 +1,6 @@
-"""Running totals on a standalone cluster of Spark, whose executors have folders of their own: run by a test.
+"""Computes running totals on a standalone Spark cluster whose executors have their own folders: started by a test.
 
-`python -m tests.cluster.totals_on_a_cluster MASTER FOLDER`: the last line tells what came out, or what differs.
+`python -m tests.cluster.totals_on_a_cluster MASTER FOLDER`: the last line is the result, or the difference.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ KEYS = 50
 
 
 def run_totals_job(master: str, folder: Path) -> int:
-    """Run it; 0 where the totals are those of a batch."""
+    """Run the job, and return 0 if the totals equal those of a batch."""
     source, output = folder / "source", folder / "output"
     source.mkdir()
     for number in range(FILES):
@@ -32,9 +32,11 @@ def run_totals_job(master: str, folder: Path) -> int:
         env.execute("totals")
         published = env.spark.read.parquet(str(output)).groupBy("key").agg(F.max("sales"), F.max("amount")).collect()
         batch = env.spark.read.parquet(str(source)).groupBy("key").agg(F.count("*"), F.sum("amount")).collect()
-    streamed, wanted = sorted(map(tuple, published)), sorted(map(tuple, batch))
-    print(f"{len(streamed)} keys, equal to the batch result" if streamed == wanted else f"{streamed} is not {wanted}")
-    return int(streamed != wanted)
+    streamed, expected = sorted(map(tuple, published)), sorted(map(tuple, batch))
+    print(
+        f"{len(streamed)} keys, equal to the batch result" if streamed == expected else f"{streamed} is not {expected}"
+    )
+    return int(streamed != expected)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the tests of the demo share."""
+"""Fixtures for the tests of the demo."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def demo() -> ModuleType:
-    """The example, which is a program and no module of the package."""
+    """Import the example, which is a program and no module of the package."""
     spec = importlib.util.spec_from_file_location("flights_example", ROOT / "examples" / "flights.py")
     assert spec is not None
     assert spec.loader is not None
@@ -29,9 +29,9 @@ def demo() -> ModuleType:
 
 @pytest.fixture
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Path]:
-    """A folder that relative paths are of, in Python and in Spark."""
+    """A folder against which relative paths resolve, in Python and in Spark."""
     monkeypatch.chdir(tmp_path)
-    # The JVM was started elsewhere: a relative path in a recipe is of the folder that the test is in.
+    # The JVM was started in another folder: make it resolve a recipe's relative paths against the test's folder.
     context = spark.sparkContext
     assert context._jvm is not None
     hadoop = context._jvm.org.apache.hadoop.fs

@@ -1,4 +1,4 @@
-"""The examples of the actor kernel end well and print what they say they print, each in an interpreter of its own."""
+"""Tests that the examples of the actor kernel succeed and print what they promise, each in its own interpreter."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ EXAMPLES = sorted((ROOT / "examples" / "actors").glob("*.py"))
 LONG_ENOUGH = 30
 
 
-def promised(example: Path) -> str:
-    """What stands under `Prints:` in the docstring."""
+def promised_output(example: Path) -> str:
+    """Return the text under `Prints:` in the docstring."""
     docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
     _, marker, output = docstring.partition("\nPrints:\n")
     assert marker, f"the docstring of {example.name} does not say what it prints, under a line 'Prints:'"
@@ -27,7 +27,7 @@ def promised(example: Path) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_prints_what_it_promises_and_nothing_else(example: Path) -> None:
+def test_an_example_prints_exactly_its_promised_output(example: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error"}
 
     run = subprocess.run(
@@ -40,12 +40,12 @@ def test_an_example_prints_what_it_promises_and_nothing_else(example: Path) -> N
     )
 
     assert run.stderr == ""
-    assert run.stdout == promised(example)
+    assert run.stdout == promised_output(example)
     assert run.returncode == 0
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_says_how_it_is_started(example: Path) -> None:
+def test_an_example_documents_how_to_start_it(example: Path) -> None:
     docstring = ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or ""
 
     assert f"\n    python examples/actors/{example.name}\n" in docstring

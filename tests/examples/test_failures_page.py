@@ -1,4 +1,4 @@
-"""The page on failures: its commands print the text it shows, `...` and what differs from run to run aside."""
+"""Tests the page on failures: its commands print its text, except for `...` and parts that differ from run to run."""
 
 from __future__ import annotations
 
@@ -17,25 +17,31 @@ DIFFERS = re.compile(
     r"\b[0-9a-f]{32}\b|part-[-\w]+|\bchk-\d+|\b(?:checkpoint|stage|restart|failure) \d+"
     r"|(?:/[\w.-]+)+(?=/(?:checkpoints|prices)\b)|\d[\d.,]*(?: min \d+)? ?(?:ms|s|B|KiB)\b|\d+ rows\b|\bnew\b.*"
 )
-"""Ids, the folder, lengths of time and sizes, and the how manieth checkpoint or stage it was."""
+"""Ids, the folder, durations and sizes, and the numbers of checkpoints and stages."""
 
 
 def shows(page: str, printed: str) -> bool:
-    """True if the page's lines are printed in their order, with others only where it has a line of dots."""
-    wanted = ["(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(masked(line))}\n" for line in page.splitlines()]
-    return re.fullmatch("".join(wanted), "".join(f"{line}\n" for line in masked(printed).splitlines())) is not None
+    """Return whether the page's lines are printed in order, with others in between only at lines of dots."""
+    patterns = [
+        "(?:.*\n)*?" if line.strip() == "..." else f"{re.escape(mask_differences(line))}\n"
+        for line in page.splitlines()
+    ]
+    return (
+        re.fullmatch("".join(patterns), "".join(f"{line}\n" for line in mask_differences(printed).splitlines()))
+        is not None
+    )
 
 
-def masked(text: str) -> str:
-    """The text without what differs; how far a number was indented for its unit does too."""
+def mask_differences(text: str) -> str:
+    """Return the text without parts that differ, including the indentation of numbers before their unit."""
     return re.sub(r" +", " ", DIFFERS.sub("#", text))
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_failures_page_print_its_text(tmp_path: Path) -> None:
     walk = Walk(tmp_path, ROOT / "examples" / "failures")
-    # Others may run jobs here.
+    # Other processes may run jobs here.
     walk.environment[FOLDER_VARIABLE] = str(tmp_path / "jobs")
 
     for step in steps(PAGE):
@@ -59,5 +65,5 @@ def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> 
         ("a.b\n", "axb\n", False),
     ],
 )
-def test_dots_stand_for_lines_and_times_for_others(page: str, printed: str, is_shown: bool) -> None:
+def test_dots_match_omitted_lines_and_durations_match_others(page: str, printed: str, is_shown: bool) -> None:
     assert shows(page, printed) is is_shown

@@ -1,4 +1,4 @@
-"""The page that finds a planted bug: its commands print the text it shows."""
+"""Tests the page that finds a planted bug: its commands print its text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WALK_AGAIN = "if that is as it should be: python -m tests.examples.walk docs/fin
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_bug_page_print_its_text(tmp_path: Path) -> None:
     walk = Walk(tmp_path, ROOT / "examples" / "planted_bug")
 
     for step in steps(PAGE):

@@ -1,4 +1,4 @@
-"""The judge of the demo: it must find every way in which a run can be wrong, and say so with its exit code."""
+"""Tests the demo's check of its output: it must find every kind of error, and report it with its exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, TaskManagerId
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.job_cluster import ScriptedDataPlane
 
-# The first test to ask for the example waits for its data set to be read.
+# The first test to use the example waits for its data set to be read.
 pytestmark = pytest.mark.slow
 
 JOB = JobId("flights")
@@ -26,12 +26,12 @@ MIDNIGHT = datetime(2013, 1, 1)
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    """Two TaskManagers that nothing runs on, to be killed in earnest."""
+    """Two TaskManagers without tasks, which tests really kill."""
     system = SeededSystem()
-    made = LocalCluster(ScriptedDataPlane(), ClusterSettings(task_managers=2), system=system)
+    local_cluster = LocalCluster(ScriptedDataPlane(), ClusterSettings(task_managers=2), system=system)
     system.run_until_idle()
-    yield made
-    made.shutdown()
+    yield local_cluster
+    local_cluster.shutdown()
 
 
 def window_row(
@@ -83,11 +83,11 @@ def test_a_missing_row_is_a_difference(demo: ModuleType) -> None:
     assert demo.differences(BATCH[1:], BATCH) == [f"job None, batch {window_row(0)}"]
 
 
-def test_a_row_that_the_batch_has_not_is_a_difference(demo: ModuleType) -> None:
+def test_a_row_missing_from_the_batch_is_a_difference(demo: ModuleType) -> None:
     assert demo.differences([*BATCH, window_row(7)], BATCH) == [f"job {window_row(7)}, batch None"]
 
 
-def test_a_row_that_was_written_twice_is_a_difference(demo: ModuleType) -> None:
+def test_a_duplicate_row_is_a_difference(demo: ModuleType) -> None:
     assert demo.differences([*BATCH, window_row(1)], BATCH) == [f"written 2 times: {window_row(1)}"]
 
 
@@ -102,29 +102,29 @@ def test_a_row_that_was_written_twice_is_a_difference(demo: ModuleType) -> None:
         Row(**{**window_row().asDict(), "window_end": MIDNIGHT}),
     ],
 )
-def test_a_row_with_another_value_is_a_difference(demo: ModuleType, other: Row) -> None:
+def test_a_changed_value_is_a_difference(demo: ModuleType, other: Row) -> None:
     assert demo.differences([other], [window_row()]) == [f"job {other}, batch {window_row()}"]
     assert demo.differences([window_row()], [other]) == [f"job {window_row()}, batch {other}"]
 
 
-def test_only_the_mean_may_differ_by_what_the_order_of_a_sum_changes(demo: ModuleType) -> None:
+def test_only_means_may_differ_by_rounding_of_sums(demo: ModuleType) -> None:
     assert demo.equal(window_row(mean=0.1 + 0.2), window_row(mean=0.3))
     assert not demo.equal(window_row(most=0.1 + 0.2), window_row(most=0.3))
 
 
-def test_a_mean_of_no_flights_is_equal_to_itself_only(demo: ModuleType) -> None:
+def test_a_mean_of_no_flights_equals_only_itself(demo: ModuleType) -> None:
     assert demo.equal(window_row(mean=None), window_row(mean=None))
     assert not demo.equal(window_row(mean=None), window_row(mean=0.0))
     assert not demo.equal(window_row(mean=None), window_row(mean=None, flights=13))
 
 
-def test_equal_rows_are_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_rows_give_the_verdict_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     code = demo.verdict(BATCH, BATCH, None)
 
     assert (code, capsys.readouterr().out) == (0, "exactly once: 4 rows, equal to the batch result\n")
 
 
-def test_one_difference_is_not_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_difference_refutes_exactly_once(demo: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
     code = demo.verdict([*BATCH, window_row(1)], BATCH, None)
 
     assert code == 1
@@ -134,7 +134,7 @@ def test_one_difference_is_not_exactly_once(demo: ModuleType, capsys: pytest.Cap
     ]
 
 
-def test_the_task_manager_of_the_last_keyed_subtask_is_killed_at_the_third_checkpoint(
+def test_the_last_keyed_subtasks_task_manager_is_killed_at_checkpoint_three(
     demo: ModuleType, cluster: LocalCluster
 ) -> None:
     killer = demo.Killer(cluster)
@@ -177,7 +177,7 @@ def test_the_task_manager_of_the_last_keyed_subtask_is_killed_at_the_third_check
         ),
     ],
 )
-def test_a_run_that_does_not_show_the_kill_and_what_follows_fails(
+def test_a_run_without_the_kill_and_its_recovery_fails(
     demo: ModuleType,
     cluster: LocalCluster,
     capsys: pytest.CaptureFixture[str],
@@ -194,9 +194,7 @@ def test_a_run_that_does_not_show_the_kill_and_what_follows_fails(
     assert capsys.readouterr().out.splitlines()[-2:] == [complaint, "NOT exactly once: 1 differences"]
 
 
-def test_a_run_with_a_kill_a_restore_and_a_checkpoint_after_it_is_exactly_once(
-    demo: ModuleType, cluster: LocalCluster
-) -> None:
+def test_a_run_with_a_kill_a_restore_and_another_checkpoint_succeeds(demo: ModuleType, cluster: LocalCluster) -> None:
     killer = demo.Killer(cluster)
     restored = JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0)
     history = [
@@ -214,7 +212,7 @@ def test_a_run_with_a_kill_a_restore_and_a_checkpoint_after_it_is_exactly_once(
 
 
 @pytest.mark.parametrize("wrong", [["--parallelism", "0"], ["--task-managers", "no"], ["--checkpoint-interval", "0s"]])
-def test_an_option_that_makes_no_sense_is_a_wrong_command_line(
+def test_an_invalid_option_is_a_usage_error(
     demo: ModuleType, capsys: pytest.CaptureFixture[str], wrong: list[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

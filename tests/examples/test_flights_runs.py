@@ -1,4 +1,4 @@
-"""The demo itself: with whatever options it runs, it must find its output equal to the batch."""
+"""Tests the demo itself: with any options, it must find its output equal to the batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages about the actor kernel: what they show runs, in an interpreter of its own, and prints what they say."""
+"""Tests the pages about the actor kernel: their code runs in its own interpreter, and prints what they show."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ LONG_ENOUGH = 30
 
 
 def blocks(page: Path, language: str) -> list[tuple[int, str]]:
-    """The fenced blocks of a language, with the number of lines above each."""
+    """Return the fenced blocks of a language, with the number of lines above each."""
     text = page.read_text(encoding="utf-8")
-    found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
-    return [(text[: block.start(1)].count("\n"), block[1]) for block in found]
+    matches = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+    return [(text[: block.start(1)].count("\n"), block[1]) for block in matches]
 
 
 def program(page: Path) -> str:
-    """All snippets of a page as one program, each in its own lines: so a traceback tells the line of the page."""
+    """Return all snippets of a page as one program at their own lines, so that a traceback shows the page's line."""
     lines: list[str] = []
     for above, snippet in blocks(page, "python"):
         lines += [""] * (above - len(lines)) + snippet.splitlines()
@@ -36,7 +36,7 @@ def program(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """What a link into a page may end with: nothing, or one of its headings; not even that where there is no page."""
+    """Return the valid fragments of links to a page: none, or one of its headings; empty if the page does not exist."""
     if not page.is_file():
         return set()
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
@@ -45,7 +45,7 @@ def anchors(page: Path) -> set[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -> None:
+def test_snippets_of_a_page_print_the_shown_output(page: Path, tmp_path: Path) -> None:
     script = tmp_path / f"{page.stem}.py"
     script.write_text(program(page), encoding="utf-8")
 
@@ -63,7 +63,7 @@ def test_the_snippets_of_a_page_print_what_it_says(page: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+def test_links_of_a_page_resolve(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
     links = [link.partition("#") for link in re.findall(r"\]\((?!https?:)([^)]+)\)", text)]
@@ -74,7 +74,7 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_what_a_page_calls_is_there(page: Path) -> None:
+def test_code_names_on_a_page_exist(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
 
     with SeededSystem() as system:
@@ -87,7 +87,7 @@ def test_what_a_page_calls_is_there(page: Path) -> None:
     assert sorted(unknown) == []
 
 
-def test_every_public_name_of_the_kernel_is_told_of() -> None:
+def test_the_pages_mention_every_public_kernel_name() -> None:
     text = (ROOT / "docs" / "kernel.md").read_text(encoding="utf-8")
 
     untold = [name for name in flykka.runtime.__all__ if not re.search(rf"\b{name}\b", text)]

@@ -1,4 +1,4 @@
-"""Nexmark: its generator, and its queries as a batch."""
+"""Tests Nexmark: its generator, and its queries as a batch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def share(is_so: pa.ChunkedArray) -> float:
 
 
 @pytest.mark.parametrize("rows", [pytest.param(1, marks=pytest.mark.long), 7, 50, 149])
-def test_an_event_is_the_same_in_batches_of_whatever_size(rows: int) -> None:
+def test_an_event_does_not_depend_on_the_batch_size(rows: int) -> None:
     whole = events_between(100, 250)
 
     batches = [events_between(first, min(first + rows, 250)) for first in range(100, 250, rows)]
@@ -44,12 +44,12 @@ def test_an_event_is_the_same_in_batches_of_whatever_size(rows: int) -> None:
     assert pa.concat_tables(batches).combine_chunks().equals(whole.combine_chunks())
 
 
-def test_a_seed_makes_the_same_events_and_another_one_others() -> None:
+def test_a_seed_generates_the_same_events_and_another_seed_others() -> None:
     assert events_between(0, 500, seed=1).equals(events_between(0, 500, seed=1))
     assert not events_between(0, 500, seed=1).equals(events_between(0, 500, seed=2))
 
 
-def test_of_fifty_events_one_is_a_person_three_are_auctions_and_the_others_bids() -> None:
+def test_fifty_events_are_one_person_three_auctions_and_46_bids() -> None:
     rows = events_between(0, 5_000)
 
     assert rows["event_type"].to_pylist() == ([PERSON] + [AUCTION] * 3 + [BID] * 46) * 100
@@ -72,15 +72,15 @@ def test_ids_of_persons_and_auctions_have_no_gaps() -> None:
     assert of_type(rows, AUCTION, "auction")["id"].to_pylist() == list(range(1_000, 4_000))
 
 
-def test_every_other_bid_is_for_the_hot_auction_and_three_of_four_of_hot_bidders() -> None:
-    found = of_type(events_between(100_000, 200_000), BID, "bid")
+def test_every_other_bid_is_for_the_hot_auction() -> None:
+    bids = of_type(events_between(100_000, 200_000), BID, "bid")
 
-    # Of a hundred among the others one is hot too.
-    assert 0.5 < np.mean(found["auction"].to_numpy() % 100 == 0) < 0.51
-    assert 0.745 < np.mean(found["bidder"].to_numpy() % 100 == 1) < 0.76
+    # One in a hundred of the others is hot too.
+    assert 0.5 < np.mean(bids["auction"].to_numpy() % 100 == 0) < 0.51
+    assert 0.745 < np.mean(bids["bidder"].to_numpy() % 100 == 1) < 0.76
 
 
-def test_bids_are_for_the_last_hundred_auctions_and_the_ten_to_come() -> None:
+def test_bids_are_for_the_last_hundred_or_next_ten_auctions() -> None:
     rows = events_between(100_000, 200_000)
     numbers = np.arange(100_000, 200_000)[rows["event_type"].to_numpy() == BID]
     newest = 1_000 + numbers // 50 * 3 + 2
@@ -91,17 +91,17 @@ def test_bids_are_for_the_last_hundred_auctions_and_the_ten_to_come() -> None:
     assert (ahead.min(), ahead.max()) == (-100, 10)
 
 
-def test_auctions_last_a_third_of_a_second_at_most_and_cost_more_in_the_end() -> None:
+def test_auctions_last_at_most_a_third_of_a_second() -> None:
     rows = events_between(0, 50_000)
     opened = rows.filter(pc.equal(rows["event_type"], AUCTION))["dateTime"]
-    found = of_type(rows, AUCTION, "auction")
+    auctions = of_type(rows, AUCTION, "auction")
 
-    lasted_us = pc.subtract(found["expires"].cast(pa.int64()), opened.cast(pa.int64()))
+    lasted_us = pc.subtract(auctions["expires"].cast(pa.int64()), opened.cast(pa.int64()))
 
     assert 1_000 <= pc.min(lasted_us).as_py() < 5_000
     assert 325_000 < pc.max(lasted_us).as_py() <= 332_000
-    assert sorted(set(found["category"].to_pylist())) == [10, 11, 12, 13, 14]
-    assert pc.all(pc.greater(found["reserve"], found["initialBid"])).as_py()
+    assert sorted(set(auctions["category"].to_pylist())) == [10, 11, 12, 13, 14]
+    assert pc.all(pc.greater(auctions["reserve"], auctions["initialBid"])).as_py()
 
 
 def test_extra_fills_events_up_to_their_size() -> None:
@@ -120,19 +120,19 @@ def test_extra_fills_events_up_to_their_size() -> None:
         assert wanted * 0.98 < size < wanted * 1.02
 
 
-def test_half_of_the_channels_are_hot_and_nine_of_ten_others_have_an_id_in_their_url() -> None:
-    found = of_type(events_between(0, 50_000), BID, "bid")
-    is_hot = pc.is_in(found["channel"], pa.array(["Google", "Facebook", "Baidu", "Apple"]))
+def test_half_of_the_channels_are_hot() -> None:
+    bids = of_type(events_between(0, 50_000), BID, "bid")
+    is_hot = pc.is_in(bids["channel"], pa.array(["Google", "Facebook", "Baidu", "Apple"]))
     page = r"^https://www.nexmark.com/([a-z_]{3,4}/){3}item.htm\?query=1"
-    has_id = pc.match_substring_regex(found["url"], page + r"&channel_id=\d+$")
+    has_id = pc.match_substring_regex(bids["url"], page + r"&channel_id=\d+$")
 
-    assert pc.all(pc.match_substring_regex(found["url"], page)).as_py()
+    assert pc.all(pc.match_substring_regex(bids["url"], page)).as_py()
     assert 0.49 < share(is_hot) < 0.51
     assert share(has_id.filter(is_hot)) == 0
     assert 0.88 < share(has_id.filter(pc.invert(is_hot))) < 0.92
 
 
-def test_a_source_without_end_has_a_rate() -> None:
+def test_a_source_without_an_end_has_a_rate() -> None:
     assert nexmark_source(1_000).number_of_rows == 1_000
     assert nexmark_source(None, events_per_second=1_000).number_of_rows is None
     with pytest.raises(ValueError, match="rows_per_second"):
@@ -141,7 +141,7 @@ def test_a_source_without_end_has_a_rate() -> None:
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession) -> DataFrame:
-    """The events that the pinned results are of."""
+    """The events of the pinned results."""
     return Events(SEED)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache()
 
 
@@ -170,14 +170,14 @@ PINNED = {
     "q21": (87150, -2551461343462049799692),
     "q22": (92000, -992154313119166565262),
 }
-"""Of each query the rows, and the sum of their hashes."""
+"""The rows of each query, and the sum of their hashes."""
 
 
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("query", QUERIES)
-def test_the_batch_gives_what_it_always_gave(spark: SparkSession, table: DataFrame, query: str) -> None:
+def test_the_batch_gives_the_pinned_results(spark: SparkSession, table: DataFrame, query: str) -> None:
     create_views(table)
 
     assert digest(spark.sql(text(query))) == PINNED[query]
@@ -185,7 +185,7 @@ def test_the_batch_gives_what_it_always_gave(spark: SparkSession, table: DataFra
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_spark_understands_each_query(spark: SparkSession) -> None:
+def test_spark_parses_each_query(spark: SparkSession) -> None:
     create_views(Events(SEED)(spark.range(0).withColumnRenamed("id", "index")))
 
     for query in QUERIES:
@@ -194,15 +194,15 @@ def test_spark_understands_each_query(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("partitions", [pytest.param(1, marks=pytest.mark.long), 3])
-def test_spark_makes_the_events_that_the_generator_makes(spark: SparkSession, partitions: int) -> None:
+def test_spark_generates_the_same_events_as_the_generator(spark: SparkSession, partitions: int) -> None:
     numbers = spark.range(0, 500, 1, partitions).withColumnRenamed("id", "index")
 
-    found = Events(SEED)(numbers).toArrow()
+    generated = Events(SEED)(numbers).toArrow()
 
-    assert found.to_pylist() == events_between(0, 500).to_pylist()
+    assert generated.to_pylist() == events_between(0, 500).to_pylist()
 
 
-def test_each_query_says_what_it_does() -> None:
+def test_each_query_has_a_description() -> None:
     for query in QUERIES:
         first, *_, last = text(query).splitlines()
         assert first.startswith("-- ")

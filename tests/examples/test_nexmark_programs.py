@@ -1,4 +1,4 @@
-"""Nexmark as DataStream programs: all in one job, and each gives what its SQL gives of the same events as a batch."""
+"""Tests Nexmark as DataStream programs in one job: each gives what its SQL gives for the same events as a batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EVENTS = 120_000
-"""Of twelve seconds, in batches that end within windows."""
+"""Twelve seconds of events, in batches that end within windows."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def batch_query(spark: SparkSession) -> Callable[[str], DataFrame]:
 def output_of_query(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str], DataFrame]:
-    """What the programs have written, by the names of their queries."""
+    """Returns the programs' output by the names of their queries."""
     folder: Path = tmp_path_factory.mktemp("nexmark")
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
     with StreamExecutionEnvironment.get_execution_environment() as env:
@@ -51,18 +51,18 @@ def output_of_query(
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("query", PROGRAMS)
-def test_a_program_gives_what_its_sql_gives(
+def test_a_program_gives_the_same_rows_as_its_sql(
     batch_query: Callable[[str], DataFrame], output_of_query: Callable[[str], DataFrame], query: str
 ) -> None:
     expected = batch_query(query)
 
-    found = newest(query, output_of_query(query))
+    rows = newest(query, output_of_query(query))
 
-    assert found.columns == expected.columns
-    assert digest(found) == digest(expected), found.exceptAll(expected).take(3)
+    assert rows.columns == expected.columns
+    assert digest(rows) == digest(expected), rows.exceptAll(expected).take(3)
 
 
-def test_a_third_of_the_queries_are_programs_at_least() -> None:
+def test_at_least_a_third_of_the_queries_are_programs() -> None:
     assert set(PROGRAMS) <= set(QUERIES)
     assert 3 * len(PROGRAMS) >= len(QUERIES)
 
@@ -70,7 +70,7 @@ def test_a_third_of_the_queries_are_programs_at_least() -> None:
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_a_program_is_run_by_its_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_program_runs_by_name(spark: SparkSession, tmp_path: Path) -> None:
     main(["q12", str(tmp_path / "counts"), "--events", "20000"])
 
     counts = spark.read.parquet(str(tmp_path / "counts"))
@@ -81,7 +81,7 @@ def test_a_program_is_run_by_its_name(spark: SparkSession, tmp_path: Path) -> No
     ("arguments", "complaint"),
     [(["q12", "counts"], "need a rate: --events-per-second"), (["q3", "counts"], "invalid choice: 'q3'")],
 )
-def test_what_cannot_be_run_is_refused(
+def test_unsupported_queries_are_refused(
     capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
 ) -> None:
     with pytest.raises(SystemExit):

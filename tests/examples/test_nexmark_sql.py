@@ -1,4 +1,4 @@
-"""The queries of Nexmark as SQL on streams: all in one job, and each gives what the batch gives of the same events."""
+"""Tests the Nexmark queries as streaming SQL in one job: each gives what the batch gives for the same events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 EVENTS = 100_000
-"""Of ten seconds, in batches that end within windows."""
+"""Ten seconds of events, in batches that end within windows."""
 
 HALF_WAY = Moment(name="in the second checkpoint", matches=lambda said: isinstance(said, SnapshotWritten), count=150)
 
@@ -37,7 +37,7 @@ def batch_query(spark: SparkSession) -> Iterator[Callable[[str], DataFrame]]:
 
 
 def write_queries(env: StreamExecutionEnvironment, folder: Path, events_per_second: int | None = None) -> None:
-    """Write the job with the queries into the program of the environment."""
+    """Add the queries' job to the program of the environment."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(WATERMARK_DELAY).with_timestamp_column(EVENT_TIME)
     env.enable_checkpointing("1s").set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(3, "0s"))
@@ -49,17 +49,17 @@ def write_queries(env: StreamExecutionEnvironment, folder: Path, events_per_seco
 
 
 def differing(spark: SparkSession, batch: Callable[[str], DataFrame], folder: Path) -> dict[str, object]:
-    """The queries whose rows are not those of the batch, with some that are too many."""
-    found: dict[str, object] = {}
+    """Return the queries whose rows differ from the batch, with some of the surplus rows."""
+    differences: dict[str, object] = {}
     for query in QUERIES:
         expected = batch(query)
         rows = newest(query, written(query, str(folder / query), spark, expected.schema))
         if digest(rows) != digest(expected):
-            found[query] = rows.exceptAll(expected).take(3)
-    return found
+            differences[query] = rows.exceptAll(expected).take(3)
+    return differences
 
 
-def test_streams_give_what_the_batch_gives(
+def test_streams_give_the_same_rows_as_the_batch(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
@@ -69,7 +69,7 @@ def test_streams_give_what_the_batch_gives(
     assert differing(spark, batch_query, tmp_path) == {}
 
 
-def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
+def test_streams_at_parallelism_4_give_the_same_rows_after_a_kill(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=4) as env:
@@ -82,11 +82,11 @@ def test_streams_at_parallelism_4_give_it_where_a_task_manager_is_killed(
     assert differing(spark, batch_query, tmp_path) == {}
 
 
-def test_streams_resumed_from_a_savepoint_at_another_parallelism_give_it(
+def test_streams_rescaled_from_a_savepoint_give_the_same_rows(
     spark: SparkSession, batch_query: Callable[[str], DataFrame], tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
-        # Slow enough that the source has not read all of it when the first checkpoint is complete.
+        # Slow enough that the source has not finished when the first checkpoint is complete.
         write_queries(env.set_parallelism(2), tmp_path, events_per_second=1_000)
         client = env.execute_async()
         completed = threading.Event()

@@ -1,4 +1,4 @@
-"""The example of the tutorial: what it leaves in its folder is what one plain Spark batch makes of the same orders."""
+"""Tests the tutorial's example: its output equals one plain Spark batch over the same orders."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 EXAMPLE = ROOT / "examples" / "orders.py"
 ORDERS = 15_000
-"""Two minutes and a half: the windows of the last minute fire at the end of the input."""
+"""Two and a half minutes: the windows of the last minute fire at the end of the input."""
 
 
 def as_a_batch(spark: SparkSession) -> list[Row]:
-    """Minute, city, revenue and largest order."""
+    """Return minute, city, revenue and largest order."""
     fields = runpy.run_path(str(EXAMPLE))["FIELDS"]
     columns = (made(Field(name=name, seed=0)).alias(name) for name, made in fields.items())
     orders = spark.range(ORDERS).withColumnRenamed("id", "index").select(*columns).where("amount >= 10")
@@ -32,7 +32,7 @@ def as_a_batch(spark: SparkSession) -> list[Row]:
     return orders.groupBy(minute, "city").agg(F.sum("amount"), F.max("amount")).collect()
 
 
-def test_its_results_are_those_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+def test_tutorial_results_equal_those_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
     code = main(["run", str(EXAMPLE), "--", "--folder", str(tmp_path), "--orders", str(ORDERS)])
 
     written = spark.read.parquet(str(tmp_path / "revenue")).drop("window_end").collect()

@@ -1,4 +1,4 @@
-"""The README is short, and what it shows runs."""
+"""Tests that the README is short, and that its code runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SNIPPETS = re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S)
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)
-def test_a_snippet_is_python(snippet: str) -> None:
+def test_snippets_of_the_readme_are_valid_python(snippet: str) -> None:
     compile(snippet, "README.md", "exec")
 
 
@@ -38,7 +38,7 @@ def test_the_actor_system_of_the_readme_answers(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.slow
-def test_the_commands_of_the_readme_run_on_the_trace_in_the_tree(
+def test_readme_commands_run_on_the_trace_in_the_tree(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (trace,) = re.findall(r"^T=(\S+)", README, re.M)
@@ -55,7 +55,7 @@ def test_the_commands_of_the_readme_run_on_the_trace_in_the_tree(
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_job_runs_as_it_stands_there(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_readmes_job_runs_unchanged(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "logs").mkdir()
     lines = [
         '{"time": "2026-01-01T00:00:10Z", "service": "shop", "status": 500}',

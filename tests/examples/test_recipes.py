@@ -1,4 +1,4 @@
-"""Every recipe of docs/recipes.md runs as it stands there, over a few rows, and gives what the page promises."""
+"""Tests that every recipe of docs/recipes.md runs unchanged on a few rows, and gives what the page promises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def cook(title: str, **arrivals: Sequence[Mapping[str, object]]) -> dict[str, Any]:
-    """Run a recipe over these rows, a file of each folder; what it has defined."""
+    """Run a recipe on these rows, one file per folder, and return its variables."""
     for name, rows in arrivals.items():
         Path(name).mkdir()
         Path(name, "first.json").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
@@ -51,7 +51,7 @@ def sorted_parquet_rows(spark: SparkSession, folder: str, *columns: str) -> Rows
     return sorted(map(tuple, spark.read.parquet(folder).selectExpr(*columns).collect()))
 
 
-def test_every_recipe_with_code_is_run_here() -> None:
+def test_every_recipe_with_code_has_a_test() -> None:
     tested = Path(__file__).read_text(encoding="utf-8")
 
     untested = [title for title, snippets in RECIPES.items() if snippets and f'cook("{title}"' not in tested]
@@ -60,7 +60,7 @@ def test_every_recipe_with_code_is_run_here() -> None:
 
 
 @pytest.mark.long
-def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: SparkSession, working_folder: Path) -> None:
+def test_an_event_repeated_within_the_hour_is_emitted_once(spark: SparkSession, working_folder: Path) -> None:
     events = [
         {"id": "a", "time": iso_time("10:00:00"), "amount": 1},
         {"id": "b", "time": iso_time("10:01:00"), "amount": 2},
@@ -72,7 +72,7 @@ def test_an_event_that_is_sent_again_within_the_hour_comes_out_once(spark: Spark
     assert sorted_parquet_rows(spark, "once", "id", "minute(time)") == [("a", 0), ("b", 1)]
 
 
-def test_totals_are_the_newest_though_older_ones_come_again(spark: SparkSession, working_folder: Path) -> None:
+def test_totals_ignore_older_repeated_rows(spark: SparkSession, working_folder: Path) -> None:
     cities = ("rome", "oslo", "rome")
     sales = [{"city": city, "time": iso_time("10:00:00"), "amount": 2.5} for city in cities]
 
@@ -97,7 +97,7 @@ def test_half_an_hour_of_silence_ends_a_session(spark: SparkSession, working_fol
 
 
 @pytest.mark.long
-def test_a_click_finds_its_impression(spark: SparkSession, working_folder: Path) -> None:
+def test_a_click_is_joined_with_its_impression(spark: SparkSession, working_folder: Path) -> None:
     shown = [{"ad": ad, "time": iso_time("10:00:00"), "page": "/"} for ad in ("clicked", "ignored")]
     clicks = [{"ad": ad, "time": iso_time("10:05:00"), "user": "ann"} for ad in ("clicked", "clicked", "never shown")]
 
@@ -116,7 +116,7 @@ def test_the_three_best_sellers_of_an_hour_are_ranked(spark: SparkSession, worki
 
 
 @pytest.mark.long
-def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, working_folder: Path) -> None:
+def test_a_sensor_silent_for_five_minutes_is_found(spark: SparkSession, working_folder: Path) -> None:
     spoken = [("door", "10:01"), ("roof", "10:02"), ("door", "10:05"), ("door", "10:20")]
     readings = [{"sensor": each, "time": iso_time(f"{time}:00"), "value": 1} for each, time in spoken]
 
@@ -126,7 +126,7 @@ def test_a_sensor_that_is_silent_for_five_minutes_is_found(spark: SparkSession, 
     assert sorted_parquet_rows(spark, "silent", "sensor", "minute(silent_since)") == silent
 
 
-def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSession, working_folder: Path) -> None:
+def test_a_purchase_has_the_price_at_the_time_it_is_read(spark: SparkSession, working_folder: Path) -> None:
     (working_folder / "prices").mkdir()
     (working_folder / "prices" / "today.json").write_text('{"item": "tea", "price": 3.5}', encoding="utf-8")
     purchases = [{"item": item, "time": iso_time("10:00:00"), "pieces": 2} for item in ("tea", "gold")]
@@ -136,7 +136,7 @@ def test_a_purchase_has_the_price_that_is_there_when_it_is_read(spark: SparkSess
     assert sorted_parquet_rows(spark, "purchases priced", "item", "price") == [("gold", None), ("tea", 3.5)]
 
 
-def test_a_row_is_in_the_database_once_though_it_is_put_twice(spark: SparkSession, working_folder: Path) -> None:
+def test_a_row_written_twice_is_in_the_database_once(spark: SparkSession, working_folder: Path) -> None:
     logs = [{"service": "shop", "time": iso_time(f"10:00:0{second}"), "status": 500} for second in range(3)]
 
     defined = cook("A database", logs=logs)

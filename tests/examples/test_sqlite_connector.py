@@ -1,4 +1,4 @@
-"""The example of a connector of your own passes the tests of connectors."""
+"""Tests that the example connector passes the connector tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs of docs/keyed_state.md and of the page for those who know Structured Streaming or PyFlink run."""
+"""Tests that the programs of docs/keyed_state.md and of the page for users of Structured Streaming or PyFlink run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STATEFUL_PROCESSOR, ITS_PORT, _, PORT_FROM_PYFLINK = snippets("coming_from_struc
 
 
 def run_script(program: str) -> dict[str, Any]:
-    """Run a program as a script; what it has defined."""
+    """Run a program as a script, and return its variables."""
     defined: dict[str, Any] = {"__name__": "__main__"}
     try:
         exec(program, defined)
@@ -46,7 +46,7 @@ def write_json_rows(folder: str, name: str, *rows: Mapping[str, object]) -> None
 
 
 def json_rows(folder: str) -> list[dict[str, Any]]:
-    """The rows of JSON files, in the order of their text."""
+    """Return the rows of JSON files, sorted by their text."""
     lines = sorted(line for file in Path(folder).glob("*.json") for line in file.read_text().splitlines())
     return [json.loads(line) for line in lines]
 
@@ -55,7 +55,7 @@ def json_rows(folder: str) -> list[dict[str, Any]]:
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, working_folder: Path) -> None:
+def test_the_third_hot_reading_raises_an_alarm(spark: SparkSession, working_folder: Path) -> None:
     write_json_rows(
         "readings", "1.json", *({"sensor": each, "celsius": 93.0} for each in ("boiler", "cellar", "boiler"))
     )
@@ -70,7 +70,7 @@ def test_the_third_hot_reading_raises_the_alarm(spark: SparkSession, working_fol
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
-def test_the_functions_of_the_page_on_state_emit_what_they_promise(spark: SparkSession, working_folder: Path) -> None:
+def test_functions_of_the_state_page_emit_the_promised_rows(spark: SparkSession, working_folder: Path) -> None:
     defined = run_script("\n".join(STATE[1:]))
     visits = [("ann", "/", 10.0), ("ann", "/shop", 30.0), ("ann", "/", 20.0)]
     times = [(1, datetime(2026, 1, 1, 10, minute, tzinfo=UTC)) for minute in (0, 4, 12)]
@@ -98,7 +98,7 @@ def test_the_functions_of_the_page_on_state_emit_what_they_promise(spark: SparkS
 EVENTS = [(1, "created", "10:00"), (2, "created", "10:05"), (1, "paid", "10:20"), (2, "paid", "10:50")]
 
 
-def test_the_stateful_processor_reports_an_order_that_was_paid_too_late() -> None:
+def test_the_stateful_processor_reports_a_late_payment() -> None:
     defined = run_script(STATEFUL_PROCESSOR.split("\nspark = ")[0])
     tester = TwsTester(
         defined["Unpaid"](), timeMode="EventTime", eventTimeExtractor=lambda row: int(row["at"].timestamp() * 1000)
@@ -107,16 +107,16 @@ def test_the_stateful_processor_reports_an_order_that_was_paid_too_late() -> Non
     for order, event, at in EVENTS:
         row = pd.DataFrame({"order": [order], "event": [event], "at": [pd.Timestamp(f"2026-01-01T{at}Z")]})
         tester.testInPandas(order, row)
-    told: Any = tester.setWatermark(int(pd.Timestamp("2026-01-01T11:00Z").timestamp() * 1000))
+    reported: Any = tester.setWatermark(int(pd.Timestamp("2026-01-01T11:00Z").timestamp() * 1000))
 
-    assert [(row.order, str(row.due)) for row in told.itertuples()] == [(2, "2026-01-01 10:35:00")]
+    assert [(row.order, str(row.due)) for row in reported.itertuples()] == [(2, "2026-01-01 10:35:00")]
 
 
 @pytest.mark.spark
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.long
-def test_its_port_reports_that_order_too(spark: SparkSession, working_folder: Path) -> None:
+def test_the_port_of_the_stateful_processor_reports_a_late_payment(spark: SparkSession, working_folder: Path) -> None:
     write_json_rows(
         "orders", "1.json", *({"order": n, "event": event, "at": f"2026-01-01T{at}:00Z"} for n, event, at in EVENTS)
     )
@@ -130,7 +130,7 @@ def test_its_port_reports_that_order_too(spark: SparkSession, working_folder: Pa
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_port_from_pyflink_lets_each_payment_pass_once(spark: SparkSession, working_folder: Path) -> None:
+def test_the_port_from_pyflink_emits_each_payment_once(spark: SparkSession, working_folder: Path) -> None:
     run_script(PORT_FROM_PYFLINK)
 
     assert [row["id"] for row in json_rows("once")] == ["a", "b", "d"]

@@ -1,4 +1,4 @@
-"""What docs/joins.md shows of functions of two streams is accepted, and does what the page says."""
+"""Tests that the functions of two streams in docs/joins.md are accepted, and do what the page states."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ PAGE = (ROOT / "docs" / "joins.md").read_text(encoding="utf-8")
 TIMES = {"watermark_ms": 0, "processing_time_ms": 0}
 
 
-def defined(name: str) -> dict[str, Any]:
-    """The program of the page that defines a function of this name."""
+def variables_of_program(name: str) -> dict[str, Any]:
+    """Run the program of the page that defines a function of this name; return its variables."""
     names: dict[str, Any] = {}
     (program,) = (each for each in re.findall(r"^```python\n(.*?)^```$", PAGE, re.M | re.S) if f"def {name}(" in each)
     exec(program, names)
     return names
 
 
-def test_orders_are_in_euros_by_the_last_rate() -> None:
-    runner = KeyedFunctionRunner(defined("in_euros")["InEuros"]())
+def test_orders_are_converted_to_euros_by_the_last_rate() -> None:
+    runner = KeyedFunctionRunner(variables_of_program("in_euros")["InEuros"]())
     runner.open()
     rows = [{"order_id": 1, "amount": 10.0}, {"rate": 0.5}, {"order_id": 2, "amount": 10.0}]
 
@@ -36,8 +36,8 @@ def test_orders_are_in_euros_by_the_last_rate() -> None:
     assert emitted.rows == [{"order_id": 2, "euros": 5.0}]
 
 
-def test_payments_are_over_the_limit_of_their_country() -> None:
-    names = defined("over_limit")
+def test_payments_above_their_countrys_limit_are_found() -> None:
+    names = variables_of_program("over_limit")
     runner = ProcessFunctionRunner(names["OverLimit"](), broadcast_states=(names["LIMITS"],))
     runner.open()
     limit = {"country": "de", "limit": 7.0}
@@ -49,7 +49,7 @@ def test_payments_are_over_the_limit_of_their_country() -> None:
 
 
 @pytest.mark.spark
-def test_the_programs_are_accepted(spark: SparkSession) -> None:
+def test_programs_of_the_page_are_accepted(spark: SparkSession) -> None:
     program = Program()
     rows = bids(spark, program)
     orders = rows.select_expr("auction AS order_id", "channel AS currency", "price AS amount")
@@ -57,12 +57,12 @@ def test_the_programs_are_accepted(spark: SparkSession) -> None:
     payments = rows.select_expr("auction AS payment_id", "channel AS country", "price * 1.0D AS amount")
     limits = rows.select_expr("channel AS country", "price * 1.0D AS limit")
 
-    euros = defined("in_euros")["in_euros"](orders, rates)
-    over = defined("over_limit")["over_limit"](payments, limits)
+    euros = variables_of_program("in_euros")["in_euros"](orders, rates)
+    over = variables_of_program("over_limit")["over_limit"](payments, limits)
 
     timed = rows.select_expr("auction AS order_id", "channel AS currency", "price AS amount", "at")
     versions = rows.select_expr("channel AS currency", "price * 1.0D AS rate", "at")
-    at_the_rate = defined("at_the_rate")["at_the_rate"](timed, versions)
+    at_the_rate = variables_of_program("at_the_rate")["at_the_rate"](timed, versions)
 
     assert at_the_rate.columns == ["order_id", "at", "euros"]
     assert (euros.columns, over.columns) == (["order_id", "euros"], ["payment_id", "limit"])

@@ -1,8 +1,8 @@
-"""A page of the docs as a walk: its commands are run in order, in a folder of their own, and print what the page says.
+"""Runs the commands of a docs page in order in a folder of their own, and checks that they print what the page shows.
 
     python -m tests.examples.walk docs/finding_a_bug.md
 
-writes into the page what the commands print now.
+writes the commands' current output into the page.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ LONG_ENOUGH = 120
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A command of a page, and what the page says it prints."""
+    """A command of a page, and the output that the page shows."""
 
     command: str
     printed: str
 
     def prints(self, now: str) -> bool:
-        """True if that is what it prints now; how long it took, and which line of flykka did it, is no matter."""
+        """Return whether the output is the page's, ignoring durations and line numbers of flykka's own code."""
         return _DIFFERS.sub("#", self.printed) == _DIFFERS.sub("#", now)
 
 
 def steps(page: Path) -> list[Step]:
-    """The commands of a page in their order."""
+    """Return the commands of a page in order."""
     return [step for block in _BLOCK.findall(page.read_text(encoding="utf-8")) for step in _steps(block)]
 
 
 def _steps(block: str) -> list[Step]:
-    found: list[tuple[str, list[str]]] = []
+    commands: list[tuple[str, list[str]]] = []
     for line in block.splitlines():
         if line.startswith("$ "):
-            found.append((line.removeprefix("$ "), []))
-        elif line.startswith("> ") and not found[-1][1]:
-            found[-1] = (f"{found[-1][0]}\n{line.removeprefix('> ')}", [])
+            commands.append((line.removeprefix("$ "), []))
+        elif line.startswith("> ") and not commands[-1][1]:
+            commands[-1] = (f"{commands[-1][0]}\n{line.removeprefix('> ')}", [])
         else:
-            found[-1][1].append(f"{line}\n")
-    return [Step(command, "".join(printed)) for command, printed in found]
+            commands[-1][1].append(f"{line}\n")
+    return [Step(command, "".join(printed)) for command, printed in commands]
 
 
 class Walk:
@@ -62,19 +62,19 @@ class Walk:
         copytree(example, self.folder, ignore=ignore_patterns("__pycache__"))
         tools = folder / "bin"
         tools.mkdir()
-        # As an installed package has it: a program elsewhere, so that the folder it is called in is not on the path.
+        # As in an installed package, the program lies elsewhere, so the working folder is not on the import path.
         (tools / "command_line.py").write_text(_PROGRAM, encoding="utf-8")
         for name, words in {"flykka": f"{tools / 'command_line.py'}", "python": ""}.items():
             (tools / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {words} "$@"\n', encoding="utf-8")
             (tools / name).chmod(0o755)
         path = os.pathsep.join([str(tools), os.environ["PATH"]])
-        told = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
-        # A reader's shell and nothing else: with CI in the environment, for one, pytest tells a failure at full length.
+        settings = {"PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "ignore", "COLUMNS": "120"}
+        # Pass a reader's environment and nothing else: with CI set, for example, pytest prints failures in full.
         kept = {name: os.environ[name] for name in _OF_ANY_SHELL if name in os.environ}
-        self.environment = {**kept, **told, "PATH": path}
+        self.environment = {**kept, **settings, "PATH": path}
 
     def run(self, command: str) -> str:
-        """What a command prints, on both of its streams."""
+        """Run a command, and return its output on both streams."""
         ran = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,
@@ -89,7 +89,7 @@ class Walk:
 
 
 def rewrite(page: Path, example: Path) -> None:
-    """Put into the page what its commands print now."""
+    """Write the commands' current output into the page."""
     with TemporaryDirectory() as folder:
         walk = Walk(Path(folder), example)
 

@@ -1,9 +1,9 @@
-"""Sales that arrive: the program of `sales` over a folder that grows, also as a process that can be killed.
+"""Sales that arrive: runs the program of `sales` over a growing folder, also as a process that can be killed.
 
     python -m tests.integration.arrivals ARRIVALS OUTPUT [OBJECT_STORE]
 
-prints a line per completed checkpoint. With checkpoints in an object store, which Spark needs a jar to write state to,
-it copies the sales.
+prints a line per completed checkpoint. With checkpoints in an object store, to which Spark would need a jar to write
+state, it copies the sales.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ END = "_SUCCESS"
 
 
 def deliver_first_files(sales: Path, arrivals: Path, files: int = FILES // 2) -> None:
-    """So many files have arrived; the rest is awaited."""
+    """Copy the first files of the sales to the folder of arrivals."""
     first = sorted(sales.glob("*.parquet"))[:files]
     arrivals.mkdir()
     for file in first:
@@ -36,7 +36,7 @@ def deliver_first_files(sales: Path, arrivals: Path, files: int = FILES // 2) ->
 
 
 def deliver_remaining_files(sales: Path, arrivals: Path, files: int = FILES) -> None:
-    """The rest of so many arrives in its order, each file as a whole, and nothing follows."""
+    """Copy the remaining files in order, each atomically, and then the end marker."""
     for file in sorted(sales.glob("*.parquet"))[:files]:
         if not (arrivals / file.name).exists():
             hidden = arrivals / f".{file.name}"
@@ -46,7 +46,7 @@ def deliver_remaining_files(sales: Path, arrivals: Path, files: int = FILES) -> 
 
 
 def start_hourly_arrivals(env: StreamExecutionEnvironment, arrivals: Path, output: Path) -> JobClient:
-    """Submit the program: a file a batch, a checkpoint every 300 ms into the folder beside the output."""
+    """Submit the program: one file per batch, a checkpoint every 300 ms into the folder beside the output."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
     source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("50ms", until=END)
@@ -62,7 +62,7 @@ def start_hourly_arrivals(env: StreamExecutionEnvironment, arrivals: Path, outpu
 
 
 def start_copy(env: StreamExecutionEnvironment, arrivals: Path, output: Path, checkpoints: str) -> JobClient:
-    """Submit a program without keyed state: a file a batch, a checkpoint every 300 ms."""
+    """Submit a program without keyed state: one file per batch, a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(checkpoints)
     source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("50ms", until=END)
     copied = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
@@ -77,7 +77,7 @@ def _tell(message: Message) -> None:
 
 
 def main(arrivals: str, output: str, store: str | None = None) -> None:
-    """Run until somebody ends the process."""
+    """Run until the process is killed."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         if store is None:
             client = start_hourly_arrivals(env, Path(arrivals), Path(output))

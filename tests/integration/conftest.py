@@ -1,4 +1,4 @@
-"""What the runs of the whole cast share."""
+"""Fixtures of tests that run complete clusters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from tests.integration import sales
 
 @pytest.fixture(scope="session")
 def sales_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The input of the program, written once."""
     return sales.write_sales(tmp_path_factory.mktemp("input") / "sales")
 
 
 @pytest.fixture(scope="session")
 def few_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The first files of it."""
+    """The first files of the sales."""
     return sales.write_sales(tmp_path_factory.mktemp("input") / "few-files", files=4)
 
 
@@ -32,16 +31,16 @@ def few_sales(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def environment(spark: SparkSession) -> Iterator[Callable[..., StreamExecutionEnvironment]]:
-    """Makes environments of two TaskManagers with two slots each, and closes them."""
-    made: list[StreamExecutionEnvironment] = []
+    """Creates environments of two TaskManagers with two slots each, and closes them."""
+    environments: list[StreamExecutionEnvironment] = []
 
     def make(record: str | None = None) -> StreamExecutionEnvironment:
         env = StreamExecutionEnvironment.get_execution_environment(
             task_managers=2, slots_per_task_manager=2, record=record
         )
-        made.append(env)
+        environments.append(env)
         return env
 
     yield make
-    for env in made:
+    for env in environments:
         env.close()

@@ -1,4 +1,4 @@
-"""The program of the kill tests: sales per shop and hour, some amounts missing, and its truth as a plain batch."""
+"""The program of the kill tests: sales per shop and hour, some without an amount, and the expected output."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ROWS_PER_FILE = 2_000
 
 
 def write_sales(folder: Path, rows: int = ROWS_PER_FILE, files: int = FILES) -> Path:
-    """So many parquet files of so many seeded sales, in the order of their time; a tenth of the amounts is missing."""
+    """Write parquet files of seeded sales in the order of their time; a tenth of the amounts is missing."""
     folder.mkdir()
     chance = np.random.default_rng(7)
     for number in range(files):
@@ -43,7 +43,7 @@ def write_sales(folder: Path, rows: int = ROWS_PER_FILE, files: int = FILES) -> 
 
 
 def aggregates() -> tuple[Column, ...]:
-    """What is computed per shop and hour."""
+    """Return the aggregates per shop and hour."""
     return (
         F.count("*").alias("sales"),
         F.count("amount").alias("paid"),
@@ -56,7 +56,7 @@ def aggregates() -> tuple[Column, ...]:
 def start_hourly_sales(
     env: StreamExecutionEnvironment, sales: Path, output: Path, *, parallelism: int = 2, interval: str = "100ms"
 ) -> JobClient:
-    """Submit the program: a file a batch, a checkpoint every `interval`, restarts without end and at once."""
+    """Submit the program: one file per batch, a checkpoint every `interval`, unlimited immediate restarts."""
     env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
@@ -73,7 +73,7 @@ def start_hourly_sales(
 
 
 def hourly_batch(spark: SparkSession, sales: Path) -> DataFrame:
-    """The same query as one plain batch."""
+    """Run the same query as one plain batch."""
     hourly = spark.read.parquet(str(sales)).groupBy(F.window("at", "1 hour"), "shop").agg(*aggregates())
     names = [name for name in hourly.columns if name != "window"]
     return hourly.select(F.col("window.start").alias("window_start"), F.col("window.end").alias("window_end"), *names)

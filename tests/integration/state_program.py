@@ -1,4 +1,4 @@
-"""Orders by user: totals so far, totals of the last minutes, and a row for each user who orders nothing for 5 minutes.
+"""Orders by user: running totals, recent totals, and a row for each user without an order for 5 minutes.
 
 A program in two versions: the second keeps some other state than the first, and some in wider types.
 """
@@ -39,12 +39,12 @@ SCHEMA = pa.schema([("user", pa.string()), ("amount", pa.int32()), ("at", pa.tim
 
 
 def order_time(seconds: int) -> datetime:
-    """A time of the orders."""
+    """Return the event time of an order."""
     return EPOCH + timedelta(seconds=seconds)
 
 
 def write_orders(folder: Path, name: str, orders: Sequence[Order]) -> None:
-    """A file of orders."""
+    """Write a file of orders."""
     folder.mkdir(exist_ok=True)
     columns = [
         [order[0] for order in orders],
@@ -55,7 +55,7 @@ def write_orders(folder: Path, name: str, orders: Sequence[Order]) -> None:
 
 
 class Silence(KeyedProcessFunction):
-    """Counts orders, and keeps their amounts; tells when a user has become silent."""
+    """Counts orders and stores their amounts; emits a row when a user has become silent."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.orders = runtime_context.get_state(ValueStateDescriptor("orders", "int"))
@@ -71,7 +71,7 @@ class Silence(KeyedProcessFunction):
 
 
 class LaterSilence(KeyedProcessFunction):
-    """Counts orders in a wider type, and keeps the greatest amount only."""
+    """Counts orders in a wider type, and stores only the greatest amount."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.orders = runtime_context.get_state(ValueStateDescriptor("orders", "bigint"))
@@ -89,14 +89,14 @@ class LaterSilence(KeyedProcessFunction):
 
 
 def watch(ctx: KeyedContext) -> None:
-    """Set the timer of a user's last order; the one of an order before is due as well, and is left."""
+    """Set the timer after a user's last order; the timers of earlier orders stay and fire as well."""
     timestamp = ctx.timestamp()
     assert timestamp is not None
     ctx.timer_service().register_event_time_timer(timestamp + SILENCE_MS)
 
 
 def define(env: StreamExecutionEnvironment, folder: Path, version: int = 1) -> None:
-    """Write the program down; outputs go to a folder of the version."""
+    """Define the program; outputs go to a folder of the version."""
     output = folder / f"output-{version}"
     source = FileSource.parquet(str(folder / "orders")).files_per_batch(1).monitor_continuously("50ms", until=END)
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("0s").with_timestamp_column("at")
@@ -117,7 +117,7 @@ def define(env: StreamExecutionEnvironment, folder: Path, version: int = 1) -> N
 def written_down(
     env: StreamExecutionEnvironment, folder: Path, version: int = 1, parallelism: int = 2
 ) -> StreamExecutionEnvironment:
-    """The environment with the program, with a checkpoint every second."""
+    """Return the environment with the program, and a checkpoint every second."""
     env.enable_checkpointing("1s", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     env.set_default_savepoint_directory(str(folder / "savepoints")).set_parallelism(parallelism)
     define(env, folder, version)
@@ -130,5 +130,5 @@ def start_orders(env: StreamExecutionEnvironment, folder: Path, version: int = 1
 
 
 def sorted_rows(rows: Any) -> list[tuple[Any, ...]]:
-    """The rows of a DataFrame in order."""
+    """Return the rows of a DataFrame, sorted."""
     return sorted((tuple(row) for row in rows.collect()), key=repr)

@@ -1,4 +1,4 @@
-"""The examples of functions with memory: their input, and what one plain Spark batch makes of it."""
+"""The examples of stateful functions: their input, and their output as one plain Spark batch."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ STEP_MS = 7_000
 DISORDER_MS = 50_000
 
 Define = Callable[[ModuleType, DataStream, Path], None]
-Truth = Callable[[ModuleType, DataFrame], DataFrame]
+ExpectedOutput = Callable[[ModuleType, DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatefulExample:
-    """An example: its module, how its job is written down, and the truth, of the newest rows by `newest_by`."""
+    """An example: its module, its job, and the expected output, which `newest` reduces to the newest rows."""
 
     name: str
     define: Define
-    truth: Truth
+    expected: ExpectedOutput
     newest: Callable[[DataFrame], DataFrame] = lambda rows: rows
 
     def __str__(self) -> str:
@@ -39,17 +39,17 @@ class StatefulExample:
 
     @property
     def module(self) -> ModuleType:
-        """The example."""
+        """Import the example."""
         spec = importlib.util.spec_from_file_location(self.name, ROOT / "examples" / "stateful" / f"{self.name}.py")
         assert spec is not None
         assert spec.loader is not None
-        made = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(made)
-        return made
+        loaded = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(loaded)
+        return loaded
 
 
 def write_events(folder: Path) -> Path:
-    """Files of seeded events, of one schema for all examples; in each event time is out of order."""
+    """Write files of seeded events, of one schema for all examples; event times are out of order."""
     folder.mkdir()
     chance = np.random.default_rng(11)
     for number in range(FILES):
@@ -73,7 +73,7 @@ def _alarms(example: ModuleType, events: DataStream, output: Path) -> None:
     example.alarms(events).sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_alarms(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_alarms(_: ModuleType, events: DataFrame) -> DataFrame:
     following = F.lead("at").over(Window.partitionBy("sensor").orderBy("at"))
     silent = events.withColumn("following", following).where("following IS NULL OR following > at + INTERVAL 5 MINUTES")
     return silent.selectExpr("sensor", "at AS silent_since", "at + INTERVAL 5 MINUTES AS alarm_at")
@@ -88,7 +88,7 @@ def _newest_totals(rows: DataFrame) -> DataFrame:
     return rows.groupBy("user").agg(newest).select("row.*")
 
 
-def _true_totals(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_totals(_: ModuleType, events: DataFrame) -> DataFrame:
     return events.groupBy("user").agg(
         F.count("*").alias("payments"), F.sum("amount").alias("total"), F.max("amount").alias("largest")
     )
@@ -102,7 +102,7 @@ def _states(example: ModuleType, events: DataStream, output: Path) -> None:
     ).sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_states(example: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_states(example: ModuleType, events: DataFrame) -> DataFrame:
     def applied(rows: pd.DataFrame) -> pd.DataFrame:
         state, made = "new", []
         for row in rows.sort_values(["at", "event"]).itertuples():
@@ -120,7 +120,7 @@ def _best(example: ModuleType, events: DataStream, output: Path) -> None:
     example.best_products(orders).sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_best(example: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_best(example: ModuleType, events: DataFrame) -> DataFrame:
     revenue = events.groupBy(F.window("at", "1 hour").alias("w"), F.col("order_id").alias("product"))
     hours = revenue.agg(F.sum("amount").alias("revenue"))
     best: DataFrame = example.top_three(
@@ -130,12 +130,12 @@ def _true_best(example: ModuleType, events: DataFrame) -> DataFrame:
 
 
 def _visits(example: ModuleType, events: DataStream, output: Path) -> None:
-    # Of sensors, some of which have few rows: so there are visits that end.
+    # There are few rows of some sensors, so some visits end.
     clicks = events.drop("user").with_column_renamed("sensor", "user")
     example.visits(clicks).sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_visits(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_visits(_: ModuleType, events: DataFrame) -> DataFrame:
     of_session = F.session_window("at", "30 minutes").alias("w")
     visits = events.groupBy(F.col("sensor").alias("user"), of_session).agg(F.count("*").alias("clicks"))
     return visits.selectExpr("user", "clicks", "w.start AS began", "w.end - INTERVAL 30 MINUTES AS ended")
@@ -146,7 +146,7 @@ def _unique(example: ModuleType, events: DataStream, output: Path) -> None:
     example.unique(payments).select("payment_id").sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_unique(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_unique(_: ModuleType, events: DataFrame) -> DataFrame:
     return events.select(F.col("order_id").alias("payment_id")).distinct()
 
 
@@ -158,7 +158,7 @@ def _priced(example: ModuleType, events: DataStream, output: Path) -> None:
     priced.sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_prices(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_prices(_: ModuleType, events: DataFrame) -> DataFrame:
     rows = events.withColumnRenamed("sensor", "product")
     orders = rows.where("event = 'pay'").select("order_id", "product", "amount", "at")
     prices = rows.where("event = 'ship'").selectExpr("product AS of", "amount AS price", "at AS since")
@@ -174,7 +174,7 @@ def _found(example: ModuleType, events: DataStream, output: Path) -> None:
     found.sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_findings(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_findings(_: ModuleType, events: DataFrame) -> DataFrame:
     rules = events.where(_ARE_RULES).selectExpr(f"{_RULE} AS rule", "amount - 500 AS at_least", "at AS since")
     payments = events.where("event = 'pay'").select("user", "amount", "at")
     return payments.join(rules, F.expr("since <= at AND amount >= at_least")).select("user", "amount", "rule", "at")
@@ -184,17 +184,17 @@ _ARE_RULES = "event = 'cancel' AND amount > 960"
 _RULE = "concat('rule ', order_id, ' of ', date_format(at, 'HH:mm:ss.SSS'))"
 
 EXAMPLES = (
-    StatefulExample(name="priced_orders", define=_priced, truth=_true_prices),
-    StatefulExample(name="rules_by_broadcast", define=_found, truth=_true_findings),
-    StatefulExample(name="deduplicated", define=_unique, truth=_true_unique),
-    StatefulExample(name="sessions", define=_visits, truth=_true_visits),
-    StatefulExample(name="silent_sensors", define=_alarms, truth=_true_alarms),
-    StatefulExample(name="running_totals", define=_totals, truth=_true_totals, newest=_newest_totals),
-    StatefulExample(name="top_products", define=_best, truth=_true_best),
-    StatefulExample(name="order_states", define=_states, truth=_true_states),
+    StatefulExample(name="priced_orders", define=_priced, expected=_expected_prices),
+    StatefulExample(name="rules_by_broadcast", define=_found, expected=_expected_findings),
+    StatefulExample(name="deduplicated", define=_unique, expected=_expected_unique),
+    StatefulExample(name="sessions", define=_visits, expected=_expected_visits),
+    StatefulExample(name="silent_sensors", define=_alarms, expected=_expected_alarms),
+    StatefulExample(name="running_totals", define=_totals, expected=_expected_totals, newest=_newest_totals),
+    StatefulExample(name="top_products", define=_best, expected=_expected_best),
+    StatefulExample(name="order_states", define=_states, expected=_expected_states),
 )
 
 
 def batch_output(spark: SparkSession, example: StatefulExample, events: Path) -> DataFrame:
-    """The output of the example as one plain batch."""
-    return example.truth(example.module, spark.read.parquet(str(events)))
+    """Return the output of the example as one plain batch."""
+    return example.expected(example.module, spark.read.parquet(str(events)))

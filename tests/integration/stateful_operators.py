@@ -1,4 +1,4 @@
-"""Every operator that keeps something, side by side in one job: a table of verbs and queries, and what they read."""
+"""All stateful operators in one job: a table of verbs and queries, and their input."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ RULES = MapStateDescriptor("rules", "bigint", "bigint")
 
 
 def write_operator_input(folder: Path, number: int) -> None:
-    """A file of rows `k bigint, v bigint, at timestamp`: a row a second, and a pause of 20 s after every tenth."""
+    """Write a file of rows `k bigint, v bigint, at timestamp`: one per second, and a 20 s pause after every tenth."""
     places = range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE)
     rows = {
         "k": [place % 5 for place in places],
@@ -71,7 +71,7 @@ def write_operator_input(folder: Path, number: int) -> None:
 
 
 class Silence(KeyedProcessFunction):
-    """Counts the rows of a key, and emits the count at a timer behind the end of all rows."""
+    """Counts the rows of a key, and emits the count at a timer after the last row."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self._rows = runtime_context.get_state(ValueStateDescriptor("rows", "bigint"))
@@ -98,7 +98,7 @@ class Balance(KeyedCoProcessFunction):
 
 
 class Rules(KeyedBroadcastProcessFunction):
-    """Emits how many rows of its key there were before a rule that is broadcast to it."""
+    """Emits the number of rows of its key before each broadcast rule."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self._rows = runtime_context.get_state(ValueStateDescriptor("rows", "bigint"))
@@ -127,46 +127,42 @@ class Numbers(ProcessFunction, CheckpointedFunction):
 
 
 class Number(ProcessWindowFunction):
-    """The number of rows of a window."""
-
     def process(self, key: Any, context: Any, elements: list[Row]) -> Iterator[Row]:
         yield {"n": len(elements)}
 
 
 class NumberOfAll(ProcessAllWindowFunction):
-    """The same without keys."""
-
     def process(self, context: Any, elements: list[Row]) -> Iterator[Row]:
         yield {"n": len(elements)}
 
 
 def sizes(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of rows of both sides in a window."""
+    """Return the numbers of rows of both sides in a window."""
     return pd.DataFrame({"n": [len(left)], "m": [len(right)]})
 
 
 def parts() -> tuple[Column, ...]:
-    """Aggregates that are put together from parts."""
+    """Return aggregates that are merged from parts."""
     return F.count("*").alias("n"), F.sum("v").alias("total")
 
 
 def collected_values() -> Column:
-    """An aggregate for which rows are kept."""
+    """Return an aggregate that needs all rows."""
     return F.array_sort(F.collect_list("v")).alias("vs")
 
 
 def greatest(rows: DataFrame) -> DataFrame:
-    """The greatest value of each window."""
+    """Return the greatest value of each window."""
     return rows.groupBy("window_start").agg(F.max("v").alias("v"))
 
 
 def greatest_of_keys(rows: DataFrame) -> DataFrame:
-    """The greatest value of each window and key."""
+    """Return the greatest value of each window and key."""
     return rows.groupBy("window_start", "k").agg(F.max("v").alias("v"))
 
 
 def added(one: Row, other: Row) -> Row:
-    """A row with the sum of both."""
+    """Return a row with the sum of both."""
     return {**other, "v": one["v"] + other["v"]}
 
 
@@ -252,7 +248,7 @@ QUERIES = {
 
 
 def in_order(rows: DataFrame) -> DataFrame:
-    """The rows of a batch with columns that order them as they were emitted."""
+    """Return the rows of a batch with columns that order them as they were emitted."""
     numbered = rows.withColumn("batch__", F.lit(time.time_ns()))
     return numbered.withColumn("place__", F.monotonically_increasing_id())
 
@@ -260,11 +256,11 @@ def in_order(rows: DataFrame) -> DataFrame:
 def define(
     env: StreamExecutionEnvironment, folder: Path, output: Path, names: Collection[str]
 ) -> dict[str, DataStream]:
-    """The streams of these operators, each written to a folder of its name."""
+    """Return the streams of these operators, each written to a folder of its name."""
     source = FileSource.parquet(str(folder)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
-    # Windows fire at the end: at every savepoint all of them are open.
+    # Windows fire only at the end: all of them are open at every savepoint.
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
-    # One subtask reads the files in their order, by which upserts are the newest.
+    # One subtask reads the files in order, because the last upsert of a key wins.
     rows = env.from_source(source, watermarks, "rows", uid="rows").set_parallelism(1)
     env.create_temporary_view("row", rows)
     env.create_temporary_view("newest", rows, primary_key="k")
@@ -283,7 +279,7 @@ def define(
 def start_operators(
     env: StreamExecutionEnvironment, folder: Path, output: Path, names: Collection[str], interval: str
 ) -> tuple[JobClient, dict[str, DataStream]]:
-    """Submit the job of some operators over a folder that grows; the streams by their names."""
+    """Submit a job of some operators over a growing folder; return it and the streams by name."""
     env.set_checkpoint_dir(str(output.with_name("checkpoints"))).enable_checkpointing(interval, tolerable_failures=100)
     env.set_default_savepoint_directory(str(output.with_name("savepoints")))
     streams = define(env, folder, output, names)
@@ -291,7 +287,7 @@ def start_operators(
 
 
 def final_rows(stream: DataStream, folder: Path) -> list[str]:
-    """The rows that hold in the end: of upserts the newest of each key, unless it is deleted."""
+    """Return the final rows: for upserts the newest of each key, unless it is deleted."""
     files = sorted(file for file in folder.rglob("*.parquet") if not file.name.startswith((".", "_")))
     rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
     rows.sort(key=lambda row: (row.pop("batch__"), row.pop("place__")))

@@ -1,8 +1,8 @@
-"""An application of two jobs on a store that outlives it; killed, or stopped for a while, where its arguments say.
+"""An application of two jobs with a persistent store, killed or paused at the point that its arguments name.
 
 python takeover_app.py FOLDER STORE [HOW]
 
-STORE is a folder, or a place in ZooKeeper in the words of the command line.
+STORE is a folder, or a path in ZooKeeper in the syntax of the command line.
 
 HOW is `NAME:N` (SIGKILL right before the N-th message of this class is handled), `add` (between the metadata of a
 checkpoint and its completion), `between` (between the two jobs), or `pause:NAME:N` (SIGSTOP there).
@@ -26,19 +26,19 @@ from flykka.runtime.ref import ActorRef
 from flykka.spark_bridge.connectors.datagen import DataGenSource
 
 ROWS = 200
-"""Of each job, a hundred a second, so that several checkpoints complete."""
+"""Per job, at a hundred a second, so that several checkpoints complete."""
 
 SESSION_TIMEOUT_MS = 10_000
-"""A driver that is stopped for longer leads no more. A machine that does much else pauses a process for less."""
+"""A driver that is paused for longer loses leadership. Load on the machine pauses a process for less."""
 
 
 def end(number: int = signal.SIGKILL) -> None:
-    """No hook runs."""
+    """Kill the process, without running any exit hook."""
     os.kill(os.getpid(), number)
 
 
 def add_killer(env: StreamExecutionEnvironment, how: str) -> None:
-    """Have the process end where that is wanted."""
+    """Make the process end at the given point."""
     if how == "add":
         CheckpointPointers.add = lambda *_: end()  # type: ignore[method-assign]
     number = signal.SIGSTOP if how.startswith("pause:") else signal.SIGKILL
@@ -58,16 +58,16 @@ def add_killer(env: StreamExecutionEnvironment, how: str) -> None:
 
 
 def main(folder: str, store: str, how: str = "") -> None:
-    """Both jobs, one behind the other."""
+    """Run both jobs, one after the other."""
     settings = store_settings(store)
-    made = StreamExecutionEnvironment.get_execution_environment(
+    environment = StreamExecutionEnvironment.get_execution_environment(
         "local[2]",
         slots_per_task_manager=1,
         high_availability=replace(settings, session_timeout_ms=SESSION_TIMEOUT_MS)
         if isinstance(settings, ZooKeeperSettings)
         else store,
     )
-    with made as env:
+    with environment as env:
         env.enable_checkpointing("300ms").set_checkpoint_dir(f"{folder}/checkpoints")
         add_killer(env, how)
         for name in ("first", "second"):

@@ -1,4 +1,4 @@
-"""The example of clicks and impressions: at any parallelism, also with a kill, its output is that of a plain batch."""
+"""Tests the example of clicks and impressions: at any parallelism, also with a kill, its output equals a batch."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def ads_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kills", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_the_output_is_that_of_a_batch(
+def test_ad_clicks_output_equals_that_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     ads_folder: Path,

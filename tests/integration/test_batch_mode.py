@@ -1,4 +1,4 @@
-"""Batch jobs on Spark: the output of the stream, kills of producers and readers, and nothing left in Spark."""
+"""Tests batch jobs on Spark: output equal to the stream's, kills of producers and readers, and no leaks in Spark."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Right before the `count`-th message of a kind is handled below a TaskManager."""
+    """The moment before the `count`-th message of a kind is handled below a TaskManager."""
 
     name: str
     kind: type[Message]
@@ -51,13 +51,13 @@ KEEPER_DIES = (
 
 
 def long(value: object) -> object:
-    """A parameter that is tried by `make test-long` alone."""
+    """Mark a parameter that only `make test-long` runs."""
     return pytest.param(value, marks=pytest.mark.long)
 
 
 @pytest.fixture
 def left(spark: SparkSession) -> Callable[[], frozenset[int]]:
-    """The RDDs that Spark holds blocks of, beside those that there were before."""
+    """Returns the RDDs that Spark holds blocks of, except those from before the test."""
     before = persisted(spark)
     return lambda: persisted(spark) - before
 
@@ -67,39 +67,39 @@ def persisted(spark: SparkSession) -> frozenset[int]:
 
 
 def lose_blocks(spark: SparkSession, rdd_ids: frozenset[int]) -> None:
-    """As when the executors that hold them are killed."""
+    """Drop blocks, as if the executors that hold them were killed."""
     held = spark.sparkContext._jsc.getPersistentRDDs()
     for rdd_id in rdd_ids:
         held[rdd_id].unpersist(True)
 
 
 def run_sales_in_batch_mode(env: StreamExecutionEnvironment, files: Path, output: Path) -> list[ExecutionStateChanged]:
-    """Run the program of the kill tests as a batch; what became of its attempts, in order."""
-    heard: list[ExecutionStateChanged] = []
+    """Run the program of the kill tests as a batch; return the state changes of its attempts in order."""
+    changes: list[ExecutionStateChanged] = []
 
     def hear(message: Message) -> None:
         if isinstance(message, ExecutionStateChanged):
-            heard.append(message)
+            changes.append(message)
 
     env.set_runtime_mode("BATCH")
     client = sales.start_hourly_sales(env, files, output)
     client.add_listener(hear)
     client.wait(timeout=300)
-    return heard
+    return changes
 
 
 def is_source(name: str) -> bool:
     return name.startswith("Source")
 
 
-def attempt_numbers(heard: list[ExecutionStateChanged], *, of_source: bool) -> set[str]:
-    """Of the attempts that were deployed."""
-    deployed = (each for each in heard if each.state is ExecutionState.DEPLOYING)
+def attempt_numbers(changes: list[ExecutionStateChanged], *, of_source: bool) -> set[str]:
+    """Return the numbers of the deployed attempts."""
+    deployed = (each for each in changes if each.state is ExecutionState.DEPLOYING)
     return {each.attempt.rsplit("_", 1)[1] for each in deployed if is_source(each.task_name) is of_source}
 
 
 def kill_reader_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
-    """Kill the task, and not its TaskManager, whose bridge is about to be told the message of the moment."""
+    """Kill the task, but not its TaskManager, right before its bridge handles the moment's message."""
     tasks: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:
@@ -112,7 +112,7 @@ def kill_reader_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKi
 
 
 def kill_keeper_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
-    """Kill the TaskManager that is, or below which somebody is, about to handle the message of the moment."""
+    """Kill the TaskManager that handles the moment's message, itself or in an actor below it."""
     task_managers: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:
@@ -126,7 +126,7 @@ def kill_keeper_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKi
 
 @contextmanager
 def busy_machine() -> Iterator[None]:
-    """Two processes that do nothing, as fast as they can."""
+    """Keep both cores busy with two processes."""
     spawning = get_context("spawn")
     processes = [spawning.Process(target=_spin, daemon=True) for _ in range(2)]
     for process in processes:
@@ -144,24 +144,24 @@ def _spin() -> None:
         pass
 
 
-def test_the_output_is_that_of_the_stream_and_parts_begin_when_what_they_read_is_whole(
+def test_output_equals_the_streams_and_readers_start_after_complete_inputs(
     spark: SparkSession, environment: Environment, few_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
 ) -> None:
     env = environment()
 
-    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
+    changes = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
-    states = [(each.state, is_source(each.task_name)) for each in heard]
+    states = [(each.state, is_source(each.task_name)) for each in changes]
     assert states.index((ExecutionState.FINISHED, True)) < states.index((ExecutionState.DEPLOYING, False))
     env.close()
     assert not left()
 
 
-# So do readers in the tests of the whole cast, without Spark.
+# Tests of complete clusters without Spark cover readers too.
 @pytest.mark.long
 @pytest.mark.parametrize("moment", READER_DIES, ids=lambda moment: moment.name)
-def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
+def test_a_killed_reader_restarts_and_finished_ones_do_not(
     spark: SparkSession,
     environment: Environment,
     few_files: Path,
@@ -172,21 +172,21 @@ def test_a_reader_that_dies_begins_again_and_who_has_finished_does_not(
     env = environment()
     kill = kill_reader_at(env, moment)
 
-    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
+    changes = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
     assert kill.done
-    assert attempt_numbers(heard, of_source=True) == {"0"}
-    assert attempt_numbers(heard, of_source=False) == {"0", "1"}
+    assert attempt_numbers(changes, of_source=True) == {"0"}
+    assert attempt_numbers(changes, of_source=False) == {"0", "1"}
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
     env.close()
     assert not left()
 
 
-# A result whose blocks are gone is made again too.
+# A result whose blocks are lost is recomputed too.
 @pytest.mark.long
 @pytest.mark.parametrize("machine", [nullcontext, busy_machine], ids=["idle", "busy"])
 @pytest.mark.parametrize("moment", KEEPER_DIES, ids=lambda moment: moment.name)
-def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
+def test_a_lost_retained_result_is_recomputed_and_no_blocks_remain(
     spark: SparkSession,
     environment: Environment,
     few_files: Path,
@@ -208,7 +208,7 @@ def test_what_is_kept_is_made_again_where_its_keeper_dies_and_nothing_is_left(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
 
 
-def test_a_result_whose_blocks_are_gone_is_made_again(
+def test_a_result_whose_blocks_are_lost_is_recomputed(
     spark: SparkSession, environment: Environment, few_files: Path, tmp_path: Path, left: Callable[[], frozenset[int]]
 ) -> None:
     env = environment()
@@ -216,18 +216,18 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
 
     def lose(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, ProcessBatch) and not lost.is_set():
-            # A reader that is told to read reads the first batch of all: every batch of now is kept for readers.
+            # The first batch that the reader reads is lost: all current batches are retained for readers.
             lost.set()
             lose_blocks(spark, left())
 
     env.cluster.system.add_delivery_hook(lose)
 
-    heard = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
+    changes = run_sales_in_batch_mode(env, few_files, tmp_path / "output")
 
     assert lost.is_set()
-    assert attempt_numbers(heard, of_source=True) == {"0", "1"}
-    assert attempt_numbers(heard, of_source=False) == {"0", "1"}
-    causes = [each.failure for each in heard if each.failure is not None]
+    assert attempt_numbers(changes, of_source=True) == {"0", "1"}
+    assert attempt_numbers(changes, of_source=False) == {"0", "1"}
+    causes = [each.failure for each in changes if each.failure is not None]
     assert {cause.type_name for cause in causes} == {"LostBatchError"}
     assert all(cause.lost_partition is not None for cause in causes)
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), sales.hourly_batch(spark, few_files))
@@ -236,7 +236,7 @@ def test_a_result_whose_blocks_are_gone_is_made_again(
 
 
 @pytest.mark.parametrize("machine", [nullcontext, long(busy_machine)], ids=["idle", "busy"])
-def test_a_job_that_is_cancelled_while_results_are_read_leaves_nothing(
+def test_a_job_cancelled_while_results_are_read_leaves_no_blocks(
     environment: Environment,
     few_files: Path,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Programs with unions, side outputs and several sinks: batch jobs and streams give what plain Spark gives."""
+"""Tests unions, side outputs and several sinks: batch jobs and streams give what plain Spark gives."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ SINKS = ("dear", "others", "daily")
 
 
 def start_batch_program(env: StreamExecutionEnvironment, files: Path, folder: Path, *, parallelism: int) -> JobClient:
-    """All sales twice: the dear ones, the others, and what each shop has sold of these a day.
+    """Write all sales twice: the expensive ones, the others, and the daily sales of each shop among these.
 
-    Every operator has another parallelism than those it reads from, as far as four slots allow it.
+    Every operator has another parallelism than its inputs, as far as four slots allow.
     """
     env.set_checkpoint_dir(str(folder / "checkpoints"))
     in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
@@ -47,7 +47,7 @@ def start_batch_program(env: StreamExecutionEnvironment, files: Path, folder: Pa
 
 
 def batch_outputs(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
-    """The same as plain batches."""
+    """Compute the same as plain batches."""
     once = spark.read.parquet(str(files)).where("amount IS NOT NULL")
     paid = once.union(once)
     others = paid.where("amount <= 900")
@@ -70,7 +70,7 @@ def batch_outputs(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
         pytest.param("AUTOMATIC", 1, True, marks=pytest.mark.long),
     ],
 )
-def test_unions_side_outputs_and_several_sinks_give_what_plain_spark_gives(
+def test_unions_side_outputs_and_several_sinks_equal_plain_spark(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -80,17 +80,17 @@ def test_unions_side_outputs_and_several_sinks_give_what_plain_spark_gives(
     in_turn: bool,
 ) -> None:
     env = environment().set_runtime_mode(mode)
-    heard: list[ExecutionStateChanged] = []
+    changes: list[ExecutionStateChanged] = []
 
     def hear(message: Message) -> None:
         if isinstance(message, ExecutionStateChanged):
-            heard.append(message)
+            changes.append(message)
 
     client = start_batch_program(env, sales_files, tmp_path, parallelism=parallelism)
     client.add_listener(hear)
     client.wait(timeout=300)
 
-    states = [(each.state, each.task_name.startswith("Source")) for each in heard]
+    states = [(each.state, each.task_name.startswith("Source")) for each in changes]
     first_end, first_reader = (
         states.index((ExecutionState.FINISHED, True)),
         states.index((ExecutionState.RUNNING, False)),

@@ -1,4 +1,4 @@
-"""Broadcast variables: whole when their reader begins, the same whenever a TaskManager dies, and behind a savepoint."""
+"""Tests broadcast variables: complete when their reader starts, and the same after a kill and after a savepoint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 
 class Opened:
-    """Gives each row what `open` and the call see of the rates."""
+    """Adds to each row the rates that `open` and the call see."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.opened = sorted(row["rate"] for row in runtime_context.get_broadcast_variable("rates"))
@@ -50,21 +50,17 @@ class Opened:
 
 
 class Rated(Opened, ProcessFunction):
-    """Without keys."""
-
     def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
         return self.seen(row, ctx)
 
 
 class KeyedRated(Opened, KeyedProcessFunction):
-    """With keys."""
-
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         return self.seen(row, ctx)
 
 
 class WindowRated(ProcessWindowFunction):
-    """What a window sees of them."""
+    """Emits the rates that a window sees."""
 
     def process(self, key: Any, context: Any, elements: list[Any]) -> Iterator[dict[str, Any]]:
         rates = sorted(row["rate"] for row in context.get_broadcast_variable("rates"))
@@ -72,7 +68,7 @@ class WindowRated(ProcessWindowFunction):
 
 
 class Limited(RichFunction):
-    """Adds what the driver sees of the limits."""
+    """Adds the limits that the driver sees."""
 
     def open(self, context: RuntimeContext) -> None:
         self.limits = str(sorted(row["limit"] for row in context.get_broadcast_variable("limits")))
@@ -86,7 +82,7 @@ def write_rates(spark: SparkSession, folder: Path, *rates: int) -> None:
 
 
 def rated(env: StreamExecutionEnvironment, sales: DataStream, folder: Path) -> DataStream:
-    """Sales that read two bounded streams, in two operators."""
+    """Return sales that read two bounded streams, in two operators."""
     rates = FileSource.json(str(folder / "rates"), schema="rate int").files_per_batch(1)
     all_rates = env.from_source(rates, None, "rates", uid="rates").where("rate > 0")
     limits = env.from_dataframe(env.spark.range(2).select(F.col("id").alias("limit")), uid="limits")
@@ -108,7 +104,7 @@ def start_rated_sales(env: StreamExecutionEnvironment, folder: Path, interval: s
 
 
 def assert_all_saw(spark: SparkSession, folder: Path, rates: list[int]) -> None:
-    """Each row came out once, and saw these rates."""
+    """Check that each row was emitted once, and saw these rates."""
     ids = spark.read.parquet(str(folder / "sales")).select(F.unix_micros("at").alias("id"))
     rows = spark.read.json(str(folder / "output")).collect()
     assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in ids.collect())
@@ -136,7 +132,7 @@ MOMENTS = (
 # The test of the savepoint shows the restore in less time.
 @pytest.mark.long
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: moment.name)
-def test_every_subtask_has_the_same_variables_whenever_a_task_manager_dies(
+def test_every_subtask_has_the_same_variables_when_a_task_manager_dies(
     spark: SparkSession, environment: Environment, few_sales: Path, tmp_path: Path, moment: Moment
 ) -> None:
     write_rates(spark, tmp_path / "rates", 2, 1, -1)
@@ -153,7 +149,7 @@ def test_every_subtask_has_the_same_variables_whenever_a_task_manager_dies(
     assert_all_saw(spark, tmp_path, [1, 2, 3])
 
 
-def test_a_job_that_goes_on_at_another_parallelism_has_the_variables_of_its_savepoint(
+def test_a_rescaled_job_has_the_variables_of_its_savepoint(
     spark: SparkSession, environment: Environment, few_sales: Path, tmp_path: Path
 ) -> None:
     write_rates(spark, tmp_path / "rates", 2, 1)
@@ -170,7 +166,7 @@ def test_a_job_that_goes_on_at_another_parallelism_has_the_variables_of_its_save
     assert_all_saw(spark, tmp_path, [1, 2])
 
 
-def test_in_a_batch_job_a_stream_may_be_a_variable_and_an_input(
+def test_a_batch_stream_may_be_both_a_variable_and_an_input(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
     env = environment().set_runtime_mode("BATCH").set_parallelism(2)

@@ -1,4 +1,4 @@
-"""Cached streams: rows that one batch job keeps, and that later ones read."""
+"""Tests cached streams: rows that one batch job retains and later ones read."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Doubled(RichFunction):
 
 
 class UnlessThere(RichFunction):
-    """Fails in a job as long as a file is there."""
+    """Fails in a job while a file exists."""
 
     schema = Doubled.schema
 
@@ -64,7 +64,7 @@ class UnlessThere(RichFunction):
 
 
 class Waiting(RichFunction):
-    """Waits in a job until it is let go."""
+    """Waits in a job until the test releases it."""
 
     schema = Doubled.schema
     may_go = Event()
@@ -80,11 +80,11 @@ class Waiting(RichFunction):
 
 @pytest.fixture
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    made = StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=3)
-    made.set_runtime_mode("BATCH").set_checkpoint_dir(tmp_path / "checkpoints")
-    made.set_restart_strategy(RestartStrategies.no_restart())
-    yield made
-    made.close()
+    environment = StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=3)
+    environment.set_runtime_mode("BATCH").set_checkpoint_dir(tmp_path / "checkpoints")
+    environment.set_restart_strategy(RestartStrategies.no_restart())
+    yield environment
+    environment.close()
 
 
 @pytest.fixture
@@ -97,24 +97,24 @@ def numbers(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def doubled(env: StreamExecutionEnvironment, numbers: Path) -> DataStream:
-    """All numbers, which are counted by the batch."""
+    """Return all numbers, doubled by a function that counts its batches."""
     in_order = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("at")
     source = FileSource.parquet(str(numbers)).files_per_batch(1)
     return env.from_source(source, in_order, "numbers", uid="numbers").transform(Doubled()).uid("doubled")
 
 
 def write_stream(env: StreamExecutionEnvironment, stream: DataStream, folder: Path) -> JobExecutionResult:
-    """The result of a job that writes the stream."""
+    """Run a job that writes the stream, and return its result."""
     stream.sink_to(FileSink.parquet(str(folder)))
     return env.execute(f"to {folder.name}")
 
 
 def computes(result: JobExecutionResult) -> bool:
-    """True if the function was called in the job."""
+    """Return whether the function was called in the job."""
     return bool(result.accumulator_results.get(BATCHES))
 
 
-def test_later_jobs_read_what_the_first_has_kept_until_somebody_lets_go_of_it(
+def test_later_jobs_read_cached_rows_until_they_are_released(
     spark: SparkSession, env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
     cached = doubled(env, numbers).cache()
@@ -144,7 +144,7 @@ def test_later_jobs_read_what_the_first_has_kept_until_somebody_lets_go_of_it(
     assert not (tmp_path / "checkpoints" / "datasets").exists()
 
 
-def test_what_a_failed_job_has_kept_is_computed_again_and_no_rows_are_an_answer_too(
+def test_a_failed_jobs_rows_are_recomputed_and_an_empty_cache_is_valid(
     spark: SparkSession, env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
     obstacle = tmp_path / "obstacle"
@@ -162,7 +162,7 @@ def test_what_a_failed_job_has_kept_is_computed_again_and_no_rows_are_an_answer_
     assert not list((tmp_path / "c").glob("*.parquet"))
 
 
-def test_kept_rows_are_listed_and_deleted_over_http(
+def test_cached_rows_are_listed_and_deleted_over_http(
     env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path
 ) -> None:
     cached = doubled(env.enable_rest(), numbers).transform(Waiting()).cache()
@@ -193,7 +193,7 @@ def test_kept_rows_are_listed_and_deleted_over_http(
     assert computes(again)
 
 
-def test_a_cached_stream_may_be_made_of_another_and_of_a_dataframe(
+def test_a_cached_stream_may_derive_from_another_and_from_a_dataframe(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     numbers = env.from_dataframe(spark.range(10), uid="numbers").cache()
@@ -217,7 +217,7 @@ def test_a_cached_stream_may_be_made_of_another_and_of_a_dataframe(
 
 
 @pytest.mark.long
-def test_an_application_that_goes_on_in_another_driver_finds_what_it_has_kept(
+def test_an_application_resumed_in_another_driver_finds_its_cached_rows(
     spark: SparkSession, numbers: Path, tmp_path: Path
 ) -> None:
     def application() -> tuple[StreamExecutionEnvironment, CachedDataStream]:
@@ -241,7 +241,7 @@ def test_an_application_that_goes_on_in_another_driver_finds_what_it_has_kept(
     )
 
 
-def test_a_stream_is_cached_in_batch_jobs_alone(env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path) -> None:
+def test_only_batch_jobs_can_cache_a_stream(env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path) -> None:
     cached = doubled(env.set_runtime_mode("STREAMING"), numbers).cache()
 
     with pytest.raises(ProgramError, match=r"cached doubled.*batch jobs alone.*set_runtime_mode\('BATCH'\)"):

@@ -1,4 +1,4 @@
-"""Checkpoints that a client asks for: the interval is an hour, so there are hardly any others."""
+"""Tests checkpoints that a client triggers: the interval is an hour, so there are hardly any others."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def files_of(path: str) -> set[str]:
-    """The files that the state of a checkpoint is in."""
+    """Return the files that hold the state of a checkpoint."""
     return set(shared_state_of(CheckpointStorage(path).read_metadata(path)))
 
 
-def test_a_full_checkpoint_refers_to_nothing_that_was_written_before(
+def test_a_full_checkpoint_refers_to_no_earlier_files(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     spark.range(20).selectExpr("id", "id % 4 AS shop").write.parquet(str(tmp_path / "in"))
@@ -43,7 +43,7 @@ def test_a_full_checkpoint_refers_to_nothing_that_was_written_before(
     numbers = [int(Path(path).name.removeprefix("chk-")) for path in paths]
     assert numbers == [*range(numbers[0], numbers[0] + 4)]
     assert all((first, second, full, last))
-    # The others may refer to files of an earlier one: to those that a task has heard to be complete by then.
+    # The others may refer to files of an earlier checkpoint: of those whose completion a task knew by then.
     assert full.isdisjoint(first | second)
     with pytest.raises(JobCancelledError):
         client.wait(timeout=30)

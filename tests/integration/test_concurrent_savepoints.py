@@ -1,4 +1,4 @@
-"""Savepoints of one job are asked for at once by its client, over HTTP and from the command line."""
+"""Tests that the client, HTTP and the command line can request savepoints of one job at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.integration.test_continuing import wait_checkpoint
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-def test_savepoints_that_are_asked_for_at_once_are_all_taken_beside_checkpoints(
+def test_concurrently_requested_savepoints_complete_beside_checkpoints(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spark.range(50).write.json(str(tmp_path / "in"))
@@ -37,10 +37,10 @@ def test_savepoints_that_are_asked_for_at_once_are_all_taken_beside_checkpoints(
         remote = RestClusterClient(address)
 
         with ThreadPoolExecutor(5) as users:
-            asked = [users.submit(job.trigger_savepoint) for _ in range(2)]
-            asked += [users.submit(remote.trigger_savepoint, job.job_id, None) for _ in range(2)]
+            requests = [users.submit(job.trigger_savepoint) for _ in range(2)]
+            requests += [users.submit(remote.trigger_savepoint, job.job_id, None) for _ in range(2)]
             command = users.submit(main, ["savepoint", "take", "numbers", "--address", address])
-            paths = [each.result(timeout=60) for each in asked]
+            paths = [each.result(timeout=60) for each in requests]
         paths += re.findall(r"\S*/savepoints/savepoint-\S+", capsys.readouterr().out)
         wait_checkpoint(job)
         last = job.stop()

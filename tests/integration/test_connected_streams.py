@@ -1,4 +1,4 @@
-"""Two streams that one function reads: exact whenever a TaskManager dies, and at another parallelism."""
+"""Tests functions of two streams: exactly once after kills of TaskManagers, and at another parallelism."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ HOURLY = "shop bigint, hour timestamp, sales bigint, returns bigint"
 
 
 class Balance(KeyedCoProcessFunction):
-    """Counts what comes of both inputs in each hour, and tells it at the end of the hour; unpaid sales aside.
+    """Counts the rows of both inputs per hour, and emits the counts at its end; unpaid sales go to the side output.
 
-    If its timers did not wait for the slower input, hours would be told twice, and in part.
+    If its timers did not wait for the slower input, it would emit an hour twice, in parts.
     """
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
@@ -84,21 +84,23 @@ class Balance(KeyedCoProcessFunction):
 def stream_of_folder(env: StreamExecutionEnvironment, folder: Path, name: str, delay: str) -> DataStream:
     source = FileSource.parquet(str(folder)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness(delay).with_timestamp_column("at")
-    # A second subtask that has no file yet would hold all watermarks back.
+    # A second subtask without a file would hold all watermarks back.
     return env.from_source(source, watermarks, name, uid=name).set_parallelism(1)
 
 
 def start_connected_streams(
     env: StreamExecutionEnvironment, sales: Path, returns: Path, output: Path, *, slow: bool = False
 ) -> JobClient:
-    """Two sources of different watermarks, a checkpoint a second, or more often where rows are in flight for long."""
+    """Start two sources of different watermarks, with a checkpoint a second, or more often if rows are in flight for
+    long.
+    """
     interval, checkpoints = "300ms" if slow else "1s", str(output.with_name("checkpoints"))
     env.enable_checkpointing(interval, tolerable_failures=100).set_checkpoint_dir(checkpoints)
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     first, second = stream_of_folder(env, sales, "sales", "1s"), stream_of_folder(env, returns, "returns", "3h")
     if slow:
         first = first.rebalance().transform(slowly).uid("slow")
-    # A column of the same name, but of another type, and event time in a column of another name.
+    # A column of the same name but another type, and event time in a column of another name.
     brought = second.where("amount > 700").with_column("amount", F.col("amount").cast("string"))
     brought = brought.with_column_renamed("at", "returned_at").with_column_renamed("shop", "of_shop")
     balance = first.connect(brought).key_by("shop", "of_shop").process(Balance(), HOURLY).uid("balance")
@@ -108,7 +110,7 @@ def start_connected_streams(
 
 
 def assert_exact(spark: SparkSession, sales: Path, output: Path) -> None:
-    """What was told is what a plain batch tells, in both outputs."""
+    """Check that both outputs equal those of a plain batch."""
     rows = spark.read.parquet(str(sales))
     hours = rows.withColumn("hour", F.date_trunc("hour", "at")).groupBy("shop", "hour")
     returns = F.count_if(F.coalesce(F.col("amount") > 700, F.lit(False))).alias("returns")
@@ -145,7 +147,7 @@ def test_two_inputs_are_counted_once_at_any_parallelism_and_with_a_kill(
 
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [3, 1])
-def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the_slower_input(
+def test_a_savepoint_is_rescaled_and_timers_wait_for_both_inputs(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -161,8 +163,8 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
 
     slower = spark.read.parquet(*(str(file) for file in sorted(folders[1].glob("*.parquet"))))
     ((latest,),) = slower.agg(F.max("at")).collect()
-    ((told,),) = spark.read.parquet(str(output)).agg(F.max("hour")).collect()
-    assert told + timedelta(hours=1) <= latest - timedelta(hours=3), "sales alone would have let timers fire"
+    ((last_hour,),) = spark.read.parquet(str(output)).agg(F.max("hour")).collect()
+    assert last_hour + timedelta(hours=1) <= latest - timedelta(hours=3), "sales alone would have let timers fire"
 
     client = start_connected_streams(
         environment().set_parallelism(parallelism).from_savepoint(savepoint), *folders, output
@@ -175,7 +177,7 @@ def test_a_savepoint_of_two_subtasks_goes_on_with_others_and_timers_wait_for_the
 
 
 @pytest.mark.long
-def test_what_is_in_flight_on_both_inputs_of_an_unaligned_checkpoint_counts_once(
+def test_in_flight_rows_of_both_inputs_count_once_after_an_unaligned_checkpoint(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -201,7 +203,7 @@ RULES = MapStateDescriptor("rules", "bigint", "bigint")
 
 
 class ByRules(BroadcastProcessFunction):
-    """Tells of each rule that it has come, and of each sale how many rules were there."""
+    """Emits each rule, and each sale with the number of rules at its arrival."""
 
     def process_element(self, row: dict[str, Any], ctx: ReadOnlyContext) -> Iterator[dict[str, Any]]:
         yield {"shop": row["shop"], "rules": len(ctx.get_broadcast_state(RULES).keys())}
@@ -218,13 +220,13 @@ def start_rules(env: StreamExecutionEnvironment, sales: Path, rules: Path, outpu
     columns = "shop bigint, amount bigint, at timestamp"
     source = FileSource.parquet(str(sales), schema=columns).monitor_continuously("50ms", until=arrivals.END)
     rows = env.from_source(source, WatermarkStrategy.no_watermarks(), "sales", uid="sales")
-    found = rows.connect(known.broadcast(RULES)).process(ByRules(), "shop bigint, rules bigint").uid("found")
-    found.sink_to(FileSink.parquet(str(output))).uid("output")
+    matches = rows.connect(known.broadcast(RULES)).process(ByRules(), "shop bigint, rules bigint").uid("found")
+    matches.sink_to(FileSink.parquet(str(output))).uid("output")
     return env.execute_async("rules")
 
 
 @pytest.mark.parametrize("parallelism", [3, pytest.param(1, marks=pytest.mark.long)])
-def test_what_was_broadcast_is_known_to_all_subtasks_behind_a_savepoint(
+def test_broadcast_state_reaches_all_subtasks_after_a_savepoint(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -245,14 +247,14 @@ def test_what_was_broadcast_is_known_to_all_subtasks_behind_a_savepoint(
         timeout=120
     )
 
-    told = spark.read.parquet(str(output))
-    assert sorted(row["rules"] for row in told.where("shop IS NULL").collect()) == sorted(2 * list(range(5)))
-    assert {row["rules"] for row in told.where("shop IS NOT NULL").select("rules").distinct().collect()} == {5}
-    assert told.where("shop IS NOT NULL").count() == spark.read.parquet(str(sales)).count()
+    rows = spark.read.parquet(str(output))
+    assert sorted(row["rules"] for row in rows.where("shop IS NULL").collect()) == sorted(2 * list(range(5)))
+    assert {row["rules"] for row in rows.where("shop IS NOT NULL").select("rules").distinct().collect()} == {5}
+    assert rows.where("shop IS NOT NULL").count() == spark.read.parquet(str(sales)).count()
 
 
 def wait_rows(spark: SparkSession, client: JobClient, output: Path, rows: int) -> None:
-    """Until checkpoints have published so many rows."""
+    """Wait until checkpoints have published so many rows."""
     completed = threading.Event()
     client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
     while not any(output.glob("*.parquet")) or spark.read.parquet(str(output)).count() < rows:

@@ -1,4 +1,4 @@
-"""A job that was stopped, or whose process was killed, is continued from its checkpoint: each sale counts once."""
+"""Tests that a stopped job, or one whose process was killed, continues from its checkpoint: each sale counts once."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def wait_checkpoint(client: JobClient) -> None:
-    """Until the job has completed a checkpoint."""
+    """Wait until the job has completed a checkpoint."""
     completed = threading.Event()
-    client.add_listener(lambda said: completed.set() if isinstance(said, CheckpointCompleted) else None)
+    client.add_listener(lambda message: completed.set() if isinstance(message, CheckpointCompleted) else None)
     assert completed.wait(timeout=60)
 
 
@@ -47,20 +47,20 @@ def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) ->
 def continue_to_the_end(
     env: StreamExecutionEnvironment, few_files: Path, folder: Path, checkpoint: str = "auto"
 ) -> list[Message]:
-    """Run the program from where it left off over everything that has arrived, and what was said about it."""
+    """Resume the program over all files that have arrived; return its job messages."""
     return run_to_the_end(env.from_checkpoint(checkpoint), few_files, folder)
 
 
 def run_to_the_end(env: StreamExecutionEnvironment, few_files: Path, folder: Path) -> list[Message]:
-    heard: list[Message] = []
+    messages: list[Message] = []
     arrivals.deliver_remaining_files(few_files, folder / "arrivals")
     client = arrivals.start_hourly_arrivals(env, folder / "arrivals", folder / "output")
-    client.add_listener(heard.append)
+    client.add_listener(messages.append)
     client.wait(timeout=120)
-    return heard
+    return messages
 
 
-def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
+def test_a_stopped_job_continues_with_its_open_windows(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
@@ -72,12 +72,12 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     path = client.stop()
     result = client.wait(timeout=0)
     published = spark.read.parquet(str(tmp_path / "output")).count()
-    heard = continue_to_the_end(environment(), few_files, tmp_path)
+    messages = continue_to_the_end(environment(), few_files, tmp_path)
 
     kept = int(path.rsplit("-", 1)[-1])
     assert result.checkpoint_path == path
     assert published < sales.hourly_batch(spark, few_files).count()
-    assert [restored.checkpoint_id for restored in heard if isinstance(restored, JobRestored)] == [kept]
+    assert [restored.checkpoint_id for restored in messages if isinstance(restored, JobRestored)] == [kept]
     assert Path(path, "_metadata").exists()
     assert_exactly_once(spark, few_files, tmp_path / "output")
     with pytest.raises(CheckpointNotFoundError, match="has continued from the newest one"):
@@ -87,7 +87,7 @@ def test_a_stopped_job_is_continued_and_its_open_windows_with_it(
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_that_of_others_stays(
+def test_a_finished_job_is_repeated_only_if_its_folder_is_overwritten(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "output"
@@ -109,7 +109,7 @@ def test_what_has_finished_is_repeated_only_where_its_folder_is_overwritten_and_
 
 
 @pytest.mark.long
-def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_with_the_next(
+def test_files_staged_before_a_runs_first_checkpoint_are_removed_with_the_next(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     output, dead = tmp_path / "output", JobId("dead")
@@ -130,7 +130,7 @@ def test_what_a_run_has_staged_that_was_killed_before_its_first_checkpoint_goes_
 @pytest.mark.parametrize(
     "ends", [pytest.param(StreamExecutionEnvironment.close, marks=pytest.mark.long), StreamExecutionEnvironment.abandon]
 )
-def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
+def test_a_stopped_job_continues_from_a_high_availability_store(
     spark: SparkSession, few_files: Path, tmp_path: Path, ends: Callable[[StreamExecutionEnvironment], None]
 ) -> None:
     def environment() -> StreamExecutionEnvironment:
@@ -144,13 +144,15 @@ def test_a_job_that_was_stopped_is_continued_from_a_store_of_high_availability(
     ends(first)
 
     with environment() as again:
-        heard = run_to_the_end(again, few_files, tmp_path)
+        messages = run_to_the_end(again, few_files, tmp_path)
 
-    assert [said.checkpoint_id for said in heard if isinstance(said, JobRestored)] == [int(kept.rsplit("-", 1)[-1])]
+    assert [message.checkpoint_id for message in messages if isinstance(message, JobRestored)] == [
+        int(kept.rsplit("-", 1)[-1])
+    ]
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_error_names(
+def test_a_cancelled_job_continues_from_the_checkpoint_named_in_the_error(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
@@ -171,9 +173,9 @@ def test_a_cancelled_job_that_retains_its_checkpoint_is_continued_from_what_the_
     assert_exactly_once(spark, few_files, tmp_path / "output")
 
 
-# A job of an abandoned environment is continued too, and the test of segments kills a driver, whose JVM ends with it.
+# A job of an abandoned environment continues too, and the test of segments kills a driver, whose JVM ends with it.
 @pytest.mark.long
-def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_continue_from(
+def test_a_killed_process_leaves_no_child_and_a_usable_checkpoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(few_files, tmp_path / "arrivals")
@@ -191,9 +193,9 @@ def test_a_process_that_is_killed_leaves_no_other_one_and_a_checkpoint_to_contin
     assert process.returncode == -signal.SIGKILL
     assert "java" in names
     assert psutil.wait_procs(children, timeout=20)[1] == []
-    heard = continue_to_the_end(environment(), few_files, tmp_path)
+    messages = continue_to_the_end(environment(), few_files, tmp_path)
 
-    [restored] = [said.checkpoint_id for said in heard if isinstance(said, JobRestored)]
+    [restored] = [message.checkpoint_id for message in messages if isinstance(message, JobRestored)]
     assert restored is not None
     assert restored >= int(completed[-1].rsplit("-", 1)[-1])
     assert_exactly_once(spark, few_files, tmp_path / "output")

@@ -1,4 +1,4 @@
-"""A reader of the output folder, while parts of the job are killed, sees each row once and none too early."""
+"""Tests that a reader of the output folder sees each row once and never too early while parts of the job are killed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from flykka.runtime.ref import ActorRef
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 KINDS = (Kind.TASK_MANAGER, Kind.TASK, Kind.BRIDGE, Kind.STAGE, Kind.COORDINATOR, Kind.JOB_MASTER)
-"""In the order in which they are injected. Storage is not among them: without its folder nobody reads."""
+"""In the order of injection. Storage is excluded: without the folder there is nothing to read."""
 
 FILES_BETWEEN = 3
-"""So many more files arrive between two faults."""
+"""The number of files that arrive between two faults."""
 
 END = "_SUCCESS"
 CHECKPOINT_OF = re.compile(r"-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f-]+\.")
@@ -37,7 +37,7 @@ SECONDS = 120.0
 
 
 class CompleteCheckpoints:
-    """The ids that a coordinator has found durable, or a JobMaster was given to start from."""
+    """The ids of checkpoints that a coordinator found durable, or from which a JobMaster starts."""
 
     def __init__(self) -> None:
         self.ids: set[int] = set()
@@ -51,7 +51,9 @@ class CompleteCheckpoints:
 
 
 class CompleteOnDisk:
-    """The ids up to that of the newest checkpoint with its metadata; when a job is over, and has put all away, any."""
+    """The ids up to that of the newest checkpoint with metadata; any id once a job has ended and removed its
+    checkpoints.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -65,7 +67,7 @@ class CompleteOnDisk:
 
 
 class ContinuousReader(threading.Thread):
-    """Reads the folder again and again; what it finds wrong is in `complaints`."""
+    """Reads the folder repeatedly; collects errors in `complaints`."""
 
     def __init__(self, output: Path, complete: Container[int]) -> None:
         super().__init__(name="reader")
@@ -89,9 +91,9 @@ class ContinuousReader(threading.Thread):
         self.complaints += [f"{name} is gone" for name in self.rows.keys() - there]
         for name in sorted(there - self.rows.keys()):
             self.rows[name] = pq.ParquetFile(self._output / name).read(["sale"])["sale"].to_pylist()
-            found = CHECKPOINT_OF.search(name)
-            assert found is not None, f"the name {name} tells no checkpoint"
-            if int(found["checkpoint"]) not in self._complete:
+            match = CHECKPOINT_OF.search(name)
+            assert match is not None, f"the name {name} tells no checkpoint"
+            if int(match["checkpoint"]) not in self._complete:
                 self.complaints.append(f"{name} is there before its checkpoint is complete")
         times = Counter(sale for sales_of in self.rows.values() for sale in sales_of)
         self.complaints += [f"sale {sale} is there {number} times" for sale, number in times.items() if number > 1]
@@ -99,7 +101,7 @@ class ContinuousReader(threading.Thread):
 
 
 def start_sales_writer(env: StreamExecutionEnvironment, arrivals: Path, folder: Path) -> JobClient:
-    """Every sale that arrives is written down, by two subtasks."""
+    """Start a job that writes every sale that arrives, in two subtasks."""
     env.enable_checkpointing("50ms", tolerable_failures=1_000).set_checkpoint_dir(str(sales.checkpoints(folder)))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(arrivals)).files_per_batch(1).monitor_continuously("20ms", until=END)
@@ -116,11 +118,11 @@ def deliver_sales(arrivals: Path, numbers: range) -> None:
         unfinished.rename(arrivals / f"sales-{number:03}.parquet")
 
 
-# Tasks and TaskManagers are killed in other tests.
+# Other tests kill tasks and TaskManagers.
 @pytest.mark.parametrize(
     "kinds", [pytest.param(KINDS, marks=pytest.mark.long), (Kind.COORDINATOR, Kind.JOB_MASTER)], ids=["all", "two"]
 )
-def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is_killed(
+def test_a_reader_sees_each_row_once_and_after_its_checkpoint_despite_kills(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path, kinds: tuple[Kind, ...]
 ) -> None:
     arrivals = tmp_path / "arrivals"
@@ -155,7 +157,7 @@ def test_a_reader_sees_each_row_once_and_none_before_its_checkpoint_while_all_is
 
 @pytest.mark.long
 @pytest.mark.parametrize("message", ["CommitCheckpoint", "MetadataWritten", "StageResult"])
-def test_nor_does_it_while_the_driver_is_killed_and_another_goes_on(tmp_path: Path, message: str) -> None:
+def test_a_reader_sees_each_row_once_when_another_driver_takes_over(tmp_path: Path, message: str) -> None:
     source = sales.write(tmp_path / "input")
     reader = ContinuousReader(sales.each(tmp_path), CompleteOnDisk(sales.checkpoints(tmp_path)))
     reader.start()

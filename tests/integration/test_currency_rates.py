@@ -1,4 +1,4 @@
-"""The example of orders and rates: also with a kill its output is that of a plain batch."""
+"""Tests the example of orders and rates: also with a kill its output equals a plain batch."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def currencies_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("kills", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_the_output_is_that_of_a_batch(
+def test_currency_rates_output_equals_that_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     currencies_folder: Path,

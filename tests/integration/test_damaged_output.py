@@ -1,4 +1,4 @@
-"""A job whose staged files are damaged fails at once, and publishes nothing broken."""
+"""Tests that a job whose staged files are damaged fails at once, and publishes no damaged file."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DamagedSink(FileSink):
-    """Files that are emptied when their checkpoint is complete."""
+    """A file sink that empties files when their checkpoint is complete."""
 
     def writer(self, context: SinkContext) -> FileWriter:
         return DamagedWriter(context, self.path, self.layout)
 
 
 class DamagedWriter(FileWriter):
-    """Empties what is staged before it is published."""
+    """Empties the staged files before they are published."""
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
         for file in staged_files(Path(self._path_as_given)):
@@ -42,7 +42,7 @@ def staged_files(output: Path) -> Iterator[Path]:
     return (output / ".flykka-staging").rglob("part-*.parquet")
 
 
-def test_job_with_an_emptied_staged_file_fails_without_a_restart(
+def test_a_job_with_an_emptied_staged_file_fails_without_a_restart(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     spark.range(100).coalesce(1).write.parquet(str(tmp_path / "in"))

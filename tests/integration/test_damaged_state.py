@@ -1,4 +1,4 @@
-"""A flipped bit in any file of a checkpoint or savepoint: found by `flykka savepoint verify`, and by a restore."""
+"""Tests that `flykka savepoint verify` and a restore detect a flipped bit in any file of a checkpoint or savepoint."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def cancelled_job(folder: Path, *, fsync: bool = True) -> None:
 
 @pytest.fixture(scope="module")
 def synced(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """The folder of a job that was cancelled, and what the driver has synced meanwhile."""
+    """The folder of a cancelled job, and the files that the driver synced meanwhile."""
     folder = tmp_path_factory.mktemp("job")
     with watched_syncs() as syncs:
         cancelled_job(folder)
@@ -65,7 +65,7 @@ def job_folder(synced: tuple[Path, list[str]]) -> Path:
 
 @pytest.fixture(scope="module")
 def right(spark: SparkSession, job_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> set[tuple[object, ...]]:
-    """The rows that a job publishes which starts from the undamaged savepoint."""
+    """The rows that a job publishes when it starts from the undamaged savepoint."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=1) as env:
         return rows_below(
             spark, run_restored(env, job_folder, savepoint_of(job_folder), tmp_path_factory.mktemp("runs") / "right")
@@ -83,7 +83,7 @@ def checkpoint_of(folder: Path) -> Path:
 
 
 def files_of(folder: Path) -> list[tuple[Path, Path]]:
-    """The files of the savepoint and of the checkpoint, each with the folder to start from."""
+    """Return the files of the savepoint and of the checkpoint, each with the folder to start from."""
     savepoint, checkpoint = savepoint_of(folder), checkpoint_of(folder)
     files = [(file, savepoint) for file in savepoint.rglob("*") if file.is_file()]
     files += [(checkpoint / "_metadata", checkpoint)]
@@ -92,8 +92,8 @@ def files_of(folder: Path) -> list[tuple[Path, Path]]:
 
 
 @contextmanager
-def flipped(file: Path, place: int, bit: int) -> Iterator[None]:
-    """The file with one bit flipped, and afterwards as it was."""
+def flip_bit(file: Path, place: int, bit: int) -> Iterator[None]:
+    """Flip one bit of the file within the block."""
     whole = file.read_bytes()
     damaged = bytearray(whole)
     damaged[place] ^= 1 << bit
@@ -118,7 +118,7 @@ def flips_unfound(folder: Path, step: int) -> list[tuple[str, int]]:
     unfound = []
     for file, path in files:
         for place in range(0, file.stat().st_size, step):
-            with flipped(file, place, place % 8):
+            with flip_bit(file, place, place % 8):
                 if not is_found(file, path):
                     unfound.append((file.name, place))
     return unfound
@@ -170,7 +170,7 @@ def test_state_files_and_folders_are_synced_before_the_metadata(synced: tuple[Pa
         handles = state_handles(CheckpointStorage(str(checkpoint)).read_metadata(str(checkpoint)))
         folders = [handle.path.removeprefix("file:") for handle in handles]
         files = [f"{path}/{file.name}" for path, handle in zip(folders, handles, strict=True) for file in handle.files]
-        # Those of keyed state are synced by the Python workers that write them: see tests/spark_bridge/worker.
+        # The Python workers that write keyed state sync its files: see tests/spark_bridge/worker.
         by_driver = [file for file in files if not file.endswith("/rows.parquet")]
 
         assert by_driver
@@ -181,7 +181,7 @@ def test_state_files_and_folders_are_synced_before_the_metadata(synced: tuple[Pa
 
 
 @pytest.mark.long
-def test_no_state_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_state_file_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         cancelled_job(tmp_path, fsync=False)
 
@@ -219,15 +219,15 @@ def read_all(path: Path) -> None:
         flykka.state.read(path, uid)
 
 
-def test_state_that_is_damaged_is_not_read_from_outside(job_folder: Path) -> None:
+def test_damaged_state_cannot_be_read_from_outside(job_folder: Path) -> None:
     file = next(file for file in sorted(savepoint_of(job_folder).rglob("rows.parquet")))
 
-    with flipped(file, 100, 3), pytest.raises(CheckpointError, match=f"{file} is damaged"):
+    with flip_bit(file, 100, 3), pytest.raises(CheckpointError, match=f"{file} is damaged"):
         read_all(savepoint_of(job_folder))
 
 
 def run_restored(env: StreamExecutionEnvironment, folder: Path, path: Path, run: Path) -> Path:
-    """Run the job from a checkpoint to the end of its input, with an output of its own."""
+    """Run the job from a checkpoint to the end of its input, with its own output folder."""
     run.mkdir()
     shutil.copytree(folder / "orders", run / "orders")
     state_program.write_orders(run / "orders", "then", state_program.THEN)
@@ -255,7 +255,7 @@ def check_flips_end_the_job(
         file, path = random.choice(files_of(folder))
         run = tmp_path / f"flip-{flip}"
         place, bit = random.randrange(file.stat().st_size), random.randrange(8)
-        with flipped(file, place, bit), pytest.raises(CheckpointError) as damaged:
+        with flip_bit(file, place, bit), pytest.raises(CheckpointError) as damaged:
             run_restored(environment(), folder, path, run)
         assert str(file) in str(damaged.value)
         assert "restarted" not in str(damaged.value)
@@ -265,7 +265,7 @@ def check_flips_end_the_job(
             assert "no earlier undamaged checkpoint is retained" in str(damaged.value)
 
 
-def test_a_job_fails_at_once_when_a_bit_of_its_state_is_flipped(
+def test_a_job_fails_at_once_if_a_state_bit_is_flipped(
     spark: SparkSession, environment: Environment, job_folder: Path, right: set[tuple[object, ...]], tmp_path: Path
 ) -> None:
     check_flips_end_the_job(spark, environment, job_folder, right, tmp_path, 2)

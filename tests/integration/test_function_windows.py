@@ -1,4 +1,4 @@
-"""Windows that call functions: whatever happens to the job, its output is that of one plain Spark batch."""
+"""Tests windows that call functions: whatever faults occur, the output equals that of one plain Spark batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 class Visit(ProcessWindowFunction):
-    """A row of each session, of all its events."""
+    """Emits a row for each session, of all its events."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
         times = [each["at"] for each in elements]
@@ -41,8 +41,6 @@ class Visit(ProcessWindowFunction):
 
 
 class Total(AggregateFunction[dict[str, Any], int, dict[str, Any]]):
-    """The sum of the amounts."""
-
     def create_accumulator(self) -> int:
         return 0
 
@@ -54,7 +52,7 @@ class Total(AggregateFunction[dict[str, Any], int, dict[str, Any]]):
 
 
 class InWindow(ProcessWindowFunction):
-    """A total with its user and window."""
+    """Emits a total with its user and window."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[dict[str, Any]]:
         yield {"user": key, "until_ms": context.window().end, **elements[0]}
@@ -66,7 +64,7 @@ def _visits(_: ModuleType, events: DataStream, output: Path) -> None:
     visits.sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_visits(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_visits(_: ModuleType, events: DataFrame) -> DataFrame:
     sessions = events.groupBy("sensor", F.session_window("at", "30 minutes").alias("w"))
     visits = sessions.agg(
         F.count("*").cast("int").alias("events"), F.min("at").alias("began"), F.max("at").alias("ended")
@@ -81,7 +79,7 @@ def _totals(_: ModuleType, events: DataStream, output: Path) -> None:
     totals.uid("totals").sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_totals(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_totals(_: ModuleType, events: DataFrame) -> DataFrame:
     hours = events.groupBy("user", F.window("at", "1 hour", "20 minutes").alias("w")).agg(
         F.sum("amount").alias("total")
     )
@@ -89,7 +87,7 @@ def _true_totals(_: ModuleType, events: DataFrame) -> DataFrame:
 
 
 class Sums(ProcessAllWindowFunction):
-    """A row of each window over all rows."""
+    """Emits a row for each window over all rows."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind
@@ -107,7 +105,7 @@ def _sums() -> list[Column]:
 
 
 def _of_all(_: ModuleType, events: DataStream, output: Path) -> None:
-    events.set_parallelism(1)  # Which rows are counted together depends on their order.
+    events.set_parallelism(1)  # The order of rows decides which rows are counted together.
     gap = EventTimeSessionWindows.with_gap("15s")
     counted = events.count_window_all(70).process(Sums("count"), SUMS).uid("counts")
     sessions = events.window_all(gap).process(Sums("session"), SUMS).uid("sessions")
@@ -116,7 +114,7 @@ def _of_all(_: ModuleType, events: DataStream, output: Path) -> None:
     counted.union(sessions, of_columns).sink_to(FileSink.parquet(str(output))).uid("output")
 
 
-def _true_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
+def _expected_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
     in_order = Window.orderBy("_metadata.file_name", "_metadata.row_index")
     number = F.floor((F.row_number().over(in_order) - 1) / 70)
     counted = events.withColumn("number", number).groupBy("number").agg(*_sums()).where("events = 70").drop("number")
@@ -126,11 +124,11 @@ def _true_of_all(_: ModuleType, events: DataFrame) -> DataFrame:
     return count.union(session).union(columns)
 
 
-# The module of an example is not looked at.
+# The example's module is not used for these.
 WINDOWS = (
-    StatefulExample(name="sessions", define=_visits, truth=_true_visits),
-    StatefulExample(name="running_totals", define=_totals, truth=_true_totals),
-    StatefulExample(name="top_products", define=_of_all, truth=_true_of_all),
+    StatefulExample(name="sessions", define=_visits, expected=_expected_visits),
+    StatefulExample(name="running_totals", define=_totals, expected=_expected_totals),
+    StatefulExample(name="top_products", define=_of_all, expected=_expected_of_all),
 )
 
 
@@ -141,7 +139,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
-def test_a_kill_changes_no_window(
+def test_a_kill_changes_no_function_window(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,
@@ -162,7 +160,7 @@ def test_a_kill_changes_no_window(
 
 @pytest.mark.long
 @pytest.mark.parametrize("windows", WINDOWS, ids=str)
-def test_open_windows_of_four_subtasks_go_on_with_two(
+def test_open_windows_of_four_subtasks_continue_on_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,

@@ -1,4 +1,4 @@
-"""A source subtask that nothing arrives for holds no window back, and what the job does is told while it does it."""
+"""Tests that an idle source subtask holds no window back, and that the job reports its progress while it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration import arrivals
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-def test_windows_fire_while_one_of_two_source_subtasks_is_silent(
+def test_windows_fire_while_one_of_two_source_subtasks_is_idle(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(sales_files, tmp_path / "arrivals", files=1)
@@ -50,7 +50,7 @@ def test_windows_fire_while_one_of_two_source_subtasks_is_silent(
     assert spark.read.parquet(str(tmp_path / "output")).count() > 0
 
 
-def test_the_last_window_fires_when_the_source_has_fallen_silent(
+def test_the_last_window_fires_when_the_source_becomes_idle(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     (tmp_path / "arrivals").mkdir()

@@ -1,4 +1,4 @@
-"""Two streams that are joined within an interval: whatever happens to the job, its rows are those of a plain batch."""
+"""Tests interval joins of two streams: whatever faults occur, their rows equal those of a plain batch."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class Join:
         return f"{self.kind} {left}{self.lower}, {self.upper}{right}"
 
     def of(self, left: DataStream, right: DataStream) -> DataStream:
-        """The join of two streams."""
-        made = left.key_by("user").interval_join(right.key_by("user")).between(f"{self.lower}s", f"{self.upper}s")
-        made = made if self.lower_inclusive else made.lower_bound_exclusive()
-        made = made if self.upper_inclusive else made.upper_bound_exclusive()
+        """Return the join of two streams."""
+        join = left.key_by("user").interval_join(right.key_by("user")).between(f"{self.lower}s", f"{self.upper}s")
+        join = join if self.lower_inclusive else join.lower_bound_exclusive()
+        join = join if self.upper_inclusive else join.upper_bound_exclusive()
         if self.kind != "inner":
-            made = getattr(made, f"{self.kind}_outer")()
-        return made.select("left.user", F.col("left.id").alias("one"), F.col("right.id").alias("other"))
+            join = getattr(join, f"{self.kind}_outer")()
+        return join.select("left.user", F.col("left.id").alias("one"), F.col("right.id").alias("other"))
 
     def batch(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """The same by a plain Spark batch."""
+        """Compute the same as a plain Spark batch."""
         after = f"r.at {'>=' if self.lower_inclusive else '>'} l.at + INTERVAL {self.lower} SECONDS"
         before = f"r.at {'<=' if self.upper_inclusive else '<'} l.at + INTERVAL {self.upper} SECONDS"
         met = left.alias("l").join(right.alias("r"), F.expr(f"l.user = r.user AND {after} AND {before}"), self.kind)
@@ -76,7 +76,7 @@ FULL = Join(lower=-20, upper=10, kind="full")
 
 @pytest.fixture(scope="module")
 def side_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seeded rows of both sides in whole seconds: some are just as far apart as the bounds, and some have no key."""
+    """Seeded rows of both sides in whole seconds: some exactly as far apart as the bounds, some without a key."""
     folder = tmp_path_factory.mktemp("sides")
     chance = np.random.default_rng(5)
     for side, users in (("left", (0, 30)), ("right", (15, 45))):
@@ -103,7 +103,7 @@ def start_interval_join(
     *,
     monitor: bool = False,
 ) -> JobClient:
-    """Submit the join of two folders, a file a batch, a checkpoint every 500 ms, restarts at once."""
+    """Submit the join of two folders: one file per batch, a checkpoint every 500 ms, immediate restarts."""
     env.enable_checkpointing("500ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("30s").with_timestamp_column("at")
@@ -134,7 +134,7 @@ def assert_true(spark: SparkSession, files: Path, output: Path, join: Join) -> N
     ],
     ids=str,
 )
-def test_the_rows_are_those_of_a_batch(
+def test_interval_join_rows_equal_those_of_a_batch(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     side_files: Path,
@@ -159,7 +159,7 @@ def test_the_rows_are_those_of_a_batch(
     ],
     ids=lambda moment: moment.name,
 )
-def test_a_kill_changes_nothing(
+def test_a_kill_does_not_change_interval_join_rows(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     side_files: Path,
@@ -177,7 +177,7 @@ def test_a_kill_changes_nothing(
 
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [3, 1])
-def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
+def test_an_interval_join_resumes_from_a_savepoint_at_another_parallelism(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     side_files: Path,
@@ -204,7 +204,7 @@ def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
 
 
 @pytest.mark.long
-def test_rows_that_an_unaligned_barrier_overtakes_meet_behind_a_kill(
+def test_rows_overtaken_by_an_unaligned_barrier_match_after_a_kill(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(2).enable_unaligned_checkpoints()
@@ -219,12 +219,12 @@ def test_rows_that_an_unaligned_barrier_overtakes_meet_behind_a_kill(
     assert_true(spark, side_files, tmp_path / "output", FULL)
 
 
-# So do silent subtasks of a source, before a window.
+# Idle subtasks of a source, before a window, cover this too.
 @pytest.mark.long
-def test_an_input_that_is_idle_holds_no_rows_back(
+def test_an_idle_input_holds_no_rows_back(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
-    """The right side has nothing to say: unmatched rows of the left side come out while the job runs."""
+    """The right side sends no rows: unmatched rows of the left side are emitted while the job runs."""
     env = environment().set_checkpoint_dir(str(tmp_path / "checkpoints")).enable_checkpointing("500ms")
     shutil.copytree(side_files / "left", tmp_path / "left")
     (tmp_path / "right").mkdir()
@@ -253,6 +253,6 @@ def test_an_input_that_is_idle_holds_no_rows_back(
     assert passed.wait(timeout=60)
     client.stop()
 
-    found = spark.read.parquet(str(tmp_path / "output"))
-    assert found.count() > 0
-    assert found.where("other IS NOT NULL").count() == 0
+    rows = spark.read.parquet(str(tmp_path / "output"))
+    assert rows.count() > 0
+    assert rows.where("other IS NOT NULL").count() == 0

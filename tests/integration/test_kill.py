@@ -1,4 +1,4 @@
-"""A TaskManager killed at any moment: the output is the same. Every kill is placed by message, none by the clock."""
+"""Tests that killing a TaskManager at any moment does not change the output. Messages trigger the kills, not clocks."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ from tests.integration import sales
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 NEVER = "1h"
-"""An interval beyond the end of the job: the final checkpoint is the only one."""
+"""An interval longer than the job: the final checkpoint is the only one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Right before the `count`-th message of a kind is handled below a TaskManager, which is killed then.
+    """The moment before the `count`-th message of a kind is handled below a TaskManager, which is killed then.
 
-    The moments that are `long` are next to one that is not, or one at which other tests kill, and the simulation kills
-    at any.
+    Each `long` moment is next to one that is not, or to one at which other tests kill; the simulation kills at any.
     """
 
     name: str
@@ -43,7 +42,7 @@ class Moment:
 
 
 MOMENTS = (
-    # It is killed before anybody was told what the job starts from: the sources have not begun.
+    # It is killed before the job's start state is sent: the sources have not started.
     Moment(name="before its slots are accepted", matches=lambda said: isinstance(said, AcceptSlots), long=True),
     Moment(name="before the first checkpoint", matches=lambda said: isinstance(said, StageResult), interval=NEVER),
     Moment(name="while a snapshot is taken", matches=lambda said: isinstance(said, SnapshotState), count=2, long=True),
@@ -81,7 +80,7 @@ MOMENTS = (
 
 
 def kill_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
-    """Kill the TaskManager below which the message of the moment is about to be handled."""
+    """Kill the TaskManager below which the moment's message is about to be handled."""
     recipients: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:
@@ -100,7 +99,7 @@ def assert_exactly_once(spark: SparkSession, sales_files: Path, output: Path) ->
 @pytest.mark.parametrize(
     "moment", [pytest.param(each, id=each.name, marks=pytest.mark.long if each.long else ()) for each in MOMENTS]
 )
-def test_a_kill_changes_nothing_in_the_output(
+def test_a_kill_does_not_change_the_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -117,7 +116,7 @@ def test_a_kill_changes_nothing_in_the_output(
 
 
 @pytest.mark.long
-def test_two_kills_in_a_row_change_nothing_in_the_output(
+def test_two_kills_in_a_row_do_not_change_the_output(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     env = environment()
@@ -135,7 +134,7 @@ def test_two_kills_in_a_row_change_nothing_in_the_output(
 # Other tests continue a job at another parallelism.
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [1, 4])
-def test_parallelism_changes_nothing_in_the_output(
+def test_parallelism_does_not_change_the_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

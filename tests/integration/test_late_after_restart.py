@@ -1,4 +1,4 @@
-"""A row that is late is late after a restart too, whatever operator it comes to."""
+"""Tests that a late row is late after a restart too, in every kind of operator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ END = "_SUCCESS"
 
 
 class JudgeRows(KeyedProcessFunction):
-    """Says of each row whether it is late."""
+    """Emits for each row whether it is late."""
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         timestamp_ms = ctx.timestamp()
@@ -49,7 +49,7 @@ class Elements(ProcessWindowFunction):
 
 
 def start_late_rows(env: StreamExecutionEnvironment, folder: Path, *, every_operator: bool) -> JobClient:
-    """The operators, of which sessions, `first` and `judged` keep their state in different ways."""
+    """Start the operators; sessions, `first` and `judged` keep their state in different ways."""
     env.enable_checkpointing("1s", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = FileSource.json(str(folder / "arrivals"), schema="k string, at timestamp").monitor_continuously(
         "50ms", until=END
@@ -75,7 +75,7 @@ def start_late_rows(env: StreamExecutionEnvironment, folder: Path, *, every_oper
 
 
 def deliver_rows(folder: Path, name: str, *rows: tuple[str, str]) -> None:
-    """A file of rows, each with a key and a time of day."""
+    """Write a file of rows, each with a key and a time of day."""
     text = "".join(json.dumps({"k": key, "at": f"2026-01-01T{at}:00Z"}) + "\n" for key, at in rows)
     hidden = folder / "arrivals" / f".{name}"
     hidden.write_text(text)
@@ -83,7 +83,7 @@ def deliver_rows(folder: Path, name: str, *rows: tuple[str, str]) -> None:
 
 
 def times(folder: Path) -> list[str]:
-    """The hours and minutes of the rows that are published, and what is said of them."""
+    """Return the hours and minutes of the published rows, with the operator's verdict."""
     rows = [json.loads(line) for file in folder.glob("*.json") for line in file.read_text().splitlines()]
     return sorted(f"{row['at'][11:16]}{' late' if row.get('is_late') else ''}" for row in rows)
 

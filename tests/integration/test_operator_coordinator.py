@@ -1,4 +1,4 @@
-"""Coordinators and global aggregates over Spark: exact whenever a TaskManager dies, and continued from a savepoint."""
+"""Tests coordinators and global aggregates on Spark: exactly once after kills of TaskManagers, and after savepoints."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ END = "_SUCCESS"
 
 
 class Numbering(OperatorCoordinator):
-    """Gives the rows of all subtasks numbers without a gap, in the order in which they ask."""
+    """Assigns consecutive numbers to the rows of all subtasks, in the order of their requests."""
 
     made: ClassVar[list[Numbering]] = []
 
@@ -88,14 +88,14 @@ class Numbering(OperatorCoordinator):
 
 
 class AskForNumbers(CoordinatedFunction, CheckpointedFunction):
-    """Sends every row to the coordinator, and emits it when its number comes; remembers how many have."""
+    """Sends every row to the coordinator, and emits it when its number arrives; remembers how many have."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
         self._numbered = store.get_list_state(ListStateDescriptor("numbered", "bigint"))
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """The state is worked on directly."""
+        """The state is modified directly."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         return Numbering(context)
@@ -106,15 +106,11 @@ class AskForNumbers(CoordinatedFunction, CheckpointedFunction):
 
 
 class NumberRows(ProcessFunction, AskForNumbers):
-    """Without keys."""
-
     def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> None:
         ctx.send_event_to_coordinator({"id": row["id"]})
 
 
 class NumberKeyedRows(KeyedProcessFunction, AskForNumbers):
-    """With keys."""
-
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> None:
         ctx.send_event_to_coordinator({"id": row["id"]})
 
@@ -139,7 +135,7 @@ def write_ids(folder: Path, files: range) -> None:
 
 
 def start_numbers(env: StreamExecutionEnvironment, define: Define, folder: Path, output: Path) -> JobClient:
-    """A file a batch, a checkpoint every 300 ms."""
+    """Start with one file per batch and a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(folder)).files_per_batch(1).monitor_continuously("50ms", until=END)
@@ -149,7 +145,7 @@ def start_numbers(env: StreamExecutionEnvironment, define: Define, folder: Path,
 
 
 def finish_numbering(client: JobClient, folder: Path, output: Path) -> Numbering:
-    """End when some rows have got their numbers: none come behind the end, nor for what was asked before a restart."""
+    """Stop once some rows have numbers: none arrive after the end, nor for requests from before a restart."""
     is_published = threading.Event()
 
     def look(said: Message) -> None:
@@ -165,7 +161,7 @@ def finish_numbering(client: JobClient, folder: Path, output: Path) -> Numbering
 
 
 def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Path) -> None:
-    """Every row has asked once, and no row or number came out twice. The last rows' numbers came behind the end."""
+    """Check that every row requested one number and was emitted at most once. The last numbers came after the end."""
     assert coordinator.asked == Counter(range(FILES * ROWS))
     assert coordinator.next == FILES * ROWS
     rows = spark.read.parquet(str(output)).collect()
@@ -175,7 +171,7 @@ def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Pa
 # A savepoint restores the same state, in less time.
 @pytest.mark.long
 @pytest.mark.parametrize("define", [unkeyed, number_keyed_rows])
-def test_a_kill_loses_and_doubles_no_event(
+def test_a_kill_loses_and_duplicates_no_event(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     tmp_path: Path,
@@ -194,7 +190,7 @@ def test_a_kill_loses_and_doubles_no_event(
     assert_numbered_once(spark, coordinator, tmp_path / "output")
 
 
-def test_a_job_goes_on_from_a_savepoint_with_the_state_of_its_coordinator(
+def test_a_job_restores_its_coordinators_state_from_a_savepoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "rows", tmp_path / "output"
@@ -228,7 +224,7 @@ class NumberedByNobody(NumberRows):
         return FailingCoordinator()
 
 
-def test_a_coordinator_that_fails_fails_the_job_with_an_error_that_names_its_operator(
+def test_a_failing_coordinator_fails_the_job_and_names_its_operator(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     write_ids(tmp_path / "rows", range(1))
@@ -246,7 +242,7 @@ def test_a_coordinator_that_fails_fails_the_job_with_an_error_that_names_its_ope
 
 
 class Largest(AggregateFunction[int, int, int]):
-    """The largest value of all subtasks."""
+    """Aggregates the largest value of all subtasks."""
 
     def create_accumulator(self) -> int:
         return -1
@@ -259,14 +255,14 @@ class Largest(AggregateFunction[int, int, int]):
 
 
 class ShowLargest(ProcessFunction):
-    """Adds every id, and emits it with the largest that was known."""
+    """Adds every id, and emits it with the largest id known then."""
 
     def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
         yield {"id": row["id"], "largest": ctx.update_global_aggregate("largest id", row["id"], Largest())}
 
 
 @pytest.mark.long
-def test_a_recorded_run_is_replayed_without_the_code_of_its_coordinator(
+def test_a_recorded_run_replays_without_its_coordinators_code(
     environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     write_ids(tmp_path / "rows", range(FILES // 2))
@@ -299,5 +295,5 @@ def test_subtasks_share_a_global_aggregate(
     assert seen.keys() == set(range(FILES * ROWS))
     known = [largest for largest in seen.values() if largest is not None]
     assert known, "no subtask has seen a result"
-    # What another subtask has added, too: whole files are added before a result of them is seen.
+    # Values of the other subtask are included: whole files are added before a result of them is visible.
     assert all(largest % ROWS == ROWS - 1 for largest in known)

@@ -1,4 +1,4 @@
-"""State of subtasks: exact whenever a TaskManager dies, and divided otherwise where the parallelism changes."""
+"""Tests operator state: exactly once after kills of TaskManagers, and redistributed at another parallelism."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ KILL = Moment(
 
 
 class Pairs(CheckpointedFunction):
-    """Holds every row until the next one of its subtask comes: `held` is split among the subtasks, at most one each."""
+    """Holds every row until the next one of its subtask arrives: `held` is split among subtasks, at most one each."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
@@ -64,14 +64,12 @@ class Pairs(CheckpointedFunction):
 
 
 class PairsOfRows(ProcessFunction, Pairs):
-    """Without keys."""
-
     def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
         yield from self.released(row)
 
 
 class PairsOfKeyedRows(KeyedProcessFunction, Pairs):
-    """With keys, whose rows share the subtask's state."""
+    """With keys; all keys share the subtask's state."""
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         yield from self.released(row)
@@ -109,7 +107,7 @@ Define = Callable[[DataStream], DataStream]
 
 
 def start_pairs(env: StreamExecutionEnvironment, define: Define, sales: Path, output: Path) -> JobClient:
-    """A file a batch, a checkpoint every second."""
+    """Start with one file per batch and a checkpoint every second."""
     env.enable_checkpointing("1s", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(sales)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
@@ -120,18 +118,18 @@ def start_pairs(env: StreamExecutionEnvironment, define: Define, sales: Path, ou
 
 
 def assert_released(spark: SparkSession, sales: Path, output: Path, *, held: int) -> None:
-    """Every row was released once, but for at most `held` that their subtasks have still."""
+    """Check that every row was emitted once, except for at most `held` rows that subtasks still hold."""
     ids = spark.read.parquet(str(sales)).select(F.unix_micros("at").alias("id"))
-    truth = Counter(row["id"] for row in ids.collect())
+    expected = Counter(row["id"] for row in ids.collect())
     released = Counter(row["id"] for row in spark.read.parquet(str(output)).collect())
-    assert not released - truth, "rows were released twice"
-    assert 1 <= (truth - released).total() <= held
+    assert not released - expected, "rows were released twice"
+    assert 1 <= (expected - released).total() <= held
 
 
-# Savepoints hold the same state as checkpoints.
+# Savepoints contain the same state as checkpoints.
 @pytest.mark.long
 @pytest.mark.parametrize("define", [pairs_of_keyed_rows, unkeyed])
-def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
+def test_a_kill_loses_and_duplicates_no_operator_state(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     few_sales: Path,
@@ -151,7 +149,7 @@ def test_a_kill_loses_and_doubles_nothing_of_what_subtasks_hold(
 
 
 @pytest.mark.parametrize("define", [unkeyed, pytest.param(pairs_of_keyed_rows, marks=pytest.mark.long)])
-def test_what_four_subtasks_hold_is_dealt_out_to_two(
+def test_operator_state_of_four_subtasks_is_redistributed_to_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     few_sales: Path,
@@ -171,7 +169,7 @@ def test_what_four_subtasks_hold_is_dealt_out_to_two(
     assert_released(spark, folder, output, held=2)
 
 
-def test_a_rich_function_goes_on_from_its_savepoint(
+def test_a_rich_function_resumes_from_its_savepoint(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"

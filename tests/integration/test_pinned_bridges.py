@@ -1,4 +1,4 @@
-"""A bridge to Spark is Pykka's threading actor: it has the time of its engine to itself."""
+"""Tests that a bridge to Spark runs on its own Pykka thread."""
 
 from __future__ import annotations
 

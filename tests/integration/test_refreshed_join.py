@@ -1,4 +1,4 @@
-"""A stream that is joined with a table which is kept for a while: with a kill every row still comes out once."""
+"""Tests a stream joined with a periodically refreshed table: with a kill every row is still emitted once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 FILES, ROWS = 4, 50
 
 
-def test_the_output_is_that_of_a_batch(
+def test_refreshed_join_output_equals_that_of_a_batch(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     orders, items = tmp_path / "orders", tmp_path / "items.parquet"
@@ -42,5 +42,5 @@ def test_the_output_is_that_of_a_batch(
     env.execute("refreshed join")
 
     assert kill.done
-    truth = spark.read.parquet(str(orders)).join(spark.read.parquet(str(items)), "item", "left")
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
+    expected = spark.read.parquet(str(orders)).join(spark.read.parquet(str(items)), "item", "left")
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)

@@ -1,4 +1,4 @@
-"""A job goes on with one, two, four and again one subtask, each time with windows open: each sale counts once."""
+"""Tests a job that is rescaled to one, two, four and again one subtask with windows open: each sale counts once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 # test_upgrades shows for more operators that jobs continue at another parallelism.
 @pytest.mark.long
-def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
+def test_a_job_is_stopped_and_rescaled_repeatedly(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"
@@ -46,7 +46,7 @@ def test_a_job_is_stopped_and_goes_on_with_another_parallelism_again_and_again(
     assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
 
 
-def test_a_number_of_key_groups_that_was_set_has_to_stay(
+def test_a_configured_number_of_key_groups_cannot_change(
     environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrivals.deliver_first_files(sales_files, tmp_path / "arrivals", files=2)
@@ -60,7 +60,7 @@ def test_a_number_of_key_groups_that_was_set_has_to_stay(
 
 
 @pytest.mark.long
-def test_what_was_in_flight_at_a_cancelled_job_goes_on_with_another_parallelism(
+def test_in_flight_rows_of_a_cancelled_job_are_restored_at_another_parallelism(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "output"

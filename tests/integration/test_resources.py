@@ -1,4 +1,4 @@
-"""A job whose operators ask for resources runs in slots of that size, and keeps its state within its memory."""
+"""Tests that a job with resource requirements runs in slots of that size, and keeps its state within its memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-def test_a_job_runs_in_slots_of_the_size_that_it_asks_for(spark: SparkSession, few_files: Path, tmp_path: Path) -> None:
+def test_a_job_runs_in_slots_of_the_requested_size(spark: SparkSession, few_files: Path, tmp_path: Path) -> None:
     trace, output = tmp_path / "run.trace", tmp_path / "output"
     with StreamExecutionEnvironment.get_execution_environment(
         slots_per_task_manager=2, task_manager_cpu=2, task_manager_memory="1gb", managed_memory="2mb", record=str(trace)
@@ -42,12 +42,12 @@ def test_a_job_runs_in_slots_of_the_size_that_it_asks_for(spark: SparkSession, f
     assert {vertex.parallelism for vertex in graph.vertices} == {2}
     read = spark.read.parquet(str(output)).groupBy("shop").agg(F.sum("amount").alias("amount"))
     assertDataFrameEqual(read, spark.read.parquet(str(few_files)).groupBy("shop").agg(F.sum("amount").alias("amount")))
-    said = [getattr(turn.message, "message", turn.message) for turn in TraceReader.open(trace)]
-    sent = [each for each in said if isinstance(each, AllocateSlot)]
+    messages = [getattr(turn.message, "message", turn.message) for turn in TraceReader.open(trace)]
+    sent = [each for each in messages if isinstance(each, AllocateSlot)]
     assert [each.cut for each in sent] == [ResourceSpec(cpu_millis=500, heap_mib=200, managed_mib=1)] * 2
 
 
-def test_a_job_whose_operator_fits_nowhere_is_refused_where_it_is_executed(
+def test_a_job_with_an_oversized_operator_is_refused_at_execution(
     spark: SparkSession, few_files: Path, tmp_path: Path
 ) -> None:
     with StreamExecutionEnvironment.get_execution_environment(slots_per_task_manager=1, task_manager_cpu=2) as env:

@@ -1,4 +1,4 @@
-"""Operators that continue from savepoints and after failures, as parallel as before or not, lose and double no row."""
+"""Tests that operators lose and duplicate no row after savepoints and failures, also at another parallelism."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FIRST = (
 )
 REST = tuple(name for name in OPERATORS if name not in FIRST)
 GROUPS = [REST[place : place + 6] for place in range(0, len(REST), 6)]
-"""All operators in one job would take two cores longer than the test may last."""
+"""All operators in one job would exceed the time limit of a test on two cores."""
 
 KILL = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
 Environments = Callable[..., StreamExecutionEnvironment]
@@ -50,7 +50,7 @@ class Operators:
     def run(
         self, env: StreamExecutionEnvironment, files: range, savepoint: str | None = None, *, interval: str = "10min"
     ) -> str:
-        """Read these files; the savepoint behind them."""
+        """Read these files, and return the savepoint after them."""
         client, _ = self._start(env, files, savepoint, interval)
         wait_read(client, len(files) * stateful_operators.ROWS_PER_FILE)
         return client.stop_with_savepoint()
@@ -58,7 +58,7 @@ class Operators:
     def end(
         self, env: StreamExecutionEnvironment, files: range, savepoint: str | None = None, *, interval: str = "10min"
     ) -> Tables:
-        """Read these files as the last ones; the tables in the end."""
+        """Read these last files, and return the final tables."""
         client, streams = self._start(env, files, savepoint, interval)
         (self.folder / "arrivals" / arrivals.END).touch()
         client.wait(timeout=300)
@@ -94,21 +94,21 @@ def test_operators_are_restored_as_if_they_had_never_stopped(
     for number, subtasks in enumerate(parallelism):
         with environment().set_parallelism(subtasks) as env:
             is_last = number == len(parallelism) - 1
-            # In the last run, in which no savepoint fails by it.
+            # Kill only in the last run, which takes no savepoint that could fail.
             kill = kill_at(env, KILL) if is_killed and is_last else None
             if not is_last:
                 savepoint = stopped.run(env, range(number, number + 1), savepoint, interval=interval)
             else:
-                found = stopped.end(env, range(number, number + 1), savepoint, interval=interval)
+                tables = stopped.end(env, range(number, number + 1), savepoint, interval=interval)
             assert kill is None or kill.done
 
     expected = whole.end(environment().set_parallelism(1), range(len(parallelism)))
-    assert {name: rows for name, rows in found.items() if rows != expected[name]} == {}
-    assert [name for name, rows in found.items() if not rows] == []
+    assert {name: rows for name, rows in tables.items() if rows != expected[name]} == {}
+    assert [name for name, rows in tables.items() if not rows] == []
 
 
 def codes() -> Iterator[type[OperatorCode]]:
-    """The classes of all operators, those of their local parts included."""
+    """Yield the classes of all operators, including those of their local parts."""
     package = flykka.spark_bridge.operators
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
@@ -120,12 +120,12 @@ def codes() -> Iterator[type[OperatorCode]]:
             yield code
 
 
-def test_every_operator_with_state_is_in_the_table(environment: Environments, tmp_path: Path) -> None:
+def test_the_table_contains_every_stateful_operator(environment: Environments, tmp_path: Path) -> None:
     (tmp_path / "arrivals").mkdir()
     stateful_operators.write_operator_input(tmp_path / "arrivals", 0)
     env = environment()
     stateful_operators.define(env, tmp_path / "arrivals", tmp_path, OPERATORS)
 
-    # By their names: of a dataclass with slots there are two classes.
+    # Compare names, because a dataclass with slots has two classes.
     defined = {type(each.code).__name__ for each in env.program.transformations}
     assert {each.__name__ for each in codes() if each.state_schema is not OperatorCode.state_schema} <= defined

@@ -1,4 +1,4 @@
-"""Rows of a key reach its function in the order of their source: from files of one stage, and over two executors."""
+"""Tests that rows of a key reach its function in source order: from files of one stage, and across two executors."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.integration.row_order_app import KEYS, overtaken_rows
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 DEADLINE = 300
-"""Seconds: two executors start on a machine that may do much else."""
+"""Seconds: two executors start on a machine under load."""
 
 
-def test_rows_of_larger_files_do_not_overtake_those_of_files_before_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_larger_files_do_not_overtake_earlier_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number, start in enumerate((0, 10, 100, 1000)):
         pq.write_table(pa.table({"id": range(start, start * 10 or 10)}), tmp_path / "in" / f"{number}.parquet")

@@ -1,4 +1,4 @@
-"""A running count per key is the same whenever a TaskManager dies, and goes on with another parallelism."""
+"""Tests that a running count per key survives kills of TaskManagers, and continues at another parallelism."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOMENTS = (
 
 
 def start_running_count(env: StreamExecutionEnvironment, sales: Path, output: Path) -> JobClient:
-    """Count the sales of each shop as they arrive, a file a batch, a checkpoint every 300 ms."""
+    """Count the sales of each shop as they arrive, with one file per batch and a checkpoint every 300 ms."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(sales)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
@@ -37,10 +37,10 @@ def start_running_count(env: StreamExecutionEnvironment, sales: Path, output: Pa
 
 
 def assert_counted(spark: SparkSession, sales: Path, output: Path) -> None:
-    """The last count of each shop is the truth, and no count was shown twice."""
+    """Check that the last count of each shop is right, and that no count was published twice."""
     rows = spark.read.parquet(str(output)).groupBy("shop")
-    truth = spark.read.parquet(str(sales)).groupBy("shop").agg(F.count("*").alias("sales"))
-    assertDataFrameEqual(rows.agg(F.max("sales").alias("sales")), truth)
+    expected = spark.read.parquet(str(sales)).groupBy("shop").agg(F.count("*").alias("sales"))
+    assertDataFrameEqual(rows.agg(F.max("sales").alias("sales")), expected)
     assert not rows.agg((F.count("*") - F.countDistinct("sales")).alias("again")).where("again > 0").collect()
 
 
@@ -64,7 +64,7 @@ def test_a_kill_changes_no_count(
     assert_counted(spark, few_sales, tmp_path / "output")
 
 
-def test_counts_go_on_with_another_parallelism_again_and_again(
+def test_counts_continue_at_changing_parallelisms(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], few_sales: Path, tmp_path: Path
 ) -> None:
     folder, output = tmp_path / "arrivals", tmp_path / "output"

@@ -1,4 +1,4 @@
-"""The flights job is stopped with savepoints and goes on from them, moved, at another parallelism: each flight once."""
+"""Tests that the flights job resumes from moved savepoints at another parallelism: each flight counts once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration import arrivals
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 FILES = 9
-"""Of the forty that all flights fill."""
+"""Of the forty files of all flights."""
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,14 @@ def deliver_flights(files: list[Path], folder: Path) -> None:
 
 
 def wait_for(client: JobClient, holds: Callable[[Message], bool]) -> None:
-    """Until something was said about the job."""
-    heard = threading.Event()
-    client.add_listener(lambda said: heard.set() if holds(said) else None)
-    assert heard.wait(timeout=60)
+    """Wait until a message about the job matches."""
+    reached = threading.Event()
+    client.add_listener(lambda said: reached.set() if holds(said) else None)
+    assert reached.wait(timeout=60)
 
 
 def wait_read(client: JobClient, rows: int = 1) -> None:
-    """Until the source, which runs in one subtask, has read so many rows."""
+    """Wait until the source, which runs in one subtask, has read so many rows."""
     wait_for(
         client,
         lambda said: (
@@ -69,9 +69,9 @@ def assert_exactly_once(spark: SparkSession, files: list[Path], output: Path) ->
     assert flights.differences(streamed, flights.batch_result(spark, files).collect()) == []
 
 
-# So does the job of test_upgrades.
+# The job of test_upgrades covers this too.
 @pytest.mark.long
-def test_a_job_goes_on_from_moved_savepoints_at_another_parallelism(
+def test_a_job_resumes_from_moved_savepoints_at_another_parallelism(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     flight_files: list[Path],
@@ -99,7 +99,7 @@ def test_a_job_goes_on_from_moved_savepoints_at_another_parallelism(
     assert_exactly_once(spark, flight_files, tmp_path / "output")
 
 
-def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
+def test_a_savepoint_of_a_running_job_contains_unpublished_files(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     flight_files: list[Path],
@@ -126,7 +126,7 @@ def test_a_savepoint_of_a_job_that_runs_holds_what_its_sinks_have_not_published(
     assert_exactly_once(spark, flight_files[:4], tmp_path / "output")
 
 
-def test_a_job_that_goes_on_with_another_time_zone_says_so(
+def test_a_job_resumed_in_another_time_zone_warns(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     tmp_path: Path,
@@ -151,7 +151,7 @@ def test_a_job_that_goes_on_with_another_time_zone_says_so(
     )
 
 
-def test_a_savepoint_of_which_state_is_missing_is_refused_before_anything_starts(
+def test_an_incomplete_savepoint_is_refused_before_the_job_starts(
     environment: Callable[..., StreamExecutionEnvironment], flight_files: list[Path], tmp_path: Path
 ) -> None:
     (tmp_path / "arrivals").mkdir()
@@ -166,7 +166,7 @@ def test_a_savepoint_of_which_state_is_missing_is_refused_before_anything_starts
         start_flights(environment().from_savepoint(str(path)), tmp_path, 1)
 
 
-def test_a_job_that_is_drained_publishes_its_open_windows(
+def test_a_drained_job_publishes_its_open_windows(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     flight_files: list[Path],

@@ -1,4 +1,4 @@
-"""The state of a job as DataFrames, and a job that goes on with state of another schema, or that was changed."""
+"""Tests the state of a job as DataFrames, and a job that continues with another state schema or with changed state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 
 def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> Path:
-    """A savepoint of the first version, when it has read the first orders."""
+    """Take a savepoint of the first version after it has read the first orders."""
     state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     client = state_program.start_orders(env, folder, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))
@@ -36,13 +36,13 @@ def savepoint_of_first_orders(env: StreamExecutionEnvironment, folder: Path) -> 
 
 
 def finish_orders(client: JobClient, folder: Path) -> None:
-    """The other orders arrive, and none after them."""
+    """Deliver the remaining orders, and end the input."""
     state_program.write_orders(folder / "orders", "then", state_program.THEN)
     (folder / "orders" / END).touch()
     client.wait(timeout=120)
 
 
-def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
+def test_a_savepoint_is_readable_and_a_program_of_another_schema_resumes(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
     path = savepoint_of_first_orders(environment(), tmp_path)
@@ -97,9 +97,9 @@ def test_a_savepoint_is_read_and_a_program_of_another_schema_goes_on_from_it(
     ]
 
 
-# That what is written is read again, and begun with, the next one shows in less time.
+# The next test shows in less time that written state can be read and started from.
 @pytest.mark.long
-def test_a_job_goes_on_from_a_savepoint_with_changed_state(
+def test_a_job_resumes_from_a_savepoint_with_modified_state(
     spark: SparkSession, environment: Environment, tmp_path: Path
 ) -> None:
     path = savepoint_of_first_orders(environment(), tmp_path)
@@ -147,9 +147,7 @@ def test_a_job_goes_on_from_a_savepoint_with_changed_state(
     ]
 
 
-def test_a_job_begins_with_state_that_no_job_has_kept(
-    spark: SparkSession, environment: Environment, tmp_path: Path
-) -> None:
+def test_a_job_starts_with_bootstrapped_state(spark: SparkSession, environment: Environment, tmp_path: Path) -> None:
     state_program.write_orders(tmp_path / "orders", "then", state_program.THEN)
     env = state_program.written_down(environment(), tmp_path, parallelism=1)
     rows = spark.createDataFrame(
@@ -158,10 +156,10 @@ def test_a_job_begins_with_state_that_no_job_has_kept(
     first, silence = (spark.createDataFrame([("b", orders)], "user string, orders int") for orders in (4, 40))
     timer = spark.createDataFrame([("b", order_time(1000), "event-time")], "user string, time timestamp, domain string")
 
-    made = flykka.state.write(
+    written = flykka.state.write(
         tmp_path / "bootstrap", env, {"totals": rows, "silence": first}, timers={"silence": timer}
     )
-    changed = flykka.state.write(tmp_path / "changed", env, {"silence": silence}, existing=made)
+    changed = flykka.state.write(tmp_path / "changed", env, {"silence": silence}, existing=written)
     finish_orders(env.from_savepoint(changed).execute_async("orders"), tmp_path)
 
     assert sorted_rows(flykka.state.read(changed, "totals").table()) == [("a", 1000, 500, 2), ("z", 1, 1, 1)]
@@ -174,7 +172,7 @@ def test_a_job_begins_with_state_that_no_job_has_kept(
 
 @pytest.fixture(scope="module")
 def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamExecutionEnvironment]:
-    """An environment with the first version, which is not run."""
+    """An environment with the first version, which does not run."""
     folder = tmp_path_factory.mktemp("program")
     state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     with StreamExecutionEnvironment.get_execution_environment() as env:
@@ -210,7 +208,7 @@ def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> It
         ),
     ],
 )
-def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
+def test_rows_that_match_no_state_are_refused_and_no_file_remains(
     spark: SparkSession,
     program: StreamExecutionEnvironment,
     tmp_path: Path,
@@ -225,13 +223,13 @@ def test_rows_that_are_no_state_of_the_program_are_refused_and_nothing_is_left(
     assert not (tmp_path / "refused").exists()
 
 
-def test_a_running_job_answers_from_its_last_checkpoint(
+def test_a_running_job_serves_state_from_its_last_checkpoint(
     environment: Environment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state_program.write_orders(tmp_path / "orders", "first", state_program.FIRST)
     client = state_program.start_orders(environment(), tmp_path, parallelism=1)
     wait_read(client, rows=len(state_program.FIRST))
-    # The one in progress may have begun before.
+    # The checkpoint in progress may have started before.
     begun = max((each.checkpoint_id for each in client.details.checkpoints), default=0)
     wait_for(client, lambda said: isinstance(said, CheckpointCompleted) and said.checkpoint_id > begun + 1)
 

@@ -1,4 +1,4 @@
-"""Functions with memory: whatever happens to the job, its output is that of one plain Spark batch."""
+"""Tests stateful functions: whatever faults occur, the output equals that of one plain Spark batch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def start_example(env: StreamExecutionEnvironment, example: StatefulExample, events: Path, output: Path) -> JobClient:
-    """Submit the job over a folder that grows: a file a batch, a checkpoint every 300 ms, restarts at once."""
+    """Submit the job over a growing folder: one file per batch, a checkpoint every 300 ms, immediate restarts."""
     env.enable_checkpointing("300ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     source = FileSource.parquet(str(events)).files_per_batch(1).monitor_continuously("50ms", until=arrivals.END)
@@ -45,8 +45,8 @@ def assert_true(spark: SparkSession, example: StatefulExample, events: Path, out
     assertDataFrameEqual(example.newest(spark.read.parquet(str(output))), batch_output(spark, example, events))
 
 
-# What is left has windows behind windows; what the others have, timers and broadcast state too, is killed, or restored,
-# in other tests.
+# The other examples have chained windows; these have timers and broadcast state, which other tests kill or restore
+# too.
 LONG = (
     "silent_sensors",
     "rules_by_broadcast",
@@ -73,7 +73,7 @@ LONG = (
     ],
     ids=lambda each: str(getattr(each, "name", each)),
 )
-def test_at_any_parallelism_and_with_a_kill_the_output_is_that_of_a_batch(
+def test_example_output_equals_a_batch_at_any_parallelism_and_with_a_kill(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,
@@ -96,7 +96,7 @@ def test_at_any_parallelism_and_with_a_kill_the_output_is_that_of_a_batch(
 
 @pytest.mark.long
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_a_savepoint_of_four_subtasks_goes_on_with_two(
+def test_a_savepoint_of_four_subtasks_continues_on_two(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     events: Path,

@@ -1,4 +1,4 @@
-"""Drivers that are killed one behind the other, or stopped for a while: the application ends with the same output."""
+"""Tests that an application ends with the same output after successive drivers are killed or paused."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ from tests.integration.takeover_app import ROWS
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 DEADLINE = 600
-"""Seconds for one driver: a machine that does much else needs minutes for what takes ten seconds."""
+"""Seconds for one driver: a machine under load needs minutes for what takes ten seconds."""
 
 KILLS = ("SnapshotWritten:1", "add", "MetadataWritten:2", "JobResultRecorded:1", "between", "JobEnded:1")
-"""Before the first checkpoint; when its metadata is there and it is not complete; when it is complete and nothing is
-published; when the end of the first job is noted and nothing put away; between the jobs; behind the second one."""
+"""Before the first checkpoint; when its metadata exists but it is not complete; when it is complete but not published;
+when the result of the first job is recorded and nothing is cleaned up; between the jobs; after the second one.
+"""
 
 
 def run_takeover_app(folder: Path, how: str = "") -> subprocess.CompletedProcess[str]:
@@ -32,9 +33,7 @@ def run_takeover_app(folder: Path, how: str = "") -> subprocess.CompletedProcess
 
 
 @pytest.mark.long
-def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles_nothing(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_repeatedly_killed_application_loses_and_duplicates_no_row(spark: SparkSession, tmp_path: Path) -> None:
     for how in KILLS:
         killed = run_takeover_app(tmp_path, how)
         assert killed.returncode == -signal.SIGKILL, f"{how}: {killed.stdout}{killed.stderr}"
@@ -47,7 +46,7 @@ def test_an_application_that_is_killed_again_and_again_loses_nothing_and_doubles
 
 
 @pytest.mark.long
-def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_completion_changes_nothing_any_more(
+def test_a_driver_paused_before_a_checkpoint_completes_changes_no_output(
     spark: SparkSession, tmp_path: Path, server: ZooKeeperServer, capfd: pytest.CaptureFixture[str]
 ) -> None:
     store = f"zookeeper://{server.hosts}/flykka/takeover?storage_dir={tmp_path / 'storage'}"
@@ -60,7 +59,7 @@ def test_a_driver_that_sleeps_between_the_metadata_of_a_checkpoint_and_its_compl
 
             assert following.wait_said() == "second: has finished"
             assert following.wait_ended() == 0
-        # It had waited for the result of its job; that of the next one was there already.
+        # It had waited for the result of its job; that of the next one existed already.
         assert sleeping.wait_said() == "first: has finished"
         assert sleeping.wait_said() == "second: had finished before"
         assert sleeping.wait_ended() == 0

@@ -1,4 +1,4 @@
-"""Rows that meet the version of their time: whatever happens to the job, its rows are those of a plain batch."""
+"""Tests temporal joins: whatever faults occur, their rows equal those of a plain batch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TIME = pa.timestamp("us", tz="UTC")
 
 @pytest.fixture(scope="module")
 def side_files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Seeded orders and rates in whole seconds, some of no currency; rates have times that no other rate has."""
+    """Seeded orders and rates in whole seconds, some without a currency; the times of rates are unique."""
     folder = tmp_path_factory.mktemp("sides")
     chance = np.random.default_rng(7)
     for side, currencies in (("orders", (0, 30)), ("rates", (10, 35))):
@@ -64,7 +64,7 @@ def start_temporal_join(
     *,
     monitor: bool = False,
 ) -> JobClient:
-    """Submit the join of two folders, a file a batch, a checkpoint every 500 ms, restarts at once."""
+    """Submit the join of two folders: one file per batch, a checkpoint every 500 ms, immediate restarts."""
     env.enable_checkpointing("500ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(delay=0))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("30s").with_timestamp_column("at")
@@ -78,14 +78,14 @@ def start_temporal_join(
 
 
 def left_join(orders: DataStream, rates: DataStream) -> DataStream:
-    """Every order with its rate, unless their ids are alike in their last digit."""
+    """Join every order with its rate, unless the last digits of their ids are equal."""
     joined = orders.key_by("currency").temporal_join(rates.key_by("currency")).left_outer()
     fits = joined.on("left.id % 10 <> right.id % 10")
     return fits.select("left.id", "left.at", F.col("right.id").alias("rate")).uid("join")
 
 
 def inner_join(orders: DataStream, rates: DataStream) -> DataStream:
-    """Every order that has a rate."""
+    """Join every order that has a rate."""
     joined = orders.key_by("currency").temporal_join(rates.key_by("currency"))
     return joined.select("left.id", "left.at", F.col("right.id").alias("rate")).uid("join")
 
@@ -99,7 +99,7 @@ LEFT JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON o.currency = r.currency AND o
 
 
 def left_join_in_sql(env: StreamExecutionEnvironment) -> Callable[[DataStream, DataStream], DataStream]:
-    """The same, with every fourth rate one that is taken away."""
+    """Return the same join in SQL, in which every fourth rate is a deletion."""
 
     def join(orders: DataStream, rates: DataStream) -> DataStream:
         env.create_temporary_view("orders", orders)
@@ -110,7 +110,7 @@ def left_join_in_sql(env: StreamExecutionEnvironment) -> Callable[[DataStream, D
 
 
 def newest_rates(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
-    """The same by a plain Spark batch."""
+    """Compute the same as a plain Spark batch."""
     orders, rates = (spark.read.parquet(str(files / side)) for side in ("orders", "rates"))
     meets = F.expr("o.currency = r.currency AND r.at <= o.at")
     met = orders.alias("o").join(rates.alias("r"), meets, "left").groupBy("o.id", "o.at")
@@ -120,18 +120,18 @@ def newest_rates(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFra
     return newest.withColumn("rate", F.expr("IF(id % 10 <> rate % 10, rate, NULL)"))
 
 
-# So do the examples of orders and rates.
+# The examples of orders and rates cover this too.
 @pytest.mark.long
-def test_inner_joins_are_those_of_a_batch(
+def test_inner_join_rows_equal_those_of_a_batch(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     start_temporal_join(environment().set_parallelism(2), side_files, tmp_path / "output", inner_join).wait(timeout=120)
 
-    truth = newest_rates(spark, side_files, is_outer=False)
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
+    expected = newest_rates(spark, side_files, is_outer=False)
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)
 
 
-def test_in_sql_a_version_that_is_deleted_is_none(
+def test_a_version_deleted_in_sql_has_no_match(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(1)
@@ -139,13 +139,13 @@ def test_in_sql_a_version_that_is_deleted_is_none(
     start_temporal_join(env, side_files, tmp_path / "output", left_join_in_sql(env)).wait(timeout=120)
 
     newest = newest_rates(spark, side_files, is_outer=True)
-    truth = newest.withColumn("rate", F.expr("IF(rate % 4 = 0, NULL, rate)"))
-    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), truth)
+    expected = newest.withColumn("rate", F.expr("IF(rate % 4 = 0, NULL, rate)"))
+    assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)
 
 
 # The tests of connected streams kill a job with two inputs.
 @pytest.mark.long
-def test_a_kill_changes_nothing(
+def test_a_kill_does_not_change_temporal_join_rows(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     env = environment().set_parallelism(2)
@@ -158,7 +158,7 @@ def test_a_kill_changes_nothing(
 
 
 @pytest.mark.long
-def test_a_join_goes_on_from_a_savepoint_at_another_parallelism(
+def test_a_temporal_join_resumes_from_a_savepoint_at_another_parallelism(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], side_files: Path, tmp_path: Path
 ) -> None:
     arriving, output = tmp_path / "arriving", tmp_path / "output"

@@ -1,4 +1,4 @@
-"""What the trace of a run with a kill proves: nothing went beside the path."""
+"""Tests that the trace of a run with a kill shows that actors interact only by messages."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ def trace(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, sales_f
 
 
 def messages_of_turn(turn: Turn) -> Iterator[Value]:
-    """The messages that a turn told somebody."""
+    """Yield the messages that a turn sent."""
     for effect in turn.effects:
         if isinstance(effect, Send) and isinstance(effect.message, Value):
             yield effect.message
 
 
-def test_the_trace_is_whole(trace: TraceReader) -> None:
+def test_the_trace_is_complete(trace: TraceReader) -> None:
     assert trace.truncated is None
     assert trace.turns
 
 
-def test_every_batch_crosses_its_subpartition_against_a_credit(trace: TraceReader) -> None:
+def test_every_batch_uses_a_credit_of_its_subpartition(trace: TraceReader) -> None:
     credit: dict[tuple[str, int], int] = defaultdict(int)
     crossed = 0
 
@@ -74,11 +74,11 @@ def test_every_batch_crosses_its_subpartition_against_a_credit(trace: TraceReade
 
 
 def turn_manager(turn: Turn) -> str:
-    """The name of the TaskManager below which the turn was taken: it passes requests on and serves none."""
+    """Return the name of the TaskManager below which the turn ran; a TaskManager forwards requests and serves none."""
     return turn.recipient.path.split("/")[2]
 
 
-def test_no_batch_reaches_a_stage_but_through_a_subpartition(trace: TraceReader) -> None:
+def test_every_batch_reaches_a_stage_through_a_subpartition(trace: TraceReader) -> None:
     delivered: dict[str, set[str]] = defaultdict(set)
     made: set[str] = set()
     offered: set[str] = set()

@@ -1,4 +1,4 @@
-"""Two processes that run one job: the second is refused, and a process that was replaced publishes nothing more."""
+"""Tests that the second of two processes with one job is refused, and that a replaced one publishes no more."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 # The tests of owners refuse another process, and test_continuing another environment of one process.
 @pytest.mark.long
-def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_published_once(
+def test_a_second_process_on_the_same_folders_is_refused(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], sales_files: Path, tmp_path: Path
 ) -> None:
     arrived, output = tmp_path / "arrivals", tmp_path / "output"
-    # Nothing is published yet, which would be a reason to refuse the second one.
+    # No output is published yet, which would be a reason to refuse the second process.
     arrivals.deliver_first_files(sales_files, arrived, files=1)
     client = arrivals.start_hourly_arrivals(environment(), arrived, output)
     wait_checkpoint(client)
@@ -37,12 +37,12 @@ def test_a_second_process_on_the_same_folders_is_refused_and_each_row_is_publish
     (tmp_path / "elsewhere" / "output").symlink_to(output)
     second = start_program(tmp_path / "run", arrived, output, tmp_path / "elsewhere" / "output")
 
-    printed, said = second.communicate(timeout=120)
+    printed, errors = second.communicate(timeout=120)
     arrivals.deliver_remaining_files(sales_files, arrived)
     client.wait(timeout=120)
 
     assertDataFrameEqual(spark.read.parquet(str(output)), sales.hourly_batch(spark, sales_files))
-    assert second.returncode == 0, said
+    assert second.returncode == 0, errors
     refusals = printed.splitlines()
     for text, folder in zip(refusals, ("checkpoints", "elsewhere/output"), strict=True):
         assert text.startswith("job 'sales'")
@@ -71,7 +71,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
 
 
 def start_program(run: Path, *folders: Path) -> subprocess.Popen[str]:
-    """The program in another process, which shares nothing with this one but the folders."""
+    """Start the program in another process that shares only the folders with this one."""
     program = [sys.executable, "-c", PROGRAM, *map(str, folders)]
     variables = {FOLDER_VARIABLE: str(run), "XDG_RUNTIME_DIR": str(run), "TMPDIR": str(run)}
     run.mkdir(mode=0o700, exist_ok=True)
@@ -79,7 +79,7 @@ def start_program(run: Path, *folders: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
 
 
-def test_a_job_whose_folder_another_process_has_taken_over_fails_at_once_and_publishes_nothing_more(
+def test_a_job_whose_folder_was_taken_over_fails_and_stops_publishing(
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
     tmp_path: Path,

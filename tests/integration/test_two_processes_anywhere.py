@@ -1,4 +1,4 @@
-"""Two processes that run one job, in all arrangements in which they may not see each other: no row comes out twice.
+"""Tests two processes that run one job and cannot see each other in several ways: no row is published twice.
 
 Both are programs of their own. The first reads half of the sales, the second is started, the rest arrives.
 """
@@ -31,9 +31,9 @@ NOBODY = 65_534
 
 @dataclass
 class Place:
-    """A folder that every user reaches, the input within, and the programs that were started.
+    """A folder that every user can access, with the input and the programs that were started.
 
-    They find the file systems of this machine in the file `mounts`.
+    They read the file systems of this machine from the file `mounts`.
     """
 
     PROGRAM = """
@@ -51,12 +51,10 @@ arrivals.main(*sys.argv[1:])
 
     @property
     def arrived(self) -> Path:
-        """The folder into which the sales come."""
         return self.folder / "arrivals"
 
     @property
     def output(self) -> Path:
-        """The folder of the sink."""
         return self.folder / "output"
 
     def begin(
@@ -66,7 +64,7 @@ arrivals.main(*sys.argv[1:])
         store: str | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> subprocess.Popen[str]:
-        """Start the program, which reaches the place as `folder`; variables without a value get a private folder."""
+        """Start the program, which accesses the place as `folder`; variables without a value get a private folder."""
         private = self.folder / f"private-{len(self.programs)}"
         private.mkdir()
         private.chmod(0o777)
@@ -114,7 +112,7 @@ def place(sales_files: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An object store, which programs know from their environment."""
+    """An object store whose address programs read from their environment."""
     bucket = f"owned-by-one-{os.getpid()}"
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
@@ -132,12 +130,12 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def finish_programs(
     place: Place, sales_files: Path, spark: SparkSession, *ends: subprocess.Popen[str], is_copied: bool = False
 ) -> list[str]:
-    """Let the rest arrive; returns what each program wrote to standard error once it had ended."""
+    """Deliver the remaining files, and return each program's standard error after it has ended."""
     arrivals.deliver_remaining_files(sales_files, place.arrived)
-    said = [program.communicate(timeout=200)[1] for program in ends]
+    errors = [program.communicate(timeout=200)[1] for program in ends]
     expected = spark.read.parquet(str(sales_files)) if is_copied else sales.hourly_batch(spark, sales_files)
     assertDataFrameEqual(spark.read.parquet(str(place.output)), expected)
-    return said
+    return errors
 
 
 def refusal_of_second(
@@ -149,7 +147,7 @@ def refusal_of_second(
     *,
     is_copied: bool = False,
 ) -> str:
-    """Return why the second program was refused, once the first has published each row once."""
+    """Return the error that refused the second program, after the first has published each row once."""
     refusal = second.communicate(timeout=120)[1]
     finish_programs(place, sales_files, spark, first, is_copied=is_copied)
     assert (first.returncode, second.returncode) == (0, 1)
@@ -170,7 +168,7 @@ def test_second_process_with_another_runtime_folder_is_refused(
 
 
 def test_second_process_of_another_user_is_refused(place: Place, sales_files: Path, spark: SparkSession) -> None:
-    # It may read everything, also a Python that lies in the home of this user.
+    # It may read everything, also a Python in this user's home.
     rights = ("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
     other = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", *rights)
     if os.getuid() != 0 or subprocess.run([*other, "true"], check=False).returncode != 0:
@@ -212,7 +210,7 @@ def test_second_process_without_high_availability_is_refused(
     assert f"process {first.pid} of user" in refusal
 
 
-def test_second_process_with_high_availability_waits_for_the_end_of_the_first(
+def test_second_process_with_high_availability_waits_for_the_first_to_end(
     place: Place, sales_files: Path, spark: SparkSession
 ) -> None:
     first = place.begin()
@@ -227,7 +225,7 @@ def test_second_process_with_high_availability_waits_for_the_end_of_the_first(
     assert (first.returncode, second.returncode) == (0, 1), refusal
 
 
-def test_second_process_is_refused_where_checkpoints_are_in_an_object_store(
+def test_second_process_is_refused_if_checkpoints_are_in_an_object_store(
     place: Place, sales_files: Path, spark: SparkSession, store: str
 ) -> None:
     first = place.begin(store=store)
@@ -239,7 +237,7 @@ def test_second_process_is_refused_where_checkpoints_are_in_an_object_store(
     assert f"process {first.pid} of user" in refusal
 
 
-def test_paused_owner_of_a_network_folder_publishes_nothing_after_it_was_replaced(
+def test_paused_and_replaced_owner_of_a_network_folder_publishes_no_file(
     place: Place, sales_files: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLYKKA_OWNER_LEASE", "3s")

@@ -1,4 +1,4 @@
-"""Two sinks of one job publish the same checkpoint or neither, whichever part is killed between their commits."""
+"""Tests that two sinks of one job publish the same checkpoint or neither, whichever is killed between commits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ PUBLISHED = re.compile(r"part-.+-\d+-(?P<checkpoint>\d+)-\d+-[0-9a-f]{8}-[0-9a-f
 def start_two_sinks(
     env: StreamExecutionEnvironment, files: Path, hourly: Sink, dear: Sink, checkpoints: Path
 ) -> JobClient:
-    """Sales per shop and hour into one sink, behind an exchange; dear sales into another one, with the source."""
+    """Write sales per shop and hour to one sink, after an exchange, and expensive sales to another, with the source."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(checkpoints))
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("at")
     stream = env.from_source(FileSource.parquet(str(files)).files_per_batch(1), watermarks, "sales", uid="sales")
@@ -64,23 +64,23 @@ def assert_exactly_once(spark: SparkSession, files: Path, hourly: DataFrame, dea
 
 
 def runs(recipient: ActorRef, operator: str) -> bool:
-    """True if an actor works for the task that begins with this operator."""
+    """Return whether an actor works for the task that begins with this operator."""
     task = recipient.path.split("/")[3:4]
     return bool(task) and task[0].startswith(operator)
 
 
 def visible(folder: Path) -> set[int]:
-    """The checkpoints whose files a reader of the folder sees."""
-    found = (PUBLISHED.match(path.name) for path in folder.glob("[!._]*/*" if folder.name == "dear" else "*"))
-    return {int(name["checkpoint"]) for name in found if name is not None}
+    """Return the checkpoints whose files a reader of the folder sees."""
+    matches = (PUBLISHED.match(path.name) for path in folder.glob("[!._]*/*" if folder.name == "dear" else "*"))
+    return {int(name["checkpoint"]) for name in matches if name is not None}
 
 
 class KillBetweenCommits:
     """Kills the TaskManager of one sink when the other has published a checkpoint and this one is about to.
 
-    `first` and `second` are the first operators of the sinks' tasks, and the sinks' folders. The second one's bridge
-    is held until the first one has published: only then is the moment there. On the way it is looked whether anybody
-    sees a checkpoint that is not complete.
+    `first` and `second` are the first operators of the sinks' tasks, and the sinks' folders. The second one's bridge is
+    held until the first one has published: the moment exists only then. Meanwhile it checks that no reader sees a
+    checkpoint that is not complete.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class KillBetweenCommits:
     def _kill_between(self, recipient: ActorRef, number: int) -> None:
         staged = list((self._second[1] / ".flykka-staging").rglob("part-*"))
         if not staged or not self._committed[number].wait(PATIENCE_SECONDS) or number not in visible(self._first[1]):
-            # There would be nothing to see of a difference: the next one.
+            # The sinks would not differ visibly: wait for the next one.
             return
         self.killed_at = number
         self.seen_when_killed = (visible(self._first[1]), visible(self._second[1]))
@@ -125,7 +125,7 @@ class KillBetweenCommits:
             self.seen_too_early += [(name, number) for name, number in seen if number > self._completed]
 
 
-# The other test of a kill has it where the hourly sales are about to be published.
+# The other kill test covers the moment before the hourly sales are published.
 @pytest.mark.parametrize("first_to_publish", ["hourly", pytest.param("dear", marks=pytest.mark.long)])
 def test_a_kill_between_two_commits_lets_both_sinks_publish(
     spark: SparkSession,
@@ -153,9 +153,9 @@ def test_a_kill_between_two_commits_lets_both_sinks_publish(
     assert_exactly_once(spark, sales_files, spark.read.parquet(str(hourly)), read)
 
 
-# What functions are given, and when, the tests of connectors show.
+# The connectors' tests show which rows functions receive, and when.
 @pytest.mark.long
-def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes(
+def test_a_kill_before_a_function_call_does_not_change_its_output(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -163,16 +163,16 @@ def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes
 ) -> None:
     env = environment().set_restart_strategy(AT_ONCE)
     table, dear, checkpoints = tmp_path / "table", tmp_path / "dear", tmp_path / "checkpoints"
-    given: list[int] = []
+    received: list[int] = []
 
     def replace(rows: DataFrame, checkpoint_id: int) -> None:
-        given.append(checkpoint_id)
+        received.append(checkpoint_id)
         rows.coalesce(1).write.mode("overwrite").parquet(f"{table}/checkpoint={checkpoint_id}")
 
     victims: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:
-        is_moment = isinstance(message, CommitCheckpoint) and runs(recipient, "hourly") and bool(given)
+        is_moment = isinstance(message, CommitCheckpoint) and runs(recipient, "hourly") and bool(received)
         if is_moment:
             victims.append("/".join(recipient.path.split("/")[:3]))
         return is_moment
@@ -182,14 +182,14 @@ def test_a_kill_before_a_function_has_its_rows_changes_nothing_in_what_it_writes
     client.wait(timeout=PATIENCE_SECONDS)
 
     assert kill.done
-    assert given == sorted(given)
+    assert received == sorted(received)
     hourly = spark.read.parquet(str(table)).drop("checkpoint")
     assert_exactly_once(spark, sales_files, hourly, spark.read.parquet(str(dear)))
     assert not list(tmp_path.glob("checkpoints/*/staged/*"))
 
 
 @pytest.mark.long
-def test_a_job_that_goes_on_where_another_has_failed_publishes_the_rest_and_leaves_nothing_staged(
+def test_a_successor_of_a_failed_job_publishes_the_rest_and_cleans_staging(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -198,13 +198,13 @@ def test_a_job_that_goes_on_where_another_has_failed_publishes_the_rest_and_leav
     table, dear, checkpoints = tmp_path / "table", tmp_path / "dear", tmp_path / "checkpoints"
     refuses = Event()
     refused: list[tuple[int, int]] = []
-    given: list[tuple[int, int]] = []
+    received: list[tuple[int, int]] = []
 
     def replace(rows: DataFrame, checkpoint_id: int) -> None:
         if refuses.is_set():
             refused.append((checkpoint_id, rows.count()))
             raise ConnectionError("the table is locked")
-        given.append((checkpoint_id, rows.count()))
+        received.append((checkpoint_id, rows.count()))
         rows.coalesce(1).write.mode("overwrite").parquet(f"{table}/checkpoint={checkpoint_id}")
 
     refuses.set()
@@ -221,7 +221,7 @@ def test_a_job_that_goes_on_where_another_has_failed_publishes_the_rest_and_leav
     )
 
     assert len(kept) == 1
-    assert refused == given[:1]
+    assert refused == received[:1]
     hourly = spark.read.parquet(str(table)).drop("checkpoint")
     assert_exactly_once(spark, sales_files, hourly, spark.read.parquet(str(dear)))
     assert not (dear / ".flykka-staging").exists()

@@ -1,4 +1,4 @@
-"""Unaligned checkpoints of a job with a slow operator: what was in flight counts once after a kill."""
+"""Tests unaligned checkpoints of a job with a slow operator: in-flight rows count once after a kill."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def slowly(rows: DataFrame) -> DataFrame:
-    """A function that takes its time for each batch, so that the next ones wait before it."""
+    """Delay each batch, so that the next ones queue."""
     time.sleep(0.4)
     return rows
 
 
 def start_slow_sales(env: StreamExecutionEnvironment, files: Path, output: Path, parallelism: int) -> JobClient:
-    """The program of the kill tests, with the slow function before its windows."""
+    """Start the program of the kill tests, with the slow function before its windows."""
     env.set_parallelism(parallelism).enable_unaligned_checkpoints()
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(output.with_name("checkpoints")))
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(attempts=3, delay=0))
@@ -52,7 +52,7 @@ def start_slow_sales(env: StreamExecutionEnvironment, files: Path, output: Path,
 
 @dataclass
 class Watched:
-    """Checkpoints with batches in flight, the task told first to commit one, and batches in flight again."""
+    """Records checkpoints with in-flight batches, the first task that commits one, and restored in-flight batches."""
 
     holding: set[int] = field(default_factory=set)
     recipients: list[str] = field(default_factory=list)
@@ -66,7 +66,7 @@ class Watched:
                 self.recovered_rows += sum(batch.rows for batch in recovered if batch is not None)
 
     def is_commit(self, recipient: ActorRef, message: Message) -> bool:
-        """Somebody is about to commit a checkpoint that holds batches in flight."""
+        """Return whether an actor is about to commit a checkpoint that holds in-flight batches."""
         if isinstance(message, CommitCheckpoint) and message.checkpoint_id in self.holding:
             self.recipients.append("/".join(recipient.path.split("/")[:3]))
             return True
@@ -74,7 +74,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("parallelism", [2, pytest.param(4, marks=pytest.mark.long)])
-def test_what_was_in_flight_when_a_task_manager_is_killed_counts_once(
+def test_in_flight_rows_count_once_when_a_task_manager_is_killed(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,

@@ -1,7 +1,7 @@
-"""A job of every shape goes on again and again with another parallelism: each sale counts once.
+"""Tests a job with all kinds of operators that is rescaled repeatedly: each sale counts once.
 
-Two sources that are only half read, their union, windows that overlap and windows with late rows, three sinks of files
-and one that calls a function.
+Two sources that are only half read, their union, overlapping windows and windows with late rows, three file sinks and
+one that calls a function.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ def start_upgradable_job(
 
 
 def lose_a_task_manager(env: StreamExecutionEnvironment, client: JobClient) -> None:
-    """Until the job has gone back to a checkpoint of its own, and completed another one."""
+    """Kill one, and wait until the job has restored its own checkpoint and completed another one."""
     restarting, completed = threading.Event(), threading.Event()
 
     def listen(said: Message) -> None:
-        # What was said before is told too.
+        # Earlier messages are sent too.
         match said:
             case ExceptionHistoryChanged(entry=entry) if entry.outcome is FailureOutcome.RESTARTING:
                 restarting.set()
@@ -103,7 +103,7 @@ def deliver_even_and_odd(files: list[Path], folder: Path) -> None:
 
 
 def arrive_late(folder: Path, number: int) -> None:
-    """Rows of the first hour, long after it."""
+    """Deliver rows of the first hour, long after it."""
     rows = {"shop": LATE_SHOP, "amount": number, "at": pd.to_datetime(range(LATE_ROWS), unit="s", utc=True)}
     frame = pd.DataFrame(rows).astype({"shop": "int64", "amount": "Int64"})
     frame.to_parquet(folder / "odd" / f"late-{number:02}.parquet", coerce_timestamps="us")
@@ -118,14 +118,14 @@ def sales_per_window(rows: DataFrame, *window: str) -> DataFrame:
 
 
 def stop_with_savepoint(client: JobClient, folder: Path) -> Path:
-    """The savepoint, moved; nothing else is left of the job."""
+    """Return the savepoint, moved; the job's other files are removed."""
     moved = Path(client.stop_with_savepoint()).rename(folder / "moved")
     shutil.rmtree(folder / "checkpoints")
     return moved
 
 
 def cancel(client: JobClient, _folder: Path) -> Path:
-    """The checkpoint that is left."""
+    """Return the checkpoint that remains."""
     client.cancel()
     with pytest.raises(JobCancelledError) as cancelled:
         client.wait(timeout=60)
@@ -141,7 +141,7 @@ def cancel(client: JobClient, _folder: Path) -> Path:
         pytest.param(cancel, (2, 3, 1), marks=pytest.mark.long),
     ],
 )
-def test_a_job_goes_on_whatever_its_shape(
+def test_a_job_with_all_kinds_of_operators_is_rescaled_repeatedly(
     spark: SparkSession,
     environment: Callable[..., StreamExecutionEnvironment],
     sales_files: Path,
@@ -161,7 +161,7 @@ def test_a_job_goes_on_whatever_its_shape(
         client = start_upgradable_job(env, tmp_path, parallelism, unaligned=end is cancel)
         wait_checkpoint(client)
         if end is stop_with_savepoint and path is not None:
-            # With its first checkpoint the job does not need it any more.
+            # The job does not need it after its own first checkpoint.
             shutil.rmtree(path)
         if number == 1:
             lose_a_task_manager(env, client)
@@ -178,7 +178,7 @@ def test_a_job_goes_on_whatever_its_shape(
     assertDataFrameEqual(handed.drop("checkpoint"), everything)
     assertDataFrameEqual(hourly.where(~is_late), sales_per_window(in_time, "1 hour"))
     assertDataFrameEqual(sliding.where(~is_late), sales_per_window(in_time, "3 hours", "1 hour"))
-    # Whether they are late depends on how far the job was when they came.
+    # Whether they are late depends on the job's progress when they arrived.
     counts = [row.sales for row in hourly.where(is_late).collect()]
     assert len(counts) <= 1
     assert sum(counts) + sum(len(pd.read_parquet(file)) for file in late) == (len(parallelisms) - 1) * LATE_ROWS

@@ -1,4 +1,4 @@
-"""Files, archives, modules and packages of the user's, in this process and on a cluster of two worker processes."""
+"""Tests users' files, archives, modules and packages in this process and on a cluster of two worker processes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.integration import user_files_app
 from tests.spark_bridge.user_files.wheels import make_wheel
 
 DEADLINE = 300
-"""Seconds: two worker processes start on a machine that may do much else."""
+"""Seconds: two worker processes start on a machine under load."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 @pytest.fixture
 def registered_files(tmp_path: Path) -> Path:
-    """The files that are registered."""
+    """Write the files to register."""
     (tmp_path / "cities.csv").write_text("Rome")
     (tmp_path / "moons.py").write_text("COUNT = 1\n")
     (tmp_path / "needs.txt").write_text("tides==1.0\n")
@@ -35,14 +35,14 @@ def registered_files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def assert_seen(told: dict[str, Any], *, processes: int) -> None:
-    assert Counter(row["kind"] for row in told["rows"]) == {"plain+rich+3": 40, "keyed+rich+3": 40}
-    assert {row["saw"] for row in told["rows"]} == {"Rome|a map|1|2|7"}
-    assert len({row["executor"] for row in told["rows"]}) == processes
-    assert told["left"] == []
+def assert_seen(report: dict[str, Any], *, processes: int) -> None:
+    assert Counter(row["kind"] for row in report["rows"]) == {"plain+rich+3": 40, "keyed+rich+3": 40}
+    assert {row["saw"] for row in report["rows"]} == {"Rome|a map|1|2|7"}
+    assert len({row["executor"] for row in report["rows"]}) == processes
+    assert report["left"] == []
 
 
-def test_functions_see_what_was_registered_and_nothing_is_left_of_it(
+def test_functions_see_registered_files_that_are_removed_afterwards(
     spark: SparkSession, registered_files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(registered_files)
@@ -52,7 +52,7 @@ def test_functions_see_what_was_registered_and_nothing_is_left_of_it(
 
 @pytest.mark.long
 @pytest.mark.timeout(DEADLINE + 60)
-def test_functions_on_two_worker_processes_see_it_too(registered_files: Path) -> None:
+def test_functions_on_two_worker_processes_see_registered_files(registered_files: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "tests.integration.user_files_app", str(registered_files)],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Two sources of one group: the one whose event time is far ahead waits, and a join of both keeps little of it."""
+"""Tests two sources of one alignment group: the one far ahead waits, and their join buffers few rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEGIN_MS = 1_704_067_200_000
 
 
 def write_files(folder: Path, step_ms: int, files: int = FILES) -> None:
-    """Files of rows so far apart in event time."""
+    """Write files of rows that are `step_ms` apart in event time."""
     folder.mkdir()
     for file in range(files):
         ids = range(file * ROWS, (file + 1) * ROWS)
@@ -31,7 +31,7 @@ def write_files(folder: Path, step_ms: int, files: int = FILES) -> None:
         pq.write_table(pa.table({"id": list(ids), "at": times}), folder / f"{file:02}.parquet")
 
 
-def test_a_join_keeps_little_of_a_source_that_waits_for_the_other(
+def test_a_join_buffers_few_rows_of_an_aligned_source(
     spark: SparkSession, environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     write_files(tmp_path / "slow", 10, files=5)

@@ -1,4 +1,4 @@
-"""Two streams that are joined by window, or grouped together: the rows are those of a plain Spark batch."""
+"""Tests window joins and co-groups of two streams: the rows equal those of a plain Spark batch."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Windows = TumblingEventTimeWindows | SlidingEventTimeWindows
 
 
 def sides(env: StreamExecutionEnvironment, folder: Path) -> tuple[DataStream, DataStream]:
-    """The two streams, a file a batch."""
+    """Return the two streams, with one file per batch."""
     watermarks = WatermarkStrategy.for_bounded_out_of_orderness("30s").with_timestamp_column("at")
     left, right = (
         env.from_source(FileSource.parquet(str(folder / side)).files_per_batch(1), watermarks, side, uid=side)
@@ -46,8 +46,8 @@ def sides(env: StreamExecutionEnvironment, folder: Path) -> tuple[DataStream, Da
 
 
 def windowed(spark: SparkSession, folder: Path, windows: Windows) -> tuple[DataFrame, DataFrame]:
-    """The rows of the two sides as a batch, once for each of their windows."""
-    # Spark knows no windows with gaps between them: a row in a gap is in none.
+    """Return the rows of the two sides as a batch, once for each of their windows."""
+    # Spark has no windows with gaps between them: a row in a gap belongs to none.
     spans = (f"{each} milliseconds" for each in (max(windows.size_ms, windows.slide_ms), windows.slide_ms))
     start = F.window("at", *spans)["start"]
     end = start + F.expr(f"INTERVAL {windows.size_ms} MILLISECONDS")
@@ -78,7 +78,7 @@ def env(environment: Callable[..., StreamExecutionEnvironment], tmp_path: Path) 
         pytest.param(SlidingEventTimeWindows.of("4s", "10s"), "full", True, marks=pytest.mark.long),
     ],
 )
-def test_a_join_by_window_is_that_of_a_batch_also_with_a_kill(
+def test_a_window_join_equals_that_of_a_batch_also_with_a_kill(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     side_files: Path,
@@ -106,7 +106,7 @@ def test_a_join_by_window_is_that_of_a_batch_also_with_a_kill(
 
 
 def join_totals(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
-    """The numbers of rows of both sides, and the bounds of the window."""
+    """Return the numbers of rows of both sides, and the bounds of the window."""
     some = left if len(left) else right
     return pd.DataFrame(
         {
@@ -127,7 +127,7 @@ def join_totals(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
         pytest.param(SLIDING, True, marks=pytest.mark.long),
     ],
 )
-def test_a_function_is_given_the_rows_of_both_sides_of_a_key_and_window_once(
+def test_a_function_receives_both_sides_of_a_key_and_window_once(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     side_files: Path,

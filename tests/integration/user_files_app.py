@@ -1,6 +1,7 @@
-"""A program with user files: what its functions saw. In a process of its own it runs on two worker processes of Spark.
+"""A program with user files that reports what its functions saw; as a process it runs on two Spark workers.
 
-Argument: the folder of the files, which it enters. Prints as JSON what the functions saw and what the job has left.
+Argument: the folder of the files, which it enters. Prints as JSON what the functions saw and the files that the job has
+left.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MASTER = "local-cluster[2,1,1024]"
 
 
 def seen(ctx: Any) -> dict[str, Any]:
-    """What a function sees of what was registered."""
+    """Return what a function sees of the registered files."""
     import moons  # type: ignore[import-not-found]
     import tides  # type: ignore[import-not-found]
 
@@ -49,7 +50,7 @@ def seen(ctx: Any) -> dict[str, Any]:
 
 
 class Plain(ProcessFunction):
-    """Sees it in `open` and in each call."""
+    """Sees the files in `open` and in each call."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.opened = seen(runtime_context)
@@ -60,7 +61,7 @@ class Plain(ProcessFunction):
 
 
 class Keyed(KeyedProcessFunction):
-    """Sees it in a call with a key."""
+    """Sees the files in a call with a key."""
 
     def process_element(self, row: dict[str, Any], ctx: Any) -> Iterator[dict[str, Any]]:
         yield row
@@ -68,7 +69,7 @@ class Keyed(KeyedProcessFunction):
 
 
 class Rich(RichFunction):
-    """Sees it in the driver; a function of Spark's imports the modules in workers."""
+    """Sees the files in the driver; a Spark function imports the modules in workers."""
 
     def open(self, context: RuntimeContext) -> None:
         self.saw = seen(context)["saw"]
@@ -80,7 +81,7 @@ class Rich(RichFunction):
 
 
 def module_counts(number: int) -> str:
-    """What the modules say, in a function that Spark calls by itself."""
+    """Return the modules' values, in a function that Spark calls itself."""
     import moons
     import tides
 
@@ -88,7 +89,7 @@ def module_counts(number: int) -> str:
 
 
 def left_on(context: SparkContext) -> list[str]:
-    """What Spark has of the job's files, in the driver and on the executors."""
+    """Return the job's files that Spark has in the driver and on the executors."""
 
     def here(_: Any) -> Iterator[str]:
         yield from (name for name in os.listdir(SparkFiles.getRootDirectory()) if name.startswith("flykka-file-"))
@@ -97,7 +98,7 @@ def left_on(context: SparkContext) -> list[str]:
 
 
 def run_user_files_job(master: str | None) -> dict[str, Any]:
-    """Run the program in the current folder; return the rows of the functions, and what the job has left."""
+    """Run the program in the current folder; return the rows of the functions, and the files that the job has left."""
     folder = Path.cwd()
     with StreamExecutionEnvironment.get_execution_environment(master) as env:
         env.register_cached_file("cities.csv", "cities").add_python_archive("map.zip", "map")

@@ -1,4 +1,4 @@
-"""One data plane for all tests of the Spark side, and a laboratory for each."""
+"""One data plane for all tests of the Spark side, and an attempt fixture for each test."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 
 
 @pytest.fixture(scope="session")
@@ -24,12 +24,12 @@ def plane(spark: SparkSession, registry: CodeRegistry) -> SparkDataPlane:
 
 
 @pytest.fixture
-def laboratory(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) -> Iterator[Laboratory]:
-    """Every test is one more proof that a job leaves nothing behind in Spark."""
-    made = Laboratory(plane, registry, tmp_path)
-    before = made.persisted()
-    yield made
-    made.end()
+def harness(plane: SparkDataPlane, registry: CodeRegistry, tmp_path: Path) -> Iterator[Harness]:
+    """Checks after every test that the job has left no RDD in Spark."""
+    created = Harness(plane, registry, tmp_path)
+    before = created.persisted()
+    yield created
+    created.end()
     assert plane.stats().batches == 0
-    # Others' rows may go meanwhile: those of a test before are Spark's to collect.
-    assert made.persisted() <= before
+    # RDDs of earlier tests may disappear meanwhile: Spark collects them when it likes.
+    assert created.persisted() <= before

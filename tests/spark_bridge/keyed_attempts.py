@@ -1,4 +1,4 @@
-"""A source, and a keyed operator behind it whose subtasks come and go."""
+"""A source followed by a keyed operator that is rescaled."""
 
 from __future__ import annotations
 
@@ -9,54 +9,54 @@ from flykka.actors.machines.state.assignment import assign
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.spark_bridge.operators.code import OperatorCode
 from tests.conformance.key_groups.checkpoints import checkpoint_of_states
-from tests.spark_bridge.laboratory import Laboratory, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import Harness, write_rows
 
 Sale = tuple[int, int | None, float]
 
 
 class KeyedAttempts:
-    """A source of some batches, and an operator that reads them by key and writes into the output."""
+    """A source of some batches, and an operator that reads them by key and writes to the output."""
 
     def __init__(
-        self, laboratory: Laboratory, code: OperatorCode, files: Sequence[Sequence[Sale]], *before: OperatorCode
+        self, harness: Harness, code: OperatorCode, files: Sequence[Sequence[Sale]], *before: OperatorCode
     ) -> None:
         """The operators `before` run before the exchange."""
         for number, rows in enumerate(files):
-            write_rows(laboratory.input / f"{number}.parquet", rows)
-        self.laboratory = laboratory
-        self.source_vertex = laboratory.source(*before)
-        self.vertex = laboratory.vertex("keyed", code, laboratory.sink())
-        self.splits = laboratory.splits(self.source_vertex)
+            write_rows(harness.input / f"{number}.parquet", rows)
+        self.harness = harness
+        self.source_vertex = harness.source(*before)
+        self.vertex = harness.vertex("keyed", code, harness.sink())
+        self.splits = harness.splits(self.source_vertex)
         self.attempts = 0
 
-    def begin(self, parallelism: int = 1, snapshots: Sequence[TaskStateSnapshot] = ()) -> list[Told]:
-        """The subtasks, from what those before have acknowledged."""
+    def begin(self, parallelism: int = 1, snapshots: Sequence[TaskStateSnapshot] = ()) -> list[DrivenAttempt]:
+        """Start the subtasks from the previous subtasks' snapshots."""
         vertex = replace(self.vertex, parallelism=parallelism)
         before = replace(self.vertex, parallelism=len(snapshots) or parallelism)
         states = assign(checkpoint_of_states({before.vertex_id: (before, list(snapshots))}), [vertex]).states
-        self.source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=self.attempts).open()
+        self.source = self.harness.begin(self.source_vertex, readers=parallelism, number=self.attempts).open()
         self.attempts += 1
         return [
-            self.laboratory.begin(vertex, subtask=subtask, number=self.attempts, reads=self.source).open(
+            self.harness.begin(vertex, subtask=subtask, number=self.attempts, reads=self.source).open(
                 states.get((vertex.vertex_id, subtask))
             )
             for subtask in range(parallelism)
         ]
 
-    def read(self, subtasks: Sequence[Told], *files: int) -> None:
-        """Read some of the files, a batch each."""
+    def read(self, subtasks: Sequence[DrivenAttempt], *files: int) -> None:
+        """Read some of the files, one per batch."""
         for file in files:
             batch = self.source.read([self.splits[file]])
             for number, each in enumerate(subtasks):
                 each.run(batch, subpartition=number)
 
 
-def taken(subtasks: Sequence[Told], checkpoint_id: int) -> list[TaskStateSnapshot]:
-    """Snapshots of all subtasks, committed; then the attempts end."""
-    made = []
+def take_snapshots(subtasks: Sequence[DrivenAttempt], checkpoint_id: int) -> list[TaskStateSnapshot]:
+    """Take and commit snapshots of all subtasks, then end the attempts."""
+    snapshots = []
     for each in subtasks:
-        made.append(each.snapshot(checkpoint_id).state)
+        snapshots.append(each.snapshot(checkpoint_id).state)
         each.commit(checkpoint_id)
         each.close()
-    return made
+    return snapshots

@@ -1,8 +1,7 @@
-"""Jobs whose Spark session goes while they run: run by a test, in a process that may lose it.
+"""Runs jobs that lose their Spark session while they run: started by a test, in a process of their own.
 
-`python -m tests.spark_bridge.lost_sessions (ours|outside|theirs|large) FOLDER`. Each line that begins with `>` is what
-came of a job: the type of what it failed of in the end or FINISHED, how often it was restarted, and the sum and number
-of its rows.
+`python -m tests.spark_bridge.lost_sessions (ours|outside|theirs|large) FOLDER`. Each line that begins with `>` is the
+outcome of a job: the type of its final error or FINISHED, the number of restarts, and the sum and number of its rows.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SETTINGS = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spar
 
 
 class Loss:
-    """A transformation of the user's that loses the session once, with the third batch."""
+    """A user's transformation that loses the session once, with the third batch."""
 
     def __init__(self, lose: Callable[[], None]) -> None:
         self._lose = lose
@@ -45,7 +44,7 @@ class Loss:
 
 
 def write_input(folder: Path) -> None:
-    """Some files of a row each."""
+    """Write some files of one row each."""
     folder.mkdir(parents=True)
     for number in range(FILES):
         pq.write_table(pa.table({"number": [number]}), folder / f"{number}.parquet")
@@ -54,7 +53,7 @@ def write_input(folder: Path) -> None:
 def run_job_that_loses_session(
     env: StreamExecutionEnvironment, folder: Path, name: str, lose: Callable[[], None]
 ) -> None:
-    """Run a job that loses its session, and say what came of it."""
+    """Run a job that loses its session, and print its outcome."""
     restores: list[Message] = []
     numbers = env.from_source(FileSource.parquet(str(folder / "input")).files_per_batch(1), uid=f"{name} numbers")
     numbers.transform(Loss(lose)).uid(f"{name} loss").sink_to(FileSink.parquet(str(folder / name))).uid(
@@ -72,7 +71,7 @@ def run_job_that_loses_session(
 
 
 def run_large(env: StreamExecutionEnvironment, folder: Path) -> None:
-    """Run a job that reads a row for which the JVM has no memory, and say what came of it."""
+    """Run a job that reads a row larger than the JVM's memory, and print its outcome."""
     (folder / "input").mkdir()
     with (folder / "input" / "row.csv").open("w") as file:
         file.write("value\n" + "x" * 40_000_000)
@@ -85,7 +84,7 @@ def run_large(env: StreamExecutionEnvironment, folder: Path) -> None:
 
 
 def main(whose: str, folder: Path) -> None:
-    """Lose a session in each way there is."""
+    """Lose a session in each possible way."""
     if whose == "large":
         os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-memory 500m pyspark-shell"
         with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:

@@ -1,4 +1,4 @@
-"""Keyed state in files, as snapshots write it, for tests that read it."""
+"""Writes keyed state files in the format of snapshots, for tests that read them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Row = Mapping[str, Any]
 
 
 def write_state_rows(folder: Path, rows: Sequence[Row], types: Mapping[str, pa.DataType]) -> SharedStateHandle:
-    """A folder of rows."""
+    """Write a folder of rows."""
     folder.mkdir(parents=True)
     columns = {name: pa.array([row.get(name) for row in rows], kind) for name, kind in types.items()}
     pq.write_table(pa.table(columns), folder / "rows.parquet")
@@ -38,11 +38,11 @@ def write_state_rows(folder: Path, rows: Sequence[Row], types: Mapping[str, pa.D
 
 
 def of_function(spark: SparkSession, folder: Path, *versions: Mapping[str, Row | None]) -> SavedState:
-    """State of users, a folder for each version; None is a user whose state was deleted."""
+    """Write state of users, a folder for each version; None is a user whose state was deleted."""
     groups = KeyGroups(keys=("user",), max_parallelism=128)
     users = sorted({user for version in versions for user in version})
-    asked = spark.createDataFrame([(user,) for user in users], "user string").select("user", groups.position())
-    positions = dict(tuple(row) for row in asked.collect())
+    keys = spark.createDataFrame([(user,) for user in users], "user string").select("user", groups.position())
+    positions = dict(tuple(row) for row in keys.collect())
     timers = pa.list_(pa.int64())
     types = {
         POSITION: pa.int64(),
@@ -71,7 +71,7 @@ def of_function(spark: SparkSession, folder: Path, *versions: Mapping[str, Row |
 def of_windows(
     spark: SparkSession, folder: Path, *panes: tuple[int | None, Sequence[tuple[str, int, int]]]
 ) -> SavedState:
-    """State of windows: folders of panes (user, start in minutes, sum), and the start of the last window that fired."""
+    """Write state of windows: folders of panes (user, start in minutes, sum), and the last fired window's start."""
     types = {"__window": pa.int64(), "__key_0": pa.string(), "__part_0": pa.int64(), "__rows": pa.int64()}
     handles = [
         (
@@ -96,12 +96,12 @@ def saved(
     *handles: tuple[SharedStateHandle, int | None],
     has_timers: bool = False,
 ) -> SavedState:
-    """The state of one subtask, each folder with the bound of its results."""
+    """Write the state of one subtask, each folder with the bound of its results."""
     return SavedState(spark, "uid", schema, [subtask_state(*handles)], max_parallelism=128, has_timers=has_timers)
 
 
 def subtask_state(*handles: tuple[SharedStateHandle, int | None]) -> OperatorSubtaskState:
-    """What a subtask with all key groups keeps."""
+    """Return the state of a subtask with all key groups."""
     places = {
         Written(handles=(handle,), checkpoint_id=1): ResultBounds(closed_to_ms=closed_to)
         for handle, closed_to in handles

@@ -1,4 +1,4 @@
-"""What a writer of a sink works with, with defaults, and a file system that dies on the way."""
+"""Contexts of sink writers with defaults, and a file system that crashes at a chosen rename."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from flykka.spark_bridge.session.attempt_scope import AttemptScope
 
 
 class CrashError(Exception):
-    """The process is gone."""
+    pass
 
 
 class CrashingFileSystem(FileSystem):
-    """Dies right before the rename with this number, from 0."""
+    """Raises `CrashError` right before the rename with this number, from 0."""
 
     def __init__(self, session: SparkSession, survives: int) -> None:
         super().__init__(session)
@@ -40,7 +40,6 @@ def sink_context(
     fsync: bool = True,
     owner_number: int = 0,
 ) -> SinkContext:
-    """A context of one subtask of a sink."""
     return SinkContext(
         filesystem=filesystem or FileSystem(spark),
         scope=AttemptScope(

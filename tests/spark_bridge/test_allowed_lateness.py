@@ -1,4 +1,4 @@
-"""Windows in columns that are kept behind their end: what is published of each batch is what Flink's windows would."""
+"""Tests allowed lateness of windows in columns: each batch publishes what Flink's windows would."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import whole_row_state
 from tests.conformance.key_groups.checkpoints import checkpoint_of_states
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
-from tests.spark_bridge.told import Snapshot, Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt, Snapshot
+from tests.spark_bridge.harness import END, Harness, at_ms, count_and_most, write_rows
 from tests.spark_bridge.windows_in_memory import FlinkWindows, Result, Rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -34,36 +34,36 @@ BATCHES: list[list[tuple[int, float]]] = [
 ]
 """Keys and seconds."""
 Published = Counter[tuple[int, int, int, int]]
-"""The start of a window in ms, a key, the number of its rows, and the largest of their numbers."""
+"""The start of a window in ms, a key, the number of its rows, and the largest amount."""
 
 
 class Job:
-    """A source and windows with allowed lateness, and beside them what Flink would emit. Each step is a checkpoint."""
+    """A source and windows with allowed lateness, and a model of Flink's windows. Each step is a checkpoint."""
 
-    def __init__(self, laboratory: Laboratory, windows: WindowCode, firing_mode: FiringMode) -> None:
+    def __init__(self, harness: Harness, windows: WindowCode, firing_mode: FiringMode) -> None:
         self.numbers: list[Rows] = []
         for number, rows in enumerate(BATCHES):
             batch = tuple((key, at_ms(second), number * 10 + place) for place, (key, second) in enumerate(rows))
             self.numbers.append(batch)
-            path = laboratory.input / f"{number}.parquet"
+            path = harness.input / f"{number}.parquet"
             write_rows(path, [(key, amount, second) for (key, _, amount), (_, second) in zip(batch, rows, strict=True)])
-        self.laboratory = laboratory
+        self.harness = harness
         self.deferred = firing_mode is FiringMode.ON_CHECKPOINT
-        self.vertex = laboratory.vertex("windows", windows, laboratory.sink(), firing_mode=firing_mode)
+        self.vertex = harness.vertex("windows", windows, harness.sink(), firing_mode=firing_mode)
         local = () if windows.side_outputs_late_data else (LocalAggregateCode(of=windows),)
-        self.source_vertex = laboratory.source(*local)
+        self.source_vertex = harness.source(*local)
         self.flink = FlinkWindows(windows=windows.windows, allowed_lateness_ms=windows.allowed_lateness_ms)
         self.counts_late = not windows.side_outputs_late_data
         self.snapshots: list[Snapshot] = []
-        self.source: Told | None = None
-        self.subtasks: list[Told] = []
+        self.source: DrivenAttempt | None = None
+        self.subtasks: list[DrivenAttempt] = []
         self.attempts = self.checkpoints = 0
         self.emitted: list[Result] = []
         self.published: Published = Counter()
         self.begin(1)
 
     def begin(self, parallelism: int) -> None:
-        """Go on from the last checkpoint, as so many subtasks."""
+        """Restart from the last checkpoint with so many subtasks."""
         if self.source is not None:
             for each in (self.source, *self.subtasks):
                 each.close(cancel=True)
@@ -73,9 +73,9 @@ class Job:
             checkpoint_of_states({before.vertex_id: (before, [each.state for each in self.snapshots])}), [vertex]
         ).states
         number, self.attempts = self.attempts, self.attempts + 1
-        self.source = self.laboratory.begin(self.source_vertex, readers=parallelism, number=number).open()
+        self.source = self.harness.begin(self.source_vertex, readers=parallelism, number=number).open()
         self.subtasks = [
-            self.laboratory.begin(vertex, subtask=subtask, number=number, reads=self.source).open(
+            self.harness.begin(vertex, subtask=subtask, number=number, reads=self.source).open(
                 states.get((vertex.vertex_id, subtask))
             )
             for subtask in range(parallelism)
@@ -85,8 +85,7 @@ class Job:
         self.flink = self.flink.of_keys(every_key)
 
     def process(self, number: int) -> None:
-        """Process a batch."""
-        splits = self.laboratory.splits(self.source_vertex)
+        splits = self.harness.splits(self.source_vertex)
         assert self.source is not None
         batches = self.source.read([splits[number]])
         late = 0
@@ -99,7 +98,6 @@ class Job:
         self.checkpoint()
 
     def advance(self, watermark_ms: int) -> None:
-        """Advance the watermark."""
         self.flink.watermark = watermark_ms
         if not self.deferred:
             for windows in self.subtasks:
@@ -110,7 +108,7 @@ class Job:
         self.checkpoint()
 
     def checkpoint(self) -> None:
-        """Complete a checkpoint, and compare what it has published."""
+        """Complete a checkpoint, and compare what it has published with the model."""
         self.checkpoints += 1
         self.snapshots = [each.snapshot(self.checkpoints, self.flink.watermark) for each in self.subtasks]
         for windows in self.subtasks:
@@ -123,37 +121,37 @@ class Job:
         self.published, self.emitted = published, []
 
     def _published(self) -> Published:
-        if not list(self.laboratory.output.rglob("*.parquet")):
+        if not list(self.harness.output.rglob("*.parquet")):
             return Counter()
-        rows = self.laboratory.published().selectExpr("unix_millis(window_start)", "key", "n", "most").collect()
+        rows = self.harness.published().selectExpr("unix_millis(window_start)", "key", "n", "most").collect()
         return Counter((row[0], row[1], row[2], row[3]) for row in rows)
 
 
 def count_per_window(rows: DataFrame) -> DataFrame:
-    """Of each window and key the number of rows, and the largest amount."""
+    """Return the number of rows and the largest amount of each window and key."""
     return rows.groupBy("window_start", "window_end", "key").agg(*count_and_most())
 
 
-def parts(laboratory: Laboratory, slide_ms: int) -> WindowCode:
-    """Aggregates that are put together from parts."""
-    return laboratory.windows(size_ms=4000, slide_ms=slide_ms)
+def parts(harness: Harness, slide_ms: int) -> WindowCode:
+    """Return aggregates that are merged from parts."""
+    return harness.windows(size_ms=4000, slide_ms=slide_ms)
 
 
-def kept_rows(laboratory: Laboratory, slide_ms: int) -> WindowCode:
-    """Aggregates for which rows are kept."""
+def kept_rows(harness: Harness, slide_ms: int) -> WindowCode:
+    """Return aggregates that need all rows."""
     most = F.max("amount").alias("most")
-    return laboratory.windows(F.countDistinct("amount").alias("n"), most, size_ms=4000, slide_ms=slide_ms)
+    return harness.windows(F.countDistinct("amount").alias("n"), most, size_ms=4000, slide_ms=slide_ms)
 
 
-def function(laboratory: Laboratory, slide_ms: int) -> WindowCode:
-    """A function of the rows."""
-    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
-    return replace(parts(laboratory, slide_ms), plan=whole_row_state(prototype, ("key",), count_per_window))
+def function(harness: Harness, slide_ms: int) -> WindowCode:
+    """Return a function of the rows."""
+    prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+    return replace(parts(harness, slide_ms), plan=whole_row_state(prototype, ("key",), count_per_window))
 
 
-def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
-    """Aggregates that are made behind the exchange."""
-    return replace(parts(laboratory, slide_ms), side_outputs_late_data=True)
+def rows_as_they_come(harness: Harness, slide_ms: int) -> WindowCode:
+    """Return aggregates that are computed after the exchange."""
+    return replace(parts(harness, slide_ms), side_outputs_late_data=True)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +160,7 @@ def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
         pytest.param(parts, 4000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
         pytest.param(parts, 2000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
         pytest.param(parts, 3000, FiringMode.ON_CHECKPOINT, 2, marks=pytest.mark.long),
-        # A function keeps rows as well, and parts fire at checkpoints.
+        # A function also stores rows, and parts fire at checkpoints.
         pytest.param(kept_rows, 2000, FiringMode.ON_CHECKPOINT, 2, marks=pytest.mark.long),
         pytest.param(function, 2000, FiringMode.ON_WATERMARK, 2, marks=pytest.mark.long),
         (function, 4000, FiringMode.ON_WATERMARK, 1),
@@ -170,13 +168,13 @@ def rows_as_they_come(laboratory: Laboratory, slide_ms: int) -> WindowCode:
     ],
 )
 def test_windows_fire_again_for_the_keys_of_late_rows_across_restarts_and_parallelisms(
-    laboratory: Laboratory,
-    code: Callable[[Laboratory, int], WindowCode],
+    harness: Harness,
+    code: Callable[[Harness, int], WindowCode],
     slide_ms: int,
     firing_mode: FiringMode,
     parallelism: int,
 ) -> None:
-    job = Job(laboratory, replace(code(laboratory, slide_ms), allowed_lateness_ms=LATENESS_MS), firing_mode)
+    job = Job(harness, replace(code(harness, slide_ms), allowed_lateness_ms=LATENESS_MS), firing_mode)
 
     job.process(0)
     job.advance(at_ms(5) - 1)

@@ -1,4 +1,4 @@
-"""Attempts end to end: from splits to published files, across a keyed edge."""
+"""Tests attempts end to end: from splits to published files, across a keyed edge."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import TIME
 from flykka.spark_bridge.program.stored_columns import ROWS
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, time_at, transform, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import END, Harness, at_ms, time_at, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -22,35 +22,33 @@ SALES = [(key, key * 10 + second, second + key / 10) for second in range(6) for 
 
 
 @pytest.fixture
-def files(laboratory: Laboratory) -> Laboratory:
+def files(harness: Harness) -> Harness:
     """Three files of two seconds each."""
     for number in range(3):
-        write_rows(laboratory.input / f"{number}.parquet", [row for row in SALES if row[2] // 2 == number])
-    return laboratory
+        write_rows(harness.input / f"{number}.parquet", [row for row in SALES if row[2] // 2 == number])
+    return harness
 
 
-def batch_windows(laboratory: Laboratory, *aggregates: Column) -> list[Row]:
-    """The windows of the whole input, as a plain batch gives them."""
-    rows = laboratory.plane.session.read.parquet(str(laboratory.input))
-    made = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
-    grouped = rows.groupBy(F.window("at", "1 second").alias("w"), "key").agg(*made)
+def batch_windows(harness: Harness, *aggregates: Column) -> list[Row]:
+    """Return the windows of the whole input as a plain batch computes them."""
+    rows = harness.plane.session.read.parquet(str(harness.input))
+    columns = aggregates or (F.count("*").alias("n"), F.max("amount").alias("most"))
+    grouped = rows.groupBy(F.window("at", "1 second").alias("w"), "key").agg(*columns)
     names = grouped.columns[2:]
     return grouped.select("w.start", "w.end", "key", *names).collect()
 
 
-def pipeline(laboratory: Laboratory, readers: int = 1, number: int = 0) -> tuple[Told, list[Told]]:
-    """A source that aggregates, and the windows behind it that write; all open."""
-    windows = laboratory.windows()
-    source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows)), readers=readers, number=number).open()
-    vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
-    behind = [
-        laboratory.begin(vertex, subtask=subtask, reads=source, number=number).open() for subtask in range(readers)
-    ]
+def pipeline(harness: Harness, readers: int = 1, number: int = 0) -> tuple[DrivenAttempt, list[DrivenAttempt]]:
+    """Open a source that aggregates, and the windows after it that write."""
+    windows = harness.windows()
+    source = harness.begin(harness.source(LocalAggregateCode(of=windows)), readers=readers, number=number).open()
+    vertex = harness.vertex("windows", windows, harness.sink(), parallelism=readers)
+    behind = [harness.begin(vertex, subtask=subtask, reads=source, number=number).open() for subtask in range(readers)]
     return source, behind
 
 
 @pytest.mark.parametrize("readers", [*(pytest.param(few, marks=pytest.mark.long) for few in (1, 2)), 3])
-def test_what_is_published_equals_the_plain_batch(files: Laboratory, readers: int) -> None:
+def test_published_rows_equal_the_plain_batch(files: Harness, readers: int) -> None:
     source, windows = pipeline(files, readers)
 
     for split in files.splits(source.engine.descriptor.vertex):
@@ -65,25 +63,25 @@ def test_what_is_published_equals_the_plain_batch(files: Laboratory, readers: in
     assert {column for column, _ in files.published().dtypes} == {"window_start", "window_end", "key", "n", "most"}
 
 
-def test_the_functions_behind_a_source_are_tried_once_for_all_of_its_attempts(laboratory: Laboratory) -> None:
+def test_functions_after_a_source_are_analyzed_once_for_all_attempts(harness: Harness) -> None:
     tried: list[str] = []
 
     def watched(rows: DataFrame) -> DataFrame:
         tried.append("probe" if rows.isStreaming else "batch")
         return rows.where("amount > 0")
 
-    write_rows(laboratory.input / "0.parquet", SALES)
-    vertex = laboratory.source(transform(watched), LocalAggregateCode(of=laboratory.windows()))
-    first = laboratory.begin(vertex).open()
+    write_rows(harness.input / "0.parquet", SALES)
+    vertex = harness.source(transform(watched), LocalAggregateCode(of=harness.windows()))
+    first = harness.begin(vertex).open()
     first.close(cancel=True)
-    second = laboratory.begin(vertex, number=1).open()
+    second = harness.begin(vertex, number=1).open()
 
-    second.read(laboratory.splits(vertex))
+    second.read(harness.splits(vertex))
 
     assert tried == ["probe", "batch"]
 
 
-def test_a_stage_says_how_many_rows_it_read_and_how_late_they_were(files: Laboratory) -> None:
+def test_a_stage_reports_its_rows_and_their_lateness(files: Harness) -> None:
     source, _ = pipeline(files)
 
     read = source.read(files.splits(source.engine.descriptor.vertex)[:2])
@@ -94,7 +92,7 @@ def test_a_stage_says_how_many_rows_it_read_and_how_late_they_were(files: Labora
     assert (output.batch.event_time_min, output.batch.event_time_max) == (at_ms(0), at_ms(4) - 1)
 
 
-def test_rows_of_closed_windows_are_dropped_and_counted(files: Laboratory) -> None:
+def test_rows_of_closed_windows_are_dropped_and_counted(files: Harness) -> None:
     source, (window,) = pipeline(files)
     first, *_ = files.splits(source.engine.descriptor.vertex)
 
@@ -106,7 +104,7 @@ def test_rows_of_closed_windows_are_dropped_and_counted(files: Laboratory) -> No
     assert {row.window_start for row in files.published().collect()} == {time_at(1).replace(tzinfo=None)}
 
 
-def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory) -> None:
+def test_no_row_is_visible_before_its_checkpoint_completes(files: Harness) -> None:
     source, (window,) = pipeline(files)
     for split in files.splits(source.engine.descriptor.vertex):
         window.run(source.read([split]))
@@ -119,9 +117,9 @@ def test_nothing_can_be_read_before_its_checkpoint_is_complete(files: Laboratory
     assert files.published().count() == 8
 
 
-# So are sliding windows.
+# Sliding windows also cover this.
 @pytest.mark.long
-def test_each_window_is_published_once_over_several_checkpoints(files: Laboratory) -> None:
+def test_each_window_is_published_once_across_checkpoints(files: Harness) -> None:
     source, (window,) = pipeline(files)
 
     for number, split in enumerate(files.splits(source.engine.descriptor.vertex), start=1):
@@ -134,9 +132,9 @@ def test_each_window_is_published_once_over_several_checkpoints(files: Laborator
     assertDataFrameEqual(files.published().collect(), batch_windows(files))
 
 
-# So do those of keyed rows, and whole jobs.
+# Keyed rows and whole jobs also cover this.
 @pytest.mark.long
-def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) -> None:
+def test_a_restored_attempt_continues_from_its_checkpoint(files: Harness) -> None:
     source, (window,) = pipeline(files)
     splits = files.splits(source.engine.descriptor.vertex)
     window.run(source.read([splits[0]]))
@@ -158,7 +156,7 @@ def test_a_restored_attempt_goes_on_where_the_checkpoint_was(files: Laboratory) 
     assert not (files.output / ".flykka-staging").exists()
 
 
-def test_state_of_a_complete_checkpoint_is_not_written_again(files: Laboratory) -> None:
+def test_state_of_a_completed_checkpoint_is_not_written_again(files: Harness) -> None:
     source, (window,) = pipeline(files)
     splits = files.splits(source.engine.descriptor.vertex)
 
@@ -176,7 +174,7 @@ def test_state_of_a_complete_checkpoint_is_not_written_again(files: Laboratory) 
     assert len(third.state.operators[0].shared) == 2
 
 
-def test_state_of_an_aborted_checkpoint_is_written_again(files: Laboratory) -> None:
+def test_state_of_an_aborted_checkpoint_is_written_again(files: Harness) -> None:
     source, (window,) = pipeline(files)
     window.run(source.read(files.splits(source.engine.descriptor.vertex)[:1]))
 
@@ -188,7 +186,7 @@ def test_state_of_an_aborted_checkpoint_is_written_again(files: Laboratory) -> N
     assert next_one.incremental_bytes > 0
 
 
-def test_windows_fire_with_the_watermark_where_somebody_reads_them(files: Laboratory) -> None:
+def test_windows_with_readers_fire_with_the_watermark(files: Harness) -> None:
     windows = files.windows()
     source = files.begin(files.source(LocalAggregateCode(of=windows))).open()
     vertex = files.vertex("windows", windows, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
@@ -205,7 +203,7 @@ def test_windows_fire_with_the_watermark_where_somebody_reads_them(files: Labora
     assert nothing.outputs == ()
 
 
-def test_an_aggregate_that_cannot_be_taken_apart_gives_the_same_result(files: Laboratory) -> None:
+def test_an_undecomposable_aggregate_gives_the_same_result(files: Harness) -> None:
     distinct = F.countDistinct("amount").alias("different")
     windows = files.windows(distinct, F.max("amount").alias("most"))
     source = files.begin(files.source(LocalAggregateCode(of=windows)), readers=2).open()
@@ -221,9 +219,9 @@ def test_an_aggregate_that_cannot_be_taken_apart_gives_the_same_result(files: La
     assertDataFrameEqual(files.published().collect(), batch_windows(files, distinct, F.max("amount").alias("most")))
 
 
-# So do those of windows with a side output of late rows.
+# Windows with a side output of late rows also cover this.
 @pytest.mark.long
-def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laboratory) -> None:
+def test_rows_that_reach_windows_unaggregated_become_state(files: Harness) -> None:
     windows = files.windows()
     source = files.begin(files.source(), readers=2).open()
     vertex = files.vertex("windows", windows, files.sink(), parallelism=2)
@@ -238,7 +236,7 @@ def test_rows_that_reach_windows_as_they_are_become_state_there(files: Laborator
     assertDataFrameEqual(files.published().collect(), batch_windows(files))
 
 
-def test_many_small_batches_are_merged_on_the_way(files: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_batches_are_merged(files: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     source, (window,) = pipeline(files)
     (first, *_) = files.splits(source.engine.descriptor.vertex)
@@ -253,7 +251,7 @@ def test_many_small_batches_are_merged_on_the_way(files: Laboratory, monkeypatch
     assert {row.n for row in files.published().collect()} == {5}
 
 
-def test_windows_are_cut_as_spark_cuts_them_before_the_epoch_too(files: Laboratory) -> None:
+def test_windows_equal_sparks_before_the_epoch_too(files: Harness) -> None:
     windows = files.windows(size_ms=3000, offset_ms=700)
     times = [-6000.0, -2300.001, -2300.0, 0.0, 0.699, 0.7, 3.7]
     rows = files.plane.session.createDataFrame(
@@ -267,7 +265,7 @@ def test_windows_are_cut_as_spark_cuts_them_before_the_epoch_too(files: Laborato
     assert sorted(map(tuple, cut)) == sorted(map(tuple, spark.select(F.unix_millis("w"), "count").collect()))
 
 
-def test_a_filter_does_not_hold_the_watermark_back(files: Laboratory) -> None:
+def test_a_filter_does_not_hold_the_watermark_back(files: Harness) -> None:
     nothing = transform(lambda rows: rows.where(F.lit(False)))
     source = files.begin(files.source(nothing, files.sink())).open()
 
@@ -277,7 +275,7 @@ def test_a_filter_does_not_hold_the_watermark_back(files: Laboratory) -> None:
     assert read.rows_out == 0
 
 
-def test_rows_that_are_written_at_once_belong_to_the_next_checkpoint(files: Laboratory) -> None:
+def test_rows_written_immediately_belong_to_the_next_checkpoint(files: Harness) -> None:
     doubled = transform(lambda rows: rows.select((F.col("amount") * 2).alias("amount")))
     source = files.begin(files.source(doubled, files.sink())).open()
     splits = files.splits(source.engine.descriptor.vertex)
@@ -294,10 +292,10 @@ def test_rows_that_are_written_at_once_belong_to_the_next_checkpoint(files: Labo
     assert sorted(row.amount for row in files.published().collect()) == sorted(2 * row[1] for row in SALES)
 
 
-def test_a_job_knows_the_views_that_were_there_when_it_was_submitted(files: Laboratory, spark: SparkSession) -> None:
+def test_a_job_sees_the_views_from_its_submission(files: Harness, spark: SparkSession) -> None:
     spark.range(2).createOrReplaceTempView("wanted_keys")
-    wanted = transform(lambda rows: rows.where("key in (select id from wanted_keys)").select("key"))
-    source = files.begin(files.source(wanted, files.sink())).open()
+    filter_code = transform(lambda rows: rows.where("key in (select id from wanted_keys)").select("key"))
+    source = files.begin(files.source(filter_code, files.sink())).open()
     try:
         for split in files.splits(source.engine.descriptor.vertex):
             source.read([split])
@@ -309,13 +307,13 @@ def test_a_job_knows_the_views_that_were_there_when_it_was_submitted(files: Labo
     assert {row.key for row in files.published().collect()} == {0, 1}
 
 
-def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -> None:
+def test_a_failing_function_is_reported_with_the_users_line(files: Harness) -> None:
     @F.udf("long")
     def broken(amount: int) -> int:
         raise ValueError(f"no {amount} please")
 
     source = files.begin(files.source(transform(lambda rows: rows.select(broken("amount"))), files.sink())).open()
-    source.tell_read(files.splits(source.engine.descriptor.vertex)[:1])
+    source.start_read(files.splits(source.engine.descriptor.vertex)[:1])
     failed = source.expect_failure()
 
     assert failed.cause.type_name == "ValueError"
@@ -327,7 +325,7 @@ def test_a_failing_function_is_told_with_the_users_own_line(files: Laboratory) -
 
 
 @pytest.mark.parametrize("strategy", [ShipStrategy.REBALANCE, ShipStrategy.BROADCAST])
-def test_whole_batches_go_to_one_reader_in_turn_or_to_all(files: Laboratory, strategy: ShipStrategy) -> None:
+def test_whole_batches_go_to_readers_in_turn_or_to_all(files: Harness, strategy: ShipStrategy) -> None:
     source = files.begin(files.source(), readers=2, strategy=strategy).open()
 
     sent = [
@@ -338,7 +336,7 @@ def test_whole_batches_go_to_one_reader_in_turn_or_to_all(files: Laboratory, str
     assert sent == ([[0], [1], [0]] if strategy is ShipStrategy.REBALANCE else [[0, 1]] * 3)
 
 
-def test_a_cancelled_producer_takes_back_what_nobody_has_read(files: Laboratory) -> None:
+def test_a_cancelled_producer_takes_back_unread_batches(files: Harness) -> None:
     source, (window,) = pipeline(files)
     splits = files.splits(source.engine.descriptor.vertex)
     window.run(source.read([splits[0]]))
@@ -351,7 +349,7 @@ def test_a_cancelled_producer_takes_back_what_nobody_has_read(files: Laboratory)
     assert files.plane.stats().batches == 0
 
 
-def test_what_a_finished_producer_sent_is_there_until_its_reader_closes(files: Laboratory) -> None:
+def test_a_finished_producers_batches_stay_until_their_reader_closes(files: Harness) -> None:
     source, (window,) = pipeline(files)
     source.read(files.splits(source.engine.descriptor.vertex)[:1])
 

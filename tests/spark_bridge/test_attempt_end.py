@@ -1,4 +1,4 @@
-"""Attempts end, whatever blocks and whatever breaks, and never beside the next one."""
+"""Tests that attempts end whatever blocks or fails, and never run beside the next one."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from flykka.spark_bridge.session.python_daemon import FOLDER_VARIABLE
 from flykka.spark_bridge.session.spark_sessions import SparkSessions
 from flykka.spark_bridge.state.local_state import LocalStates
 from flykka.spark_bridge.user_files.job_files import JobFiles
-from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
-from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS, DrivenAttempt, drive_attempt
+from tests.spark_bridge.harness import Harness, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -37,7 +37,7 @@ OPEN = OpenChain(restore=None)
 
 
 class StoppedSpark:
-    """A session whose context was stopped: there is nothing behind it any more."""
+    """A session whose context was stopped: its JVM objects are gone."""
 
     _jsc = None
 
@@ -50,24 +50,24 @@ class StoppedSpark:
 
 
 class Blocking:
-    """A source whose user's function blocks in the driver until it may go on."""
+    """A source whose user function blocks in the driver until the test releases it."""
 
-    def __init__(self, laboratory: Laboratory) -> None:
-        self.laboratory = laboratory
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
         self.begun, self.may_go_on = Event(), Event()
-        write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-        self.vertex: JobVertex = laboratory.source(transform(self._wait), laboratory.sink())
+        write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+        self.vertex: JobVertex = harness.source(transform(self._wait), harness.sink())
 
-    def blocked(self) -> Told:
-        """An attempt that is in that function."""
-        told = self.laboratory.begin(self.vertex).open()
-        told.tell_read(self.laboratory.splits(self.vertex))
+    def blocked(self) -> DrivenAttempt:
+        """Start an attempt, and wait until that function runs."""
+        attempt = self.harness.begin(self.vertex).open()
+        attempt.start_read(self.harness.splits(self.vertex))
         assert self.begun.wait(PATIENCE_SECONDS)
-        return told
+        return attempt
 
-    def next(self, number: int = 1) -> Told:
-        """A later attempt of the same subtask, not yet opened."""
-        return self.laboratory.begin(self.vertex, number=number)
+    def next(self, number: int = 1) -> DrivenAttempt:
+        """Create a later attempt of the same subtask, not yet opened."""
+        return self.harness.begin(self.vertex, number=number)
 
     def _wait(self, rows: DataFrame) -> DataFrame:
         self.begun.set()
@@ -76,39 +76,39 @@ class Blocking:
 
 
 @pytest.fixture
-def patient(laboratory: Laboratory) -> Iterator[Blocking]:
-    made = Blocking(laboratory)
-    yield made
-    made.may_go_on.set()
+def patient(harness: Harness) -> Iterator[Blocking]:
+    blocking = Blocking(harness)
+    yield blocking
+    blocking.may_go_on.set()
 
 
 @pytest.fixture
 def impatient(spark: SparkSession, registry: CodeRegistry, tmp_path: Path) -> Iterator[Blocking]:
-    """On a data plane that soon gives up waiting for what was cancelled."""
+    """A data plane that soon stops waiting for cancelled work."""
     plane = SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1)
-    made = Blocking(Laboratory(plane, registry, tmp_path))
-    yield made
-    made.may_go_on.set()
-    made.laboratory.end()
-    assert all(told.engine.end.wait(PATIENCE_SECONDS) for told in made.laboratory.attempts)
+    blocking = Blocking(Harness(plane, registry, tmp_path))
+    yield blocking
+    blocking.may_go_on.set()
+    blocking.harness.end()
+    assert all(attempt.engine.end.wait(PATIENCE_SECONDS) for attempt in blocking.harness.attempts)
     assert plane.stats().batches == 0
 
 
-def test_an_attempt_ends_whose_code_blocks_and_it_is_said_what_runs_on(
+def test_an_attempt_with_blocking_code_ends_and_reports_it(
     impatient: Blocking, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = impatient.blocked()
+    attempt = impatient.blocked()
 
     with caplog.at_level(logging.WARNING):
-        told.close(cancel=True)
+        attempt.close(cancel=True)
 
     (warning,) = caplog.messages
-    assert told.engine.descriptor.attempt in warning
+    assert attempt.engine.descriptor.attempt in warning
     assert "stage 1 of 'source-source-0 -> source-stateless-1 -> source-sink-2'" in warning
-    assert not told.engine.end.wait(0)
+    assert not attempt.engine.end.wait(0)
 
 
-def test_code_of_the_users_that_does_not_end_is_interrupted(laboratory: Laboratory) -> None:
+def test_blocking_user_code_is_interrupted(harness: Harness) -> None:
     begun, interrupted = Event(), Event()
 
     def never_end(rows: DataFrame) -> DataFrame:
@@ -122,22 +122,22 @@ def test_code_of_the_users_that_does_not_end_is_interrupted(laboratory: Laborato
             raise
         return rows
 
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    vertex = laboratory.source(transform(never_end), laboratory.sink())
-    told = laboratory.begin(vertex).open()
-    told.tell_read(laboratory.splits(vertex))
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = harness.source(transform(never_end), harness.sink())
+    attempt = harness.begin(vertex).open()
+    attempt.start_read(harness.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
 
-    told.tell_close(cancel=True)
-    told.tell(CancelWork(), InterruptWork())
+    attempt.start_close(cancel=True)
+    attempt.tell(CancelWork(), InterruptWork())
 
-    assert isinstance(told.next(), WorkFailed)
-    assert told.next() == ChainClosed()
+    assert isinstance(attempt.next(), WorkFailed)
+    assert attempt.next() == ChainClosed()
     assert interrupted.is_set()
-    assert told.engine.end.wait(PATIENCE_SECONDS)
+    assert attempt.engine.end.wait(PATIENCE_SECONDS)
 
 
-def test_the_next_attempt_does_not_begin_beside_one_that_never_returns(impatient: Blocking) -> None:
+def test_the_next_attempt_does_not_start_beside_a_blocked_one(impatient: Blocking) -> None:
     impatient.blocked().close(cancel=True)
 
     after = impatient.next()
@@ -148,7 +148,7 @@ def test_the_next_attempt_does_not_begin_beside_one_that_never_returns(impatient
     assert "job_source_0_0, still runs" in failed.cause.message
 
 
-def test_an_attempt_that_was_closed_before_it_was_opened_stands_in_for_the_one_before_it(impatient: Blocking) -> None:
+def test_an_attempt_closed_before_opening_takes_its_predecessors_place(impatient: Blocking) -> None:
     impatient.blocked()
     impatient.next().close(cancel=True)
 
@@ -159,60 +159,60 @@ def test_an_attempt_that_was_closed_before_it_was_opened_stands_in_for_the_one_b
     assert failed.cause.type_name == "PredecessorRunsError"
 
 
-def test_the_end_of_a_job_does_not_wait_for_ever(impatient: Blocking, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_end_of_a_job_does_not_wait_forever(impatient: Blocking, caplog: pytest.LogCaptureFixture) -> None:
     impatient.blocked()
 
     with caplog.at_level(logging.WARNING):
-        impatient.laboratory.end()
+        impatient.harness.end()
 
     assert "job_source_0_0: job job is released while it still runs" in caplog.messages
 
 
-def test_an_attempt_ends_the_one_before_it_that_nobody_has_closed(patient: Blocking) -> None:
-    before = patient.laboratory.begin(patient.vertex).open()
+def test_an_attempt_ends_an_unclosed_predecessor(patient: Blocking) -> None:
+    before = patient.harness.begin(patient.vertex).open()
 
     patient.next().open()
     failed = before.expect_failure()
-    before.tell_close(cancel=True)
+    before.start_close(cancel=True)
 
     assert (failed.cause.type_name, before.next()) == ("AttemptReplacedError", ChainClosed())
     assert "job_source_0_1 takes its place" in failed.cause.message
 
 
-def test_a_cancellation_behind_a_graceful_close_cancels(patient: Blocking) -> None:
-    told = patient.blocked()
+def test_a_cancellation_after_a_graceful_close_cancels(patient: Blocking) -> None:
+    attempt = patient.blocked()
 
-    told.tell_close(cancel=False)
-    told.tell(CancelWork())
-    assert told.engine._scope._cancelled.wait(PATIENCE_SECONDS)
+    attempt.start_close(cancel=False)
+    attempt.tell(CancelWork())
+    assert attempt.engine._scope._cancelled.wait(PATIENCE_SECONDS)
     patient.may_go_on.set()
 
-    told.expect_failure()
-    assert told.next() == ChainClosed()
-    assert not patient.laboratory.output.exists()
+    attempt.expect_failure()
+    assert attempt.next() == ChainClosed()
+    assert not patient.harness.output.exists()
 
 
-def test_an_attempt_ends_where_spark_is_stopped(
-    laboratory: Laboratory, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
+def test_an_attempt_ends_if_spark_is_stopped(
+    harness: Harness, registry: CodeRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stopped = StoppedSpark({FOLDER_VARIABLE: str(laboratory.folder / "is" / "gone")})
-    told = laboratory.begin(laboratory.source(laboratory.sink()))
+    stopped = StoppedSpark({FOLDER_VARIABLE: str(harness.folder / "is" / "gone")})
+    template = harness.begin(harness.source(harness.sink()))
     services = JobServices(
-        sessions=SparkSessions(laboratory.plane.session, owned=False),
+        sessions=SparkSessions(harness.plane.session, owned=False),
         session=stopped,  # type: ignore[arg-type] # of a stopped context nothing else is left
         store=(store := BatchStore()),
         local_states=LocalStates(store),
-        readers=SourceReaders(laboratory.plane.session),
+        readers=SourceReaders(harness.plane.session),
         aggregates=JobAggregates(),
         registry=registry,
-        filesystem=FileSystem(laboratory.plane.session),
+        filesystem=FileSystem(harness.plane.session),
         cancellation_timeout_seconds=PATIENCE_SECONDS,
         files=JobFiles(),
     )
-    sinks = SinkJob(name="job", user_session=laboratory.plane.session, owner_number=0, check_owner=lambda: None)
-    descriptor = told.engine.descriptor
-    attempt = attempt_told(
-        laboratory.system,
+    sinks = SinkJob(name="job", user_session=harness.plane.session, owner_number=0, check_owner=lambda: None)
+    descriptor = template.engine.descriptor
+    attempt = drive_attempt(
+        harness.system,
         descriptor,
         lambda report: SparkEngine(descriptor, services, sinks, report=report, predecessor=None),
     )
@@ -220,7 +220,7 @@ def test_an_attempt_ends_where_spark_is_stopped(
     with caplog.at_level(logging.WARNING):
         attempt.tell(OPEN)
         failed = attempt.next()
-        attempt.tell_close(cancel=True)
+        attempt.start_close(cancel=True)
         closed = attempt.next()
 
     assert isinstance(failed, WorkFailed | EngineFailed)

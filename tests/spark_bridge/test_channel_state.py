@@ -1,4 +1,4 @@
-"""Batches in flight as state of a checkpoint: held, written, and in flight again in the next attempt."""
+"""Tests in-flight batches as checkpoint state: held, written, and in flight again in the next attempt."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from flykka.messages.state.handles import OperatorSubtaskState, TaskStateSnapsho
 from flykka.messages.tasks.exchange import WATERMARK_MAX, BatchRef
 from flykka.messages.wire.ids import OperatorId
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
-from tests.spark_bridge.laboratory import Laboratory, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import Harness, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -33,61 +33,61 @@ PUBLISHED = [(1, 10), (1, 30), (2, 20)]
 
 
 class Line:
-    """A source, windows that read it, and one batch on its way between them."""
+    """A source, windows that read it, and one batch in flight between them."""
 
-    def __init__(self, laboratory: Laboratory) -> None:
-        write_rows(laboratory.input / "0.parquet", ROWS)
-        self.laboratory = laboratory
-        windows = laboratory.windows()
-        self.source_vertex = laboratory.source(LocalAggregateCode(of=windows))
-        self.windows_vertex = laboratory.vertex("windows", windows, laboratory.sink())
-        self.source = laboratory.begin(self.source_vertex).open()
-        self.windows = laboratory.begin(self.windows_vertex, reads=self.source).open()
-        self.made = self.source.read(laboratory.splits(self.source_vertex))
+    def __init__(self, harness: Harness) -> None:
+        write_rows(harness.input / "0.parquet", ROWS)
+        self.harness = harness
+        windows = harness.windows()
+        self.source_vertex = harness.source(LocalAggregateCode(of=windows))
+        self.windows_vertex = harness.vertex("windows", windows, harness.sink())
+        self.source = harness.begin(self.source_vertex).open()
+        self.windows = harness.begin(self.windows_vertex, reads=self.source).open()
+        self.made = self.source.read(harness.splits(self.source_vertex))
         [output] = self.made.outputs
         self.batch = output.batch
 
-    def part(self, which: Told) -> ChannelStatePart:
-        """The batch as channel state, on its way into the windows or out of the source."""
-        path = f"{self.laboratory.folder}/checkpoints/job/in-flight/{which.engine.descriptor.attempt}-1"
+    def part(self, which: DrivenAttempt) -> ChannelStatePart:
+        """Return the batch as input channel state of the windows, or output channel state of the source."""
+        path = f"{self.harness.folder}/checkpoints/job/in-flight/{which.engine.descriptor.attempt}-1"
         place = {"gate": 0} if which is self.windows else {"output": 0}
         return ChannelStatePart(path=path, batches=(self.batch,), **place)
 
-    def written(self, which: Told) -> OperatorSubtaskState:
+    def written(self, which: DrivenAttempt) -> OperatorSubtaskState:
         """Write the batch as channel state."""
         part = self.part(which)
         which.tell(WriteChannelState(checkpoint_id=1, parts=(part,)))
         return channel_state(which.engine.descriptor, (part,), which.expect(ChannelStateWritten).folders)
 
-    def restarted(self, which: Told, state: OperatorSubtaskState) -> tuple[Told, BatchRef]:
-        """The next attempt of a vertex, with what was in flight."""
+    def restarted(self, which: DrivenAttempt, state: OperatorSubtaskState) -> tuple[DrivenAttempt, BatchRef]:
+        """Start the next attempt of a vertex with the in-flight batch."""
         which.close(cancel=True)
         reads = self.source if which is self.windows else None
-        told = self.laboratory.begin(which.engine.descriptor.vertex, reads=reads, number=1)
-        told.tell_open(TaskStateSnapshot(operators=(state,)))
-        (recovered,) = told.expect(ChainOpened).recovered
+        attempt = self.harness.begin(which.engine.descriptor.vertex, reads=reads, number=1)
+        attempt.start_open(TaskStateSnapshot(operators=(state,)))
+        (recovered,) = attempt.expect(ChainOpened).recovered
         assert recovered is not None
-        return told, recovered
+        return attempt, recovered
 
-    def published_by(self, windows: Told, batch: BatchRef) -> list[tuple[int, int]]:
-        """Keys and amounts that windows publish with their next checkpoint, when they have read a batch."""
+    def published_by(self, windows: DrivenAttempt, batch: BatchRef) -> list[tuple[int, int]]:
+        """Return the keys and amounts that the windows publish with their next checkpoint after reading a batch."""
         windows.run(StageResult(stage=0, outputs=(StageOutput(output=0, batch=batch),)))
         windows.snapshot(2, watermark_ms=WATERMARK_MAX)
         windows.commit(2)
-        return sorted((row.key, row.most) for row in self.laboratory.published().select("key", "most").collect())
+        return sorted((row.key, row.most) for row in self.harness.published().select("key", "most").collect())
 
 
 @pytest.fixture
-def line(laboratory: Laboratory) -> Line:
-    return Line(laboratory)
+def line(harness: Harness) -> Line:
+    return Line(harness)
 
 
-def hold(line: Line, which: Told) -> None:
+def hold(line: Line, which: DrivenAttempt) -> None:
     which.tell(HoldBatches(checkpoint_id=1, batch_ids=(line.batch.batch_id,), holder=HOLDER))
     which.next()
 
 
-def test_a_batch_on_its_way_in_is_written_though_it_was_processed_and_is_on_its_way_again(line: Line) -> None:
+def test_a_processed_input_batch_is_written_and_in_flight_again(line: Line) -> None:
     hold(line, line.windows)
     line.windows.run(line.made)
 
@@ -105,7 +105,7 @@ def test_a_batch_on_its_way_in_is_written_though_it_was_processed_and_is_on_its_
     assert line.published_by(windows, recovered) == PUBLISHED
 
 
-def test_a_batch_on_its_way_out_goes_down_again_to_the_same_subpartition(line: Line) -> None:
+def test_an_output_batch_is_sent_again_to_the_same_subpartition(line: Line) -> None:
     hold(line, line.source)
 
     state = line.written(line.source)
@@ -117,37 +117,37 @@ def test_a_batch_on_its_way_out_goes_down_again_to_the_same_subpartition(line: L
     assert line.published_by(line.windows, recovered) == PUBLISHED
 
 
-def test_of_keyed_rows_on_their_way_in_each_of_several_subtasks_takes_its_own(line: Line) -> None:
+def test_each_subtask_restores_its_own_share_of_in_flight_keyed_rows(line: Line) -> None:
     hold(line, line.windows)
     [handle] = line.written(line.windows).input_channels
     line.windows.close(cancel=True)
 
-    vertex_id, keys = line.source_vertex.vertex_id, line.laboratory.keys_of(line.source_vertex)
+    vertex_id, keys = line.source_vertex.vertex_id, line.harness.keys_of(line.source_vertex)
     edge = JobEdge(source=vertex_id, source_output=0, ship_strategy=ShipStrategy.HASH, key_by=keys)
     taken = 0
     for subtask in range(3):
         mine = replace(handle, key_groups=key_groups_of(subtask, 128, 3))
         state = OperatorSubtaskState(operator_id=OperatorId("windows"), input_channels=(mine,))
         vertex = replace(line.windows_vertex, parallelism=3, inputs=(edge,))
-        told = line.laboratory.begin(vertex, subtask=subtask, reads=line.source, number=1)
-        told.tell_open(TaskStateSnapshot(operators=(state,)))
-        for recovered in told.expect(ChainOpened).recovered:
+        attempt = line.harness.begin(vertex, subtask=subtask, reads=line.source, number=1)
+        attempt.start_open(TaskStateSnapshot(operators=(state,)))
+        for recovered in attempt.expect(ChainOpened).recovered:
             if recovered is not None:
                 taken += recovered.rows
-                published = line.published_by(told, recovered)
+                published = line.published_by(attempt, recovered)
 
     assert taken == line.batch.rows
     assert published == PUBLISHED
 
 
-def test_nothing_in_flight_is_no_state_and_costs_no_job(line: Line) -> None:
+def test_an_empty_channel_is_no_state_and_runs_no_job(line: Line) -> None:
     line.windows.tell(WriteChannelState(checkpoint_id=1, parts=()))
 
     assert line.windows.expect(ChannelStateWritten).folders == ()
 
 
-def test_what_is_held_is_let_go_when_nobody_wants_the_checkpoint(line: Line) -> None:
-    stats = line.laboratory.plane.stats
+def test_held_batches_are_released_if_the_checkpoint_is_abandoned(line: Line) -> None:
+    stats = line.harness.plane.stats
     before = stats().batches
     hold(line, line.source)
     line.source.tell(ReleaseBatches(holder=IN_TRANSIT, batch_ids=(line.batch.batch_id,)))
@@ -160,7 +160,7 @@ def test_what_is_held_is_let_go_when_nobody_wants_the_checkpoint(line: Line) -> 
     assert (held, stats().batches) == (before, before - 1)
 
 
-def test_a_batch_that_is_gone_declines_the_checkpoint_and_names_it(line: Line) -> None:
+def test_a_lost_batch_declines_the_checkpoint_and_is_named(line: Line) -> None:
     line.source.tell(ReleaseBatches(holder=IN_TRANSIT, batch_ids=(line.batch.batch_id,)))
 
     line.source.tell(HoldBatches(checkpoint_id=1, batch_ids=(line.batch.batch_id,), holder=HOLDER))
@@ -171,8 +171,8 @@ def test_a_batch_that_is_gone_declines_the_checkpoint_and_names_it(line: Line) -
     assert line.batch.batch_id in failed.cause.message
 
 
-def test_channel_state_that_cannot_be_written_leaves_nothing_behind_and_the_attempt_goes_on(line: Line) -> None:
-    folder = line.laboratory.folder / "checkpoints" / "job"
+def test_unwritable_channel_state_leaves_no_file_and_the_attempt_continues(line: Line) -> None:
+    folder = line.harness.folder / "checkpoints" / "job"
     folder.mkdir(parents=True)
     (folder / "in-flight").touch()
     hold(line, line.windows)

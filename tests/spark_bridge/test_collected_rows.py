@@ -1,4 +1,4 @@
-"""Rows that were collected have times in UTC, whatever the time zones of the driver and of the session."""
+"""Tests that collected rows have times in UTC, whatever the time zones of the driver and the session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=["America/New_York", "Asia/Tokyo"])
 def zone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A time zone of the driver's system."""
+    """The time zone of the driver's system."""
     with monkeypatch.context() as patched:
         patched.setenv("TZ", request.param)
         time.tzset()
@@ -24,8 +24,8 @@ def zone(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Ite
     time.tzset()
 
 
-def test_values_are_those_that_functions_see(spark: SparkSession, zone: str) -> None:
-    # Half past one in New York, in summer time and an hour later once more.
+def test_collected_values_equal_those_in_functions(spark: SparkSession, zone: str) -> None:
+    # 01:30 in New York, in summer time and again an hour later.
     first, second = (datetime(2026, 11, 1, hour, 30, tzinfo=UTC) for hour in (5, 6))
     row = {
         "at": second,
@@ -42,7 +42,7 @@ def test_values_are_those_that_functions_see(spark: SparkSession, zone: str) -> 
         " by_time map<timestamp, struct<at: timestamp>>, day date, none timestamp",
     )
 
-    found = collected(rows)
+    values = collected(rows)
 
-    assert found == [row]
-    assert found[0]["at"].utcoffset() == first.utcoffset()
+    assert values == [row]
+    assert values[0]["at"].utcoffset() == first.utcoffset()

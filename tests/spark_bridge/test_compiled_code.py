@@ -1,4 +1,4 @@
-"""Spark compiles the code of an operator once: not again for each watermark, and for each number of segments."""
+"""Tests that Spark compiles an operator's code once, not for each watermark and number of segments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    """Microseconds 0 to 9999 as they are kept, of a session that compiles as a user's does."""
+    """Microseconds 0 to 9999 as they are stored, in a session that compiles code as a user's does."""
     session = engine_session(spark)
     session.conf.set("spark.sql.codegen.wholeStage", "true")
     session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")
@@ -33,7 +33,7 @@ def segments(rows: DataFrame, number: int) -> DataFrame:
 
 
 @pytest.mark.parametrize(("make", "first", "second"), [(before, 3, 4), (segments, 2, 3), (segments, 3, 9)])
-def test_nothing_is_compiled_again(
+def test_no_code_is_compiled_again(
     spark: SparkSession, rows: DataFrame, make: Callable[[DataFrame, int], DataFrame], first: int, second: int
 ) -> None:
     assert spark._jvm is not None
@@ -52,5 +52,5 @@ def test_rows_are_compared_with_the_instant(rows: DataFrame) -> None:
     assert before(rows, 2**63).count() == 10_000
 
 
-def test_many_slices_are_all_there(rows: DataFrame) -> None:
+def test_many_slices_keep_all_rows(rows: DataFrame) -> None:
     assert segments(rows, 9).collect()[0][0] == 9 * sum(range(0, 10_000, 2))

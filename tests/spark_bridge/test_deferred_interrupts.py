@@ -1,4 +1,4 @@
-"""Ctrl-C while Spark starts."""
+"""Tests Ctrl-C while Spark starts."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def handler_of_before() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
-def test_an_interrupt_waits_for_the_end_and_then_comes_to_the_handler_that_was_there() -> None:
-    heard: list[str] = []
-    signal.signal(signal.SIGINT, lambda number, frame: heard.append("interrupt"))
+def test_an_interrupt_is_deferred_to_the_previous_handler() -> None:
+    events: list[str] = []
+    signal.signal(signal.SIGINT, lambda number, frame: events.append("interrupt"))
 
     with DeferredInterrupts():
         signal.raise_signal(signal.SIGINT)
-        heard.append("started")
+        events.append("started")
 
-    assert heard == ["started", "interrupt"]
+    assert events == ["started", "interrupt"]
 
 
-def test_a_handler_that_another_installs_meanwhile_is_taken_away_again() -> None:
+def test_a_handler_installed_meanwhile_is_removed() -> None:
     handler = signal.getsignal(signal.SIGINT)
 
     with DeferredInterrupts() as interrupts:
@@ -41,7 +41,7 @@ def test_a_handler_that_another_installs_meanwhile_is_taken_away_again() -> None
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_a_second_interrupt_does_not_wait() -> None:
+def test_a_second_interrupt_is_not_deferred() -> None:
     reached: list[str] = []
 
     def start() -> None:
@@ -56,7 +56,7 @@ def test_a_second_interrupt_does_not_wait() -> None:
     assert reached == ["one"]
 
 
-def test_what_was_raised_meanwhile_is_not_hidden_by_an_interrupt() -> None:
+def test_an_error_raised_meanwhile_is_not_hidden_by_an_interrupt() -> None:
     def start() -> None:
         with DeferredInterrupts():
             signal.raise_signal(signal.SIGINT)
@@ -66,7 +66,7 @@ def test_what_was_raised_meanwhile_is_not_hidden_by_an_interrupt() -> None:
         start()
 
 
-def test_who_ignores_interrupts_is_not_interrupted() -> None:
+def test_ignored_interrupts_stay_ignored() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     with DeferredInterrupts():

@@ -1,4 +1,4 @@
-"""What the verbs do to rows, where that is not plainly Spark's."""
+"""Tests the verbs' effects on rows that are not plainly Spark's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.parametrize("as_column", [False, True])
-def test_a_condition_and_its_opposite_have_each_row_once(spark: SparkSession, as_column: bool) -> None:
+def test_a_condition_and_its_negation_partition_the_rows(spark: SparkSession, as_column: bool) -> None:
     rows = spark.createDataFrame([(1,), (2,), (None,)], "n long").coalesce(1)
     condition: Column | str = F.col("n") > 1 if as_column else "n > 1"
 
@@ -26,7 +26,7 @@ def test_a_condition_and_its_opposite_have_each_row_once(spark: SparkSession, as
     assert sorted(map(tuple, parts.collect()), key=str) == [(1, False), (2, True), (None, False)]
 
 
-def test_rows_of_the_engine_s_session_are_joined_with_a_cached_frame_of_the_user_s(spark: SparkSession) -> None:
+def test_rows_of_the_engine_session_join_a_users_cached_frame(spark: SparkSession) -> None:
     static = spark.createDataFrame([(1, "one"), (2, "two")], "n long, name string").cache()
     rows = engine_session(spark).createDataFrame([(1,), (3,)], "n long").coalesce(1)
     try:

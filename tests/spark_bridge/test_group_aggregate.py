@@ -1,4 +1,4 @@
-"""A running count by key: what batches emit, what checkpoints hold, and who goes on with which keys."""
+"""Tests a running count by key: what batches emit, what checkpoints hold, and which subtask continues which keys."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from flykka.spark_bridge.operators.keyed_batch import STATE
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
 from flykka.spark_bridge.state.segment_files import FileStateBackend
-from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
-from tests.spark_bridge.laboratory import Laboratory
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import Harness
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, take_snapshots
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -32,43 +32,43 @@ RUNNING = [(1, 2), (1, 3), (2, 1), (2, 3), (3, 1), (3, 2)]
 class Counting(KeyedAttempts):
     """A source of three batches, and counts of them."""
 
-    def __init__(self, laboratory: Laboratory, *, key: str = "key", files: Sequence[Sequence[Sale]] = FILES) -> None:
-        prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+    def __init__(self, harness: Harness, *, key: str = "key", files: Sequence[Sequence[Sale]] = FILES) -> None:
+        prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         plan = analyze(prototype, (key,), (F.count("*").alias("n"),))
         assert isinstance(plan, PartialAggregates)
         code = GroupAggregateCode(plan=plan)
-        super().__init__(laboratory, code, files, LocalAggregateCode(of=code))
+        super().__init__(harness, code, files, LocalAggregateCode(of=code))
 
     def published(self) -> list[tuple[int | None, int]]:
-        """The keys and counts that were published in all."""
-        rows = (tuple(row) for row in self.laboratory.published().collect())
+        """Return all published keys and counts."""
+        rows = (tuple(row) for row in self.harness.published().collect())
         return sorted(rows, key=lambda row: (row[0] is None, row))
 
 
-def test_each_batch_emits_the_count_so_far_of_every_key_that_it_has(laboratory: Laboratory) -> None:
-    counting = Counting(laboratory)
+def test_each_batch_emits_the_running_count_of_its_keys(harness: Harness) -> None:
+    counting = Counting(harness)
     subtasks = counting.begin()
 
     counting.read(subtasks, 0, 1, 2)
-    taken(subtasks, 1)
+    take_snapshots(subtasks, 1)
 
     assert counting.published() == RUNNING
 
 
-def test_null_is_a_key_like_any_other(laboratory: Laboratory) -> None:
-    counting = Counting(laboratory, key="amount", files=[[(1, None, 0.0), (2, None, 0.1), (3, 7, 0.2)]] * 2)
+def test_null_is_a_key_like_any_other(harness: Harness) -> None:
+    counting = Counting(harness, key="amount", files=[[(1, None, 0.0), (2, None, 0.1), (3, 7, 0.2)]] * 2)
     subtasks = counting.begin()
 
     counting.read(subtasks, 0, 1)
-    taken(subtasks, 1)
+    take_snapshots(subtasks, 1)
 
     assert counting.published() == [(7, 1), (7, 2), (None, 2), (None, 4)]
 
 
-# So do the functions of keyed rows.
+# Functions of keyed rows also cover this.
 @pytest.mark.long
-def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(laboratory: Laboratory) -> None:
-    counting = Counting(laboratory)
+def test_counts_resume_from_a_checkpoint_and_later_rows_count_once(harness: Harness) -> None:
+    counting = Counting(harness)
     (first,) = counting.begin()
     counting.read([first], 0)
     state = first.snapshot(1).state
@@ -78,12 +78,12 @@ def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(labo
 
     restored = counting.begin(1, [state])
     counting.read(restored, 1, 2)
-    taken(restored, 2)
+    take_snapshots(restored, 2)
 
     assert counting.published() == RUNNING
 
 
-# The state of `process_table` goes to its new owners alike.
+# The state of `process_table` is redistributed alike.
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -91,41 +91,41 @@ def test_counts_go_on_from_a_checkpoint_and_what_came_behind_it_counts_once(labo
         (1, 2),
         (1, 3),
         (3, 1),
-        # Of two, each is cut, and one of the three takes over from both.
+        # Both of two subtasks are split, and one of the three takes over from both.
         (2, 3),
     ],
 )
-def test_counts_go_on_with_another_parallelism_each_key_at_its_new_owner(
-    laboratory: Laboratory, before: int, after: int
+def test_counts_resume_at_another_parallelism_with_each_keys_new_owner(
+    harness: Harness, before: int, after: int
 ) -> None:
-    counting = Counting(laboratory)
+    counting = Counting(harness)
     subtasks = counting.begin(before)
     counting.read(subtasks, 0, 1)
 
-    rescaled = counting.begin(after, taken(subtasks, 1))
+    rescaled = counting.begin(after, take_snapshots(subtasks, 1))
     counting.read(rescaled, 2)
-    states = taken(rescaled, 2)
+    states = take_snapshots(rescaled, 2)
 
     assert counting.published() == RUNNING
     owned = {key_groups_of(subtask, 128, after) for subtask in range(after)}
     assert {state.key_groups for snapshot in states for state in snapshot.operators if state.shared} <= owned
 
 
-# The totals of tests/integration/test_state_from_outside.py are read from one.
+# tests/integration/test_state_from_outside.py reads totals from a savepoint.
 @pytest.mark.long
-def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Laboratory) -> None:
-    counting = Counting(laboratory)
+def test_a_savepoint_contains_all_counts_under_their_name(harness: Harness) -> None:
+    counting = Counting(harness)
     (subtask,) = counting.begin()
     counting.read([subtask], 0)
     subtask.snapshot(1)
     subtask.commit(1)
     counting.read([subtask], 1)
 
-    state = saved(subtask, 2, str(laboratory.folder / "savepoint"))
+    state = saved(subtask, 2, str(harness.folder / "savepoint"))
     subtask.close(cancel=True)
     restored = counting.begin(1, [state])
     counting.read(restored, 2)
-    taken(restored, 3)
+    take_snapshots(restored, 3)
 
     keyed = state.operators[0]
     assert [handle.state_name for handle in keyed.exclusive] == [STATE]
@@ -133,18 +133,18 @@ def test_a_savepoint_holds_all_of_the_counts_under_their_name(laboratory: Labora
     assert counting.published() == RUNNING
 
 
-def test_many_batches_are_merged_and_count_the_same(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_batches_are_merged_without_changing_counts(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FileStateBackend, "merge_at", 2)
-    counting = Counting(laboratory, files=[[(1, 1, 0.0)]] * 4)
+    counting = Counting(harness, files=[[(1, 1, 0.0)]] * 4)
     subtasks = counting.begin()
 
     counting.read(subtasks, 0, 1, 2, 3)
-    taken(subtasks, 1)
+    take_snapshots(subtasks, 1)
 
     assert counting.published() == [(1, count) for count in range(1, 5)]
 
 
-def saved(subtask: Told, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
-    """The state of a subtask in a savepoint."""
+def saved(subtask: DrivenAttempt, checkpoint_id: int, folder: str) -> TaskStateSnapshot:
+    """Take a savepoint of a subtask's state."""
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location=folder)
     return subtask.snapshot(checkpoint_id, options=options).state

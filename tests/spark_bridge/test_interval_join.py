@@ -1,4 +1,4 @@
-"""Interval joins in one attempt: rows that are late, what a snapshot holds, and what is let go."""
+"""Tests interval joins in one attempt: late rows, the content of a snapshot, and what is removed."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from flykka.spark_bridge.operators.join_code import IntervalJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
 from flykka.spark_bridge.operators.stateless import SideOutputCode
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import END, Harness, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -26,9 +26,9 @@ LEFT, RIGHT = 0, 1
 SECOND = Interval(lower_ms=-1000, upper_ms=1000)
 
 
-def code(laboratory: Laboratory, *outer: Side, gives_late_data: bool = False) -> IntervalJoinCode:
-    """Rows of equal keys within a second of each other, by their amounts."""
-    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+def code(harness: Harness, *outer: Side, gives_late_data: bool = False) -> IntervalJoinCode:
+    """Return a join of rows with equal keys within a second, by their amounts."""
+    prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
 
     def draft(left: JoinSide, right: JoinSide) -> IntervalJoinCode:
         columns = F.col("left.amount").alias("one"), F.col("right.amount").alias("other")
@@ -41,39 +41,36 @@ def code(laboratory: Laboratory, *outer: Side, gives_late_data: bool = False) ->
 
 
 class Job:
-    """A source whose batches come into either gate of a join; each has rows (key, amount, seconds)."""
+    """A source whose batches are sent to either gate of a join; each has rows (key, amount, seconds)."""
 
-    def __init__(
-        self, laboratory: Laboratory, join: IntervalJoinCode, *batches: Sequence[tuple[int, int, float]]
-    ) -> None:
+    def __init__(self, harness: Harness, join: IntervalJoinCode, *batches: Sequence[tuple[int, int, float]]) -> None:
         for number, rows in enumerate(batches):
-            write_rows(laboratory.input / f"{number}.parquet", rows)
-        self.laboratory = laboratory
-        self._source_vertex = laboratory.source(JoinSideCode(side=join.left))
-        self._source = laboratory.begin(self._source_vertex).open()
+            write_rows(harness.input / f"{number}.parquet", rows)
+        self.harness = harness
+        self._source_vertex = harness.source(JoinSideCode(side=join.left))
+        self._source = harness.begin(self._source_vertex).open()
         self._attempts = 0
 
-    def begin(self, *codes: OperatorCode, restore: TaskStateSnapshot | None = None) -> Told:
-        """Begin an attempt of the join, with operators behind it."""
+    def begin(self, *codes: OperatorCode, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
+        """Start an attempt of the join, with operators after it."""
         self._attempts += 1
-        vertex = self.laboratory.vertex("join", *codes, self.laboratory.sink())
-        return self.laboratory.begin(vertex, number=self._attempts, reads=self._source).open(restore)
+        vertex = self.harness.vertex("join", *codes, self.harness.sink())
+        return self.harness.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
-    def process(self, join: Told, number: int, gate: int, watermark_ms: int) -> StageResult:
-        """Let a batch come into a gate."""
-        split = self.laboratory.splits(self._source_vertex)[number]
+    def process(self, join: DrivenAttempt, number: int, gate: int, watermark_ms: int) -> StageResult:
+        """Process a batch at a gate."""
+        split = self.harness.splits(self._source_vertex)[number]
         (finished,) = join.run(self._source.read([split]), watermark_ms, gate=gate)
         return finished
 
     def published(self) -> list[tuple[int | None, ...]]:
-        """What a reader of the output sees."""
-        rows = self.laboratory.published().collect()
+        rows = self.harness.published().collect()
         return sorted(map(tuple, rows), key=str)
 
 
-def test_a_row_before_the_watermark_meets_none_and_is_counted(laboratory: Laboratory) -> None:
-    inner = code(laboratory)
-    job = Job(laboratory, inner, [(1, 10, 5.0)], [(1, 20, 5.5)], [(1, 30, 4.9), (1, 31, 6.0), (2, 32, 6.0)])
+def test_a_row_before_the_watermark_has_no_match_and_is_counted(harness: Harness) -> None:
+    inner = code(harness)
+    job = Job(harness, inner, [(1, 10, 5.0)], [(1, 20, 5.5)], [(1, 30, 4.9), (1, 31, 6.0), (2, 32, 6.0)])
     join = job.begin(inner)
 
     on_time = [job.process(join, number, gate, at_ms(4.0)) for number, gate in ((0, LEFT), (1, RIGHT))]
@@ -85,9 +82,9 @@ def test_a_row_before_the_watermark_meets_none_and_is_counted(laboratory: Labora
     assert job.published() == [(10, 20), (31, 20)]
 
 
-def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(laboratory: Laboratory) -> None:
-    inner = code(laboratory, gives_late_data=True)
-    job = Job(laboratory, inner, [(1, 10, 4.9), (1, 11, 5.0)], [(1, 20, 4.8)])
+def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(harness: Harness) -> None:
+    inner = code(harness, gives_late_data=True)
+    job = Job(harness, inner, [(1, 10, 4.9), (1, 11, 5.0)], [(1, 20, 4.8)])
     join = job.begin(inner, SideOutputCode(tag=Side.RIGHT.late_data))
 
     left = job.process(join, 0, LEFT, at_ms(5.0))
@@ -95,12 +92,12 @@ def test_a_row_before_the_watermark_goes_to_the_late_side_output_of_its_side(lab
     join.snapshot_and_commit(1, at_ms(5.0))
 
     assert [left.late_rows, right.late_rows] == [0, 0]
-    assert [row.amount for row in laboratory.published().collect()] == [20]
+    assert [row.amount for row in harness.published().collect()] == [20]
 
 
-def test_rows_that_met_none_come_out_once_also_behind_a_restore(laboratory: Laboratory) -> None:
-    full = code(laboratory, Side.LEFT, Side.RIGHT)
-    job = Job(laboratory, full, [(1, 10, 1.0), (2, 11, 1.5), (3, 12, 4.0)], [(2, 20, 2.4), (4, 21, 2.0)])
+def test_unmatched_rows_are_emitted_once_also_after_a_restore(harness: Harness) -> None:
+    full = code(harness, Side.LEFT, Side.RIGHT)
+    job = Job(harness, full, [(1, 10, 1.0), (2, 11, 1.5), (3, 12, 4.0)], [(2, 20, 2.4), (4, 21, 2.0)])
     join = job.begin(full)
     job.process(join, 0, LEFT, at_ms(0))
     job.process(join, 1, RIGHT, at_ms(0))
@@ -109,7 +106,7 @@ def test_rows_that_met_none_come_out_once_also_behind_a_restore(laboratory: Labo
     snapshotted = join.snapshot_and_commit(1, at_ms(2.1))
     first = job.published()
     join.close(cancel=True)
-    laboratory.lose_local_state()
+    harness.lose_local_state()
     again = job.begin(full, restore=snapshotted.state)
     again.advance_watermark(at_ms(2.1))
     again.advance_watermark(END)
@@ -119,9 +116,9 @@ def test_rows_that_met_none_come_out_once_also_behind_a_restore(laboratory: Labo
     assert job.published() == [(10, None), (11, 20), (12, None), (None, 21)]
 
 
-def test_a_side_is_let_go_behind_the_watermark(laboratory: Laboratory) -> None:
-    inner = code(laboratory)
-    job = Job(laboratory, inner, [(1, 10, 1.0)], [(1, 20, 1.5)])
+def test_rows_of_a_side_are_removed_after_the_watermark(harness: Harness) -> None:
+    inner = code(harness)
+    job = Job(harness, inner, [(1, 10, 1.0)], [(1, 20, 1.5)])
     join = job.begin(inner)
     job.process(join, 0, LEFT, at_ms(0))
     job.process(join, 1, RIGHT, at_ms(0))
@@ -136,11 +133,11 @@ def test_a_side_is_let_go_behind_the_watermark(laboratory: Laboratory) -> None:
     assert none.shared == []
 
 
-def test_many_small_batches_become_one(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_small_batches_are_merged(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 8)
-    before = laboratory.persisted()
-    inner = code(laboratory)
-    job = Job(laboratory, inner, *([(number, number, 1.0)] for number in range(9)))
+    before = harness.persisted()
+    inner = code(harness)
+    job = Job(harness, inner, *([(number, number, 1.0)] for number in range(9)))
     join = job.begin(inner)
 
     for number in range(8):
@@ -149,4 +146,4 @@ def test_many_small_batches_become_one(laboratory: Laboratory, monkeypatch: pyte
     snapshotted = join.snapshot_and_commit(1, at_ms(0))
 
     assert {handle.state_name: handle.rows for handle in snapshotted.shared} == {"left": 8, "right": 1}
-    assert len(laboratory.persisted() - before) <= 4
+    assert len(harness.persisted() - before) <= 4

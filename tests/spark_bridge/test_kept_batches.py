@@ -1,4 +1,4 @@
-"""Results that outlive their attempts: their rows stay in Spark until they are released, and not longer."""
+"""Tests that results outlive their attempts: their rows stay in Spark until they are released, and no longer."""
 
 from __future__ import annotations
 
@@ -11,64 +11,64 @@ from flykka.messages.attempt.answers import StageResult
 from flykka.messages.graph.job_graph import ResultPartitionType, ShipStrategy
 from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
-from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
-from tests.spark_bridge.told import PATIENCE_SECONDS, Told
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS, DrivenAttempt
+from tests.spark_bridge.harness import Harness, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BLOCKING = ResultPartitionType.BLOCKING
 
 
-def produced(laboratory: Laboratory, *, number: int = 0, cancel: bool = False) -> tuple[Told, StageResult]:
-    """An attempt of a source that has ended, and what it has made for two readers."""
-    write_rows(laboratory.input / "0.parquet", [(key, key, 0.0) for key in range(10)])
-    vertex = laboratory.source()
-    source = laboratory.begin(vertex, number=number, readers=2, partition_type=BLOCKING).open()
-    made = source.read(laboratory.splits(vertex))
+def produce_result(harness: Harness, *, number: int = 0, cancel: bool = False) -> tuple[DrivenAttempt, StageResult]:
+    """Run an attempt of a source to its end, and return its result for two readers."""
+    write_rows(harness.input / "0.parquet", [(key, key, 0.0) for key in range(10)])
+    vertex = harness.source()
+    source = harness.begin(vertex, number=number, readers=2, partition_type=BLOCKING).open()
+    result = source.read(harness.splits(vertex))
     source.close(cancel=cancel)
-    return source, made
+    return source, result
 
 
 def rows_read_by_subtask(
-    laboratory: Laboratory, source: Told, made: StageResult, *, subtask: int = 0, number: int = 0
+    harness: Harness, source: DrivenAttempt, result: StageResult, *, subtask: int = 0, number: int = 0
 ) -> int:
-    """The number of rows a subtask reads of what was made for it."""
-    vertex = laboratory.vertex("writer", laboratory.sink())
-    reader = laboratory.begin(vertex, reads=source, subtask=subtask, number=number).open()
-    rows = sum(stage.rows_in for stage in reader.run(made, subpartition=subtask))
+    """Return the number of rows that a subtask reads of its result."""
+    vertex = harness.vertex("writer", harness.sink())
+    reader = harness.begin(vertex, reads=source, subtask=subtask, number=number).open()
+    rows = sum(stage.rows_in for stage in reader.run(result, subpartition=subtask))
     reader.close(cancel=True)
     return rows
 
 
-def test_a_result_is_read_behind_the_end_of_its_attempt_as_often_as_anybody_likes(laboratory: Laboratory) -> None:
-    before = laboratory.persisted()
-    source, made = produced(laboratory)
+def test_a_result_is_readable_repeatedly_after_its_attempt_ends(harness: Harness) -> None:
+    before = harness.persisted()
+    source, result = produce_result(harness)
     (partition,) = source.engine.descriptor.outputs
 
-    first = rows_read_by_subtask(laboratory, source, made)
-    again = rows_read_by_subtask(laboratory, source, made, number=1)
-    other = rows_read_by_subtask(laboratory, source, made, subtask=1)
-    kept = laboratory.persisted() - before
-    laboratory.plane.release_partitions(laboratory.job_id, [partition.partition_id])
+    first = rows_read_by_subtask(harness, source, result)
+    again = rows_read_by_subtask(harness, source, result, number=1)
+    other = rows_read_by_subtask(harness, source, result, subtask=1)
+    kept = harness.persisted() - before
+    harness.plane.release_partitions(harness.job_id, [partition.partition_id])
 
     assert first == again
     assert first + other == 10
     assert kept
-    assert laboratory.persisted() <= before
+    assert harness.persisted() <= before
 
 
 @pytest.mark.parametrize(
     "strategy", [ShipStrategy.BROADCAST, pytest.param(ShipStrategy.REBALANCE, marks=pytest.mark.long)]
 )
-def test_batches_that_go_to_readers_as_a_whole_are_kept_too(laboratory: Laboratory, strategy: ShipStrategy) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0), (2, 2, 0.0)])
-    vertex = laboratory.source()
-    source = laboratory.begin(vertex, readers=2, strategy=strategy, partition_type=BLOCKING).open()
-    made = source.read(laboratory.splits(vertex))
+def test_batches_sent_as_a_whole_are_retained_too(harness: Harness, strategy: ShipStrategy) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0), (2, 2, 0.0)])
+    vertex = harness.source()
+    source = harness.begin(vertex, readers=2, strategy=strategy, partition_type=BLOCKING).open()
+    result = source.read(harness.splits(vertex))
     source.close()
 
     rows = [
-        rows_read_by_subtask(laboratory, source, made, subtask=subtask, number=n)
+        rows_read_by_subtask(harness, source, result, subtask=subtask, number=n)
         for n in range(2)
         for subtask in range(2)
     ]
@@ -76,34 +76,34 @@ def test_batches_that_go_to_readers_as_a_whole_are_kept_too(laboratory: Laborato
     assert rows == ([2, 2, 2, 2] if strategy is ShipStrategy.BROADCAST else [2, 0, 2, 0])
 
 
-def test_an_attempt_that_is_cancelled_keeps_nothing(laboratory: Laboratory) -> None:
-    before = laboratory.persisted()
+def test_a_cancelled_attempt_retains_no_batch(harness: Harness) -> None:
+    before = harness.persisted()
 
-    produced(laboratory, cancel=True)
+    produce_result(harness, cancel=True)
 
-    assert laboratory.persisted() <= before
+    assert harness.persisted() <= before
 
 
-def test_the_next_attempt_of_a_subtask_lets_go_of_what_the_one_before_has_kept(laboratory: Laboratory) -> None:
-    _, first = produced(laboratory)
-    _, second = produced(laboratory, number=1)
+def test_the_next_attempt_releases_its_predecessors_retained_batches(harness: Harness) -> None:
+    _, first = produce_result(harness)
+    _, second = produce_result(harness, number=1)
 
     held = {output.batch.batch_id for output in (*first.outputs, *second.outputs)}
-    stats = laboratory.plane.stats()
+    stats = harness.plane.stats()
 
     assert stats.batches == len(second.outputs) == len(held) // 2
 
 
-def test_the_end_of_the_job_frees_what_was_kept(laboratory: Laboratory) -> None:
-    before = laboratory.persisted()
-    produced(laboratory)
+def test_the_end_of_the_job_frees_retained_batches(harness: Harness) -> None:
+    before = harness.persisted()
+    produce_result(harness)
 
-    laboratory.end()
+    harness.end()
 
-    assert laboratory.persisted() <= before
+    assert harness.persisted() <= before
 
 
-def test_a_thread_that_ends_a_job_beside_another_returns_when_it_has_ended(laboratory: Laboratory) -> None:
+def test_ending_a_job_concurrently_returns_after_it_has_ended(harness: Harness) -> None:
     begun, may_go_on = Event(), Event()
 
     def block(rows: DataFrame) -> DataFrame:
@@ -111,22 +111,22 @@ def test_a_thread_that_ends_a_job_beside_another_returns_when_it_has_ended(labor
         assert may_go_on.wait(PATIENCE_SECONDS)
         return rows
 
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    vertex = laboratory.source(transform(block))
-    told = laboratory.begin(vertex, partition_type=BLOCKING).open()
-    told.tell_read(laboratory.splits(vertex))
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = harness.source(transform(block))
+    attempt = harness.begin(vertex, partition_type=BLOCKING).open()
+    attempt.start_read(harness.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
     had_ended: list[bool] = []
 
     def end() -> None:
-        laboratory.end()
-        had_ended.append(told.engine.end.wait(0))
+        harness.end()
+        had_ended.append(attempt.engine.end.wait(0))
 
     first, second = Thread(target=end), Thread(target=end)
     first.start()
-    told.expect_failure()
+    attempt.expect_failure()
     second.start()
-    # Who does not wait for the other returns at once, and long before this.
+    # A caller that does not wait for the other returns at once, long before this.
     second.join(0.5)
     may_go_on.set()
     for each in (first, second):
@@ -135,17 +135,17 @@ def test_a_thread_that_ends_a_job_beside_another_returns_when_it_has_ended(labor
     assert had_ended == [True, True]
 
 
-def test_a_closed_data_plane_keeps_nothing_of_what_comes_late(
-    spark: SparkSession, registry: CodeRegistry, laboratory: Laboratory
+def test_a_closed_data_plane_retains_no_late_batch(
+    spark: SparkSession, registry: CodeRegistry, harness: Harness
 ) -> None:
     plane = SparkDataPlane(spark, registry)
-    late = Laboratory(plane, registry, laboratory.folder)
+    late = Harness(plane, registry, harness.folder)
     before = late.persisted()
-    produced(late)
+    produce_result(late)
 
     plane.close()
     between = late.persisted()
-    produced(late, number=1)
+    produce_result(late, number=1)
 
     assert between <= before
     assert late.persisted() <= before

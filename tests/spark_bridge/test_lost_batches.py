@@ -1,4 +1,4 @@
-"""Rows that are gone with their executor: a task that needs them fails, and says whose they were."""
+"""Tests that a task fails if rows that it needs are gone with their executor, and reports which task produced them."""
 
 from __future__ import annotations
 
@@ -6,28 +6,26 @@ import pytest
 
 from flykka.messages.attempt.commands import ProcessBatch
 from flykka.messages.tasks.exchange import WATERMARK_MIN
-from tests.spark_bridge.laboratory import Laboratory, write_rows
+from tests.spark_bridge.harness import Harness, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def lose_all_rows(laboratory: Laboratory) -> None:
-    """As when the executors that hold them are killed."""
-    rdds = laboratory.plane.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
+def lose_all_rows(harness: Harness) -> None:
+    """Drop all rows, as if the executors that hold them were killed."""
+    rdds = harness.plane.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
     while rdds.hasNext():
         rdds.next().unpersist(True)
 
 
-def test_who_reads_a_batch_that_is_gone_fails_and_names_the_result_partition(laboratory: Laboratory) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    source_vertex = laboratory.source()
-    source = laboratory.begin(source_vertex).open()
-    reader = laboratory.begin(
-        laboratory.vertex("windows", laboratory.windows(), laboratory.sink()), reads=source
-    ).open()
-    (output,) = source.read(laboratory.splits(source_vertex)).outputs
+def test_reading_a_lost_batch_fails_and_names_the_result_partition(harness: Harness) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    source_vertex = harness.source()
+    source = harness.begin(source_vertex).open()
+    reader = harness.begin(harness.vertex("windows", harness.windows(), harness.sink()), reads=source).open()
+    (output,) = source.read(harness.splits(source_vertex)).outputs
 
-    lose_all_rows(laboratory)
+    lose_all_rows(harness)
     reader.tell(ProcessBatch(stage=1, gate=0, batch=output.batch, watermark_ms=WATERMARK_MIN))
     failed = reader.expect_failure()
 
@@ -40,17 +38,15 @@ def test_who_reads_a_batch_that_is_gone_fails_and_names_the_result_partition(lab
     assert not failed.cause.suppress_restarts
 
 
-def test_an_attempt_whose_state_is_gone_fails_and_does_not_only_decline_its_checkpoint(laboratory: Laboratory) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    source_vertex = laboratory.source()
-    source = laboratory.begin(source_vertex).open()
-    windows = laboratory.begin(
-        laboratory.vertex("windows", laboratory.windows(), laboratory.sink()), reads=source
-    ).open()
-    windows.run(source.read(laboratory.splits(source_vertex)))
+def test_an_attempt_with_lost_state_fails_instead_of_only_declining_its_checkpoint(harness: Harness) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    source_vertex = harness.source()
+    source = harness.begin(source_vertex).open()
+    windows = harness.begin(harness.vertex("windows", harness.windows(), harness.sink()), reads=source).open()
+    windows.run(source.read(harness.splits(source_vertex)))
 
-    lose_all_rows(laboratory)
-    windows.tell_snapshot(1)
+    lose_all_rows(harness)
+    windows.start_snapshot(1)
     failed = windows.expect_failure()
 
     assert failed.cause.type_name == "LostBatchError"

@@ -1,4 +1,4 @@
-"""Sessions that are stopped and JVMs that die while a job runs: it goes on, or it ends and says why. Nothing hangs."""
+"""Tests that a job whose session is stopped or whose JVM dies continues, or fails with a reason, and never hangs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ ALL = "[0, 1, 2, 3]"
 STARTED_AGAIN = "the Spark session was stopped while the job ran: another one was started in its place"
 
 
-def lost(whose: str, folder: Path) -> tuple[list[str], str]:
-    """What came of the jobs, and what was written beside that."""
+def run_lost_sessions(whose: str, folder: Path) -> tuple[list[str], str]:
+    """Return the outcomes of the jobs, and the other output."""
     ran = subprocess.run(
         [sys.executable, "-m", "tests.spark_bridge.lost_sessions", whose, str(folder)],
         cwd=ROOT,
@@ -32,12 +32,12 @@ def lost(whose: str, folder: Path) -> tuple[list[str], str]:
     return [line.removeprefix("> ") for line in ran.stdout.splitlines() if line.startswith("> ")], ran.stderr
 
 
-def test_a_session_that_flykka_started_is_started_again_and_the_job_goes_on_and_without_a_jvm_it_fails_at_once(
+def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
     tmp_path: Path,
 ) -> None:
-    told, beside = lost("ours", tmp_path)
+    outcomes, beside = run_lost_sessions("ours", tmp_path)
 
-    stopped, killed = told
+    stopped, killed = outcomes
     assert stopped == f"stopped by the program FINISHED {ALL} UTC"
     assert killed.startswith("killed SparkLostError the JVM of Spark has ended, and with it all that this program has")
     assert ": it was killed (SIGKILL), " in killed
@@ -47,31 +47,31 @@ def test_a_session_that_flykka_started_is_started_again_and_the_job_goes_on_and_
 
 
 @pytest.mark.long
-def test_a_session_that_is_stopped_from_outside_is_started_again_too(tmp_path: Path) -> None:
-    told, beside = lost("outside", tmp_path)
+def test_a_session_stopped_from_outside_is_restarted_too(tmp_path: Path) -> None:
+    outcomes, beside = run_lost_sessions("outside", tmp_path)
 
-    assert told == [f"stopped from outside FINISHED {ALL} UTC"]
+    assert outcomes == [f"stopped from outside FINISHED {ALL} UTC"]
     assert beside.count(STARTED_AGAIN) == 1
     assert "Traceback" not in beside
     assert "cannot free" not in beside
 
 
 @pytest.mark.long
-def test_a_row_that_the_jvm_has_no_memory_for_is_explained_in_a_line(tmp_path: Path) -> None:
-    (told,), beside = lost("large", tmp_path)
+def test_a_row_too_large_for_the_jvm_is_explained_in_one_line(tmp_path: Path) -> None:
+    (outcomes,), beside = run_lost_sessions("large", tmp_path)
 
-    assert told.startswith("large SparkLostError the JVM of Spark has ended,")
-    assert ": it has run out of memory (see its last line on stderr). A row, or a batch of rows, takes" in told
+    assert outcomes.startswith("large SparkLostError the JVM of Spark has ended,")
+    assert ": it has run out of memory (see its last line on stderr). A row, or a batch of rows, takes" in outcomes
     assert "ERROR SparkUncaughtExceptionHandler: Uncaught exception in thread" in beside
     assert "Traceback" not in beside
     assert "\tat " not in beside
 
 
 @pytest.mark.long
-def test_a_session_of_the_programs_own_is_not_started_again_and_the_job_says_why_it_ends(tmp_path: Path) -> None:
-    (told,), _ = lost("theirs", tmp_path)
+def test_a_programs_own_session_is_not_restarted_and_the_job_explains_why(tmp_path: Path) -> None:
+    (outcomes,), _ = run_lost_sessions("theirs", tmp_path)
 
-    assert told.startswith(
+    assert outcomes.startswith(
         "stopped SessionStoppedError the Spark session was stopped while the job ran; it is the program's own, so"
         " flykka starts no other one: leave it running until the job has ended"
     )

@@ -1,4 +1,4 @@
-"""Regular joins in one attempt: rows meet whenever they come, as long as their time-to-live says."""
+"""Tests regular joins in one attempt: rows are joined whenever they arrive, within their time-to-live."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from flykka.messages.attempt.commands import ProcessBatch
 from flykka.messages.state.handles import TaskStateSnapshot
 from flykka.spark_bridge.operators.join_code import RegularJoinCode, pairs
 from flykka.spark_bridge.operators.join_side import JoinedRows, JoinSide, JoinSideCode
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import END, Harness, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 LEFT, RIGHT = 0, 1
 
 
-def code(laboratory: Laboratory, time_to_live_ms: int | None = None) -> RegularJoinCode:
-    """Rows of equal keys, by their amounts."""
-    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+def code(harness: Harness, time_to_live_ms: int | None = None) -> RegularJoinCode:
+    """Return a join of rows with equal keys, by their amounts."""
+    prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
 
     def draft(left: JoinSide, right: JoinSide) -> RegularJoinCode:
         columns = F.col("left.amount").alias("one"), F.col("right.amount").alias("other")
@@ -34,28 +34,27 @@ def code(laboratory: Laboratory, time_to_live_ms: int | None = None) -> RegularJ
 
 
 class Job:
-    """A source whose batches come into either gate of a join; each has rows (key, amount, seconds)."""
+    """A source whose batches are sent to either gate of a join; each has rows (key, amount, seconds)."""
 
     def __init__(
-        self, laboratory: Laboratory, join: RegularJoinCode, *batches: Sequence[tuple[int | None, int, float]]
+        self, harness: Harness, join: RegularJoinCode, *batches: Sequence[tuple[int | None, int, float]]
     ) -> None:
         for number, rows in enumerate(batches):
-            write_rows(laboratory.input / f"{number}.parquet", rows)
-        self.laboratory = laboratory
+            write_rows(harness.input / f"{number}.parquet", rows)
+        self.harness = harness
         self._join = join
-        self._source_vertex = laboratory.source(JoinSideCode(side=join.left))
-        self._source = laboratory.begin(self._source_vertex).open()
+        self._source_vertex = harness.source(JoinSideCode(side=join.left))
+        self._source = harness.begin(self._source_vertex).open()
         self._attempts = 0
 
-    def begin(self, restore: TaskStateSnapshot | None = None) -> Told:
-        """Begin an attempt of the join."""
+    def begin(self, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
         self._attempts += 1
-        vertex = self.laboratory.vertex("join", self._join, self.laboratory.sink())
-        return self.laboratory.begin(vertex, number=self._attempts, reads=self._source).open(restore)
+        vertex = self.harness.vertex("join", self._join, self.harness.sink())
+        return self.harness.begin(vertex, number=self._attempts, reads=self._source).open(restore)
 
-    def process(self, join: Told, number: int, gate: int, *, now_ms: int = 0) -> None:
-        """Let a batch come into a gate."""
-        split = self.laboratory.splits(self._source_vertex)[number]
+    def process(self, join: DrivenAttempt, number: int, gate: int, *, now_ms: int = 0) -> None:
+        """Process a batch at a gate."""
+        split = self.harness.splits(self._source_vertex)[number]
         (output,) = self._source.read([split]).outputs
         join.stage += 1
         join.tell(
@@ -64,20 +63,17 @@ class Job:
         join.expect_result()
 
     def published(self) -> list[tuple[int, ...]]:
-        """What a reader of the output sees."""
-        return sorted(map(tuple, self.laboratory.published().collect()))
+        return sorted(map(tuple, self.harness.published().collect()))
 
 
-def test_rows_meet_whenever_they_come_also_behind_a_restore(laboratory: Laboratory) -> None:
-    job = Job(
-        laboratory, code(laboratory), [(1, 10, 9.0), (None, 11, 9.0)], [(1, 20, 1.0), (None, 21, 1.0)], [(1, 30, 0)]
-    )
+def test_rows_match_in_any_arrival_order_also_after_a_restore(harness: Harness) -> None:
+    job = Job(harness, code(harness), [(1, 10, 9.0), (None, 11, 9.0)], [(1, 20, 1.0), (None, 21, 1.0)], [(1, 30, 0)])
     join = job.begin()
     job.process(join, 0, LEFT)
     job.process(join, 1, RIGHT)
     snapshotted = join.snapshot_and_commit(1)
     join.close(cancel=True)
-    laboratory.lose_local_state()
+    harness.lose_local_state()
 
     again = job.begin(snapshotted.state)
     job.process(again, 2, RIGHT)
@@ -86,16 +82,16 @@ def test_rows_meet_whenever_they_come_also_behind_a_restore(laboratory: Laborato
     assert job.published() == [(10, 20), (10, 30)]
 
 
-def test_rows_are_let_go_when_their_time_to_live_is_over(laboratory: Laboratory) -> None:
+def test_rows_are_removed_when_their_time_to_live_has_ended(harness: Harness) -> None:
     batches = [(1, 10, 0)], [(1, 20, 0)], [(1, 30, 0)], [(1, 40, 0)]
-    job = Job(laboratory, code(laboratory, time_to_live_ms=1_000), *batches)
+    job = Job(harness, code(harness, time_to_live_ms=1_000), *batches)
     join = job.begin()
 
     job.process(join, 0, LEFT, now_ms=at_ms(1.0))
     job.process(join, 1, RIGHT, now_ms=at_ms(2.0))
     both = join.snapshot_and_commit(1)
     join.close(cancel=True)
-    laboratory.lose_local_state()
+    harness.lose_local_state()
     again = job.begin(both.state)
     job.process(again, 2, LEFT, now_ms=at_ms(2.5))
     job.process(again, 3, RIGHT, now_ms=at_ms(3.1))
@@ -106,9 +102,9 @@ def test_rows_are_let_go_when_their_time_to_live_is_over(laboratory: Laboratory)
     assert sorted((each.state_name, each.rows) for each in left.shared) == [("left", 1), ("right", 1)]
 
 
-def test_many_rows_are_joined_where_they_lie(laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_joined_in_place(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.spark_bridge.operators.join_code._ROWS_OF_ONE_CORE", 2)
-    job = Job(laboratory, code(laboratory), [(1, 10, 0), (2, 11, 0), (2, 12, 0)], [(2, 20, 0)], [(2, 13, 0)])
+    job = Job(harness, code(harness), [(1, 10, 0), (2, 11, 0), (2, 12, 0)], [(2, 20, 0)], [(2, 13, 0)])
     join = job.begin()
 
     job.process(join, 0, LEFT)

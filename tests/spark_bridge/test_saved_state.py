@@ -1,4 +1,4 @@
-"""Keyed state in the files of a checkpoint, as DataFrames with the names of the program."""
+"""Tests keyed state in checkpoint files, read as DataFrames with the program's names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def sorted_rows(rows: DataFrame) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
-def test_the_newest_row_of_a_key_holds_and_a_deleted_key_is_gone(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_newest_row_of_a_key_wins_and_deleted_keys_are_absent(spark: SparkSession, tmp_path: Path) -> None:
     state = of_function(
         spark,
         tmp_path,
@@ -33,7 +33,7 @@ def test_the_newest_row_of_a_key_holds_and_a_deleted_key_is_gone(spark: SparkSes
     assert sorted_rows(state.values("last one")) == [("a", "shoes")]
 
 
-def test_a_timer_is_a_row_with_its_time_and_its_domain(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_timer_is_a_row_with_time_and_domain(spark: SparkSession, tmp_path: Path) -> None:
     timers = {"__event_timers": [1000, 5000], "__processing_timers": [7]}
     state = of_function(spark, tmp_path, {"a": timers, "b": {"orders": 1}, "gone": None})
 
@@ -57,7 +57,7 @@ def test_values_are_looked_up_by_key_in_the_newest_rows(spark: SparkSession, tmp
         state.lookup("orders", [(1,)])
 
 
-def test_state_of_an_operator_that_has_seen_nothing_is_empty(spark: SparkSession) -> None:
+def test_state_of_an_operator_without_rows_is_empty(spark: SparkSession) -> None:
     state = saved(spark, FUNCTION, has_timers=True)
 
     assert (state.table().columns, state.table().count(), state.timers().count()) == (
@@ -67,8 +67,8 @@ def test_state_of_an_operator_that_has_seen_nothing_is_empty(spark: SparkSession
     )
 
 
-def test_windows_are_put_together_from_panes_but_for_those_that_have_fired(spark: SparkSession, tmp_path: Path) -> None:
-    # The window from -1 to 1 has fired in one subtask, and that from 0 to 2 too in another.
+def test_unfired_windows_are_merged_from_panes(spark: SparkSession, tmp_path: Path) -> None:
+    # The window from -1 to 1 has fired in one subtask; in another, the one from 0 to 2 as well.
     state = of_windows(spark, tmp_path, (-1, [("a", 0, 1), ("a", 0, 2), ("a", 1, 4)]), (0, [("b", 0, 8), ("b", 1, 16)]))
 
     windows = [(row.user, minute(row.window_start), row["sum(amount)"], row.rows) for row in state.windows().collect()]
@@ -81,5 +81,5 @@ def test_windows_are_put_together_from_panes_but_for_those_that_have_fired(spark
 
 
 def minute(time: datetime) -> int:
-    """The minutes since the epoch; the session is in UTC."""
+    """Return the minutes since the epoch; the session is in UTC."""
     return int(time.replace(tzinfo=UTC).timestamp()) // 60

@@ -1,4 +1,4 @@
-"""The files of segments on the executor's disk: they end with the attempts and jobs that made them."""
+"""Tests that segment files on an executor's disk are removed with their attempts and jobs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from signal import SIGKILL
 import pytest
 from pyspark import SparkFiles
 
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 from tests.spark_bridge.operators.test_keyed_rows import VERBS, keyed
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -33,38 +33,38 @@ os.kill(os.getpid(), 9)
 """
 
 
-def segment_files(laboratory: Laboratory) -> list[Path]:
-    """The segments of the laboratory's job on this machine."""
-    found = Path(SparkFiles.getRootDirectory(), "flykka-state").rglob("*")
-    return sorted(path for path in found if path.is_file() and str(laboratory.job_id) in str(path))
+def segment_files(harness: Harness) -> list[Path]:
+    """Return the segments of the fixture's job on this machine."""
+    paths = Path(SparkFiles.getRootDirectory(), "flykka-state").rglob("*")
+    return sorted(path for path in paths if path.is_file() and str(harness.job_id) in str(path))
 
 
-def test_an_attempt_that_has_ended_or_was_cancelled_leaves_no_segment(laboratory: Laboratory) -> None:
-    attempts = keyed(laboratory, VERBS[0])
+def test_an_ended_or_cancelled_attempt_leaves_no_segment(harness: Harness) -> None:
+    attempts = keyed(harness, VERBS[0])
     subtasks = attempts.begin(2)
     attempts.read(subtasks, 2)
-    assert segment_files(laboratory)
+    assert segment_files(harness)
 
     for number, each in enumerate(subtasks):
         each.close(cancel=number == 0)
 
-    assert segment_files(laboratory) == []
+    assert segment_files(harness) == []
 
 
-def test_a_job_that_is_over_leaves_no_segment_of_attempts_that_run(laboratory: Laboratory) -> None:
-    attempts = keyed(laboratory, VERBS[0])
+def test_an_ended_job_leaves_no_segment_of_running_attempts(harness: Harness) -> None:
+    attempts = keyed(harness, VERBS[0])
     attempts.read(attempts.begin(), 0)
-    assert segment_files(laboratory)
+    assert segment_files(harness)
 
-    laboratory.plane.release_job(laboratory.job_id)
+    harness.plane.release_job(harness.job_id)
 
-    assert segment_files(laboratory) == []
+    assert segment_files(harness) == []
 
 
-def test_a_driver_that_is_killed_leaves_no_segment(tmp_path: Path) -> None:
+def test_a_killed_driver_leaves_no_segment(tmp_path: Path) -> None:
     driver = [sys.executable, "-c", KILLED, str(tmp_path)]
 
-    # The JVM has the same output: it has ended as well when all of that is read.
+    # The JVM shares this output, so it has ended as well once all of it is read.
     killed = subprocess.run(driver, capture_output=True, text=True, timeout=100, check=False)
 
     assert killed.returncode == -SIGKILL, killed.stderr

@@ -1,4 +1,4 @@
-"""The session: what is set on it, and what is left as it was found."""
+"""Tests the session: which settings it gets, and which are left unchanged."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ print(session._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel(
 session.stop()
 """
 
-# Spark takes a configuration without appenders for none.
+# Spark ignores a configuration without appenders.
 FATAL_ONLY = """
 rootLogger.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
@@ -65,8 +65,8 @@ appender.stderr.name = stderr
 """
 
 
-def fresh(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """What a Python process of its own makes of the script."""
+def run_in_new_process(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the script in a Python process of its own."""
     return subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,
@@ -77,7 +77,7 @@ def fresh(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_session_that_is_there_is_adopted_unchanged(spark: SparkSession) -> None:
+def test_an_existing_session_is_adopted_unchanged(spark: SparkSession) -> None:
     before = dict(spark.conf.getAll)
 
     adopted = spark_session("local[7]", config={"spark.sql.session.timeZone": "Asia/Tokyo"})
@@ -100,7 +100,7 @@ def test_an_engine_session_sees_the_users_views_and_settings(spark: SparkSession
     assert engine.conf.get("spark.sql.session.timeZone") == "Asia/Tokyo"
 
 
-def test_an_engine_session_does_not_keep_the_status_of_files_that_were_read(spark: SparkSession) -> None:
+def test_an_engine_session_does_not_cache_file_status(spark: SparkSession) -> None:
     caches: Any = spark._jvm.org.apache.spark.sql.execution.datasources.FileStatusCache  # type: ignore[union-attr]
 
     of_the_user, of_the_engine = (
@@ -112,12 +112,12 @@ def test_an_engine_session_does_not_keep_the_status_of_files_that_were_read(spar
     assert of_the_engine == "NoopCache$"
 
 
-def test_what_is_no_classic_session_is_refused() -> None:
+def test_a_session_that_is_not_classic_is_refused() -> None:
     with pytest.raises(SessionError, match="classic Spark session"):
         engine_session(object())  # type: ignore[arg-type]
 
 
-def test_no_environment_is_made_where_spark_computes_tasks_twice(
+def test_speculative_execution_is_refused_by_an_environment(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = SimpleNamespace(sparkContext=SimpleNamespace(master="yarn"), conf={"spark.speculation": "true"})
@@ -128,17 +128,17 @@ def test_no_environment_is_made_where_spark_computes_tasks_twice(
 
 
 @pytest.mark.slow
-def test_a_new_session_leaves_signals_and_the_users_java_options_alone_and_starts_without_a_word() -> None:
-    """Neither is the interrupt key Spark's, nor a SIGTERM for its JVM, which is in a session of its own."""
-    ran = fresh(FRESH)
+def test_a_new_session_leaves_signals_and_java_options_alone_and_starts_silently() -> None:
+    """Spark handles neither Ctrl-C nor, because its JVM is in a session of its own, a SIGTERM."""
+    ran = run_in_new_process(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr
     assert ran.stderr == ""
 
 
 @pytest.mark.slow
-def test_the_reason_of_a_jvm_that_does_not_start_is_the_only_line(tmp_path: Path) -> None:
-    ran = fresh(STARTED, PYSPARK_SUBMIT_ARGS="--driver-java-options -Xmx1g pyspark-shell")
+def test_a_jvm_that_fails_to_start_gives_one_line_with_the_reason(tmp_path: Path) -> None:
+    ran = run_in_new_process(STARTED, PYSPARK_SUBMIT_ARGS="--driver-java-options -Xmx1g pyspark-shell")
 
     error = "flykka.spark_bridge.errors.SessionError: no Spark session at local[1]: Java has ended: Error: Not allowed"
     assert ran.stderr.strip().splitlines()[-1].startswith(error)
@@ -146,33 +146,33 @@ def test_the_reason_of_a_jvm_that_does_not_start_is_the_only_line(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_yarn_needs_to_know_where_hadoop_is(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_yarn_requires_the_hadoop_configuration_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_CONF_DIR", raising=False)
     monkeypatch.delenv("YARN_CONF_DIR", raising=False)
 
-    ran = fresh(STARTED.replace("local[1]", "yarn"))
+    ran = run_in_new_process(STARTED.replace("local[1]", "yarn"))
 
     assert "no Spark session at yarn: set HADOOP_CONF_DIR or YARN_CONF_DIR to the folder of" in ran.stderr
 
 
 @pytest.mark.slow
-def test_of_an_error_of_the_jvm_the_last_cause_is_told_and_a_user_who_has_configured_sparks_logging_keeps_it(
+def test_a_jvm_error_shows_its_last_cause_and_the_users_logging_stays(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "log4j2.properties").write_text(FATAL_ONLY, encoding="utf-8")
 
-    # Spark's client of Kubernetes would try again for twenty seconds.
-    ran = fresh(REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path), KUBERNETES_REQUEST_RETRY_BACKOFFLIMIT="0")
+    # Spark's Kubernetes client would retry for twenty seconds.
+    ran = run_in_new_process(
+        REFUSED_AND_STARTED, SPARK_CONF_DIR=str(tmp_path), KUBERNETES_REQUEST_RETRY_BACKOFFLIMIT="0"
+    )
 
-    *told, level = ran.stdout.strip().splitlines()
-    assert told[0].startswith("no Spark session at k8s://https://127.0.0.1:1: "), ran.stderr
-    assert told[-1].endswith("Connection refused")
+    *messages, level = ran.stdout.strip().splitlines()
+    assert messages[0].startswith("no Spark session at k8s://https://127.0.0.1:1: "), ran.stderr
+    assert messages[-1].endswith("Connection refused")
     assert level == "FATAL", ran.stderr
 
 
-def test_an_interrupted_call_of_the_jvm_raises_and_logs_nothing(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_interrupted_jvm_call_raises_without_logging(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
     spark_session()
 
     interrupt_call(spark)
@@ -181,11 +181,11 @@ def test_an_interrupted_call_of_the_jvm_raises_and_logs_nothing(
     assert spark.range(3).count() == 3
 
 
-def test_an_interrupted_call_of_the_jvm_leaves_those_of_other_threads_alone(
+def test_an_interrupted_jvm_call_does_not_affect_other_threads(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spark_session()
-    # The JVM closes the connections of all threads where Py4J asks it to close one.
+    # If Py4J closes one connection, the JVM closes those of all threads.
     closed: list[object] = []
     monkeypatch.setattr(
         "py4j.clientserver.ClientServerConnection.shutdown_socket", lambda *arguments: closed.append(arguments)
@@ -222,7 +222,7 @@ class InterruptedSocket:
 
 
 def interrupt_call(spark: SparkSession) -> None:
-    """Interrupt a call of the JVM that this thread makes."""
+    """Interrupt a JVM call of this thread."""
     gateway: Any = spark.sparkContext._gateway
     client = gateway._gateway_client
     client._give_back_connection(connection := client._get_connection())

@@ -1,4 +1,4 @@
-"""Sliding windows through attempts: what is published is what a plain batch computes, however the job went."""
+"""Tests sliding windows through attempts: they publish what a plain batch computes, however the job ran."""
 
 from __future__ import annotations
 
@@ -13,42 +13,40 @@ from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, count_and_most, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import END, Harness, at_ms, count_and_most, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 SALES = [(key, key * 10 + second, second + key / 10) for second in range(12) for key in range(3)]
-# The latter has windows that are no multiple of their slide, and an offset.
+# The latter has a window size that is no multiple of the slide, and an offset.
 SIZES = [pytest.param(4000, 2000, 0, marks=pytest.mark.long), (5000, 3000, 700)]
 
 
 @pytest.fixture
-def files(laboratory: Laboratory) -> Laboratory:
+def files(harness: Harness) -> Harness:
     """Three files of four seconds each."""
     for number in range(3):
-        write_rows(laboratory.input / f"{number}.parquet", [row for row in SALES if row[2] // 4 == number])
-    return laboratory
+        write_rows(harness.input / f"{number}.parquet", [row for row in SALES if row[2] // 4 == number])
+    return harness
 
 
-def batch_windows(laboratory: Laboratory, windows: WindowCode, *aggregates: Column) -> list[Row]:
-    """The windows of the whole input, as a plain batch gives them."""
+def batch_windows(harness: Harness, windows: WindowCode, *aggregates: Column) -> list[Row]:
+    """Return the windows of the whole input as a plain batch computes them."""
     cut = windows.windows
     size, slide, offset = (f"{ms} milliseconds" for ms in (cut.size_ms, cut.slide_ms, cut.offset_ms))
-    rows = laboratory.plane.session.read.parquet(str(laboratory.input))
+    rows = harness.plane.session.read.parquet(str(harness.input))
     grouped = rows.groupBy(F.window("at", size, slide, offset).alias("w"), "key").agg(*(aggregates or count_and_most()))
     return grouped.select("w.start", "w.end", *grouped.columns[1:]).collect()
 
 
 def pipeline(
-    laboratory: Laboratory, windows: WindowCode, *, readers: int = 1, number: int = 0
-) -> tuple[Told, list[Told]]:
-    """A source that aggregates by pane, and the windows behind it that write; none is open yet."""
-    source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows)), readers=readers, number=number)
-    vertex = laboratory.vertex("windows", windows, laboratory.sink(), parallelism=readers)
-    return source, [
-        laboratory.begin(vertex, subtask=subtask, reads=source, number=number) for subtask in range(readers)
-    ]
+    harness: Harness, windows: WindowCode, *, readers: int = 1, number: int = 0
+) -> tuple[DrivenAttempt, list[DrivenAttempt]]:
+    """Create a source that aggregates by pane, and the windows after it that write; none is open yet."""
+    source = harness.begin(harness.source(LocalAggregateCode(of=windows)), readers=readers, number=number)
+    vertex = harness.vertex("windows", windows, harness.sink(), parallelism=readers)
+    return source, [harness.begin(vertex, subtask=subtask, reads=source, number=number) for subtask in range(readers)]
 
 
 def distinct() -> Column:
@@ -56,8 +54,8 @@ def distinct() -> Column:
 
 
 @pytest.mark.parametrize(("size_ms", "slide_ms", "offset_ms"), SIZES)
-def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
-    files: Laboratory, size_ms: int, slide_ms: int, offset_ms: int
+def test_windows_fired_at_several_checkpoints_equal_the_batch(
+    files: Harness, size_ms: int, slide_ms: int, offset_ms: int
 ) -> None:
     code = files.windows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=offset_ms)
     source, windows = pipeline(files, code)
@@ -78,10 +76,10 @@ def test_windows_that_fire_at_several_checkpoints_are_those_of_the_batch(
     assertDataFrameEqual(files.published().collect(), batch_windows(files, code))
 
 
-# So does one of tumbling windows.
+# A test of tumbling windows also covers this.
 @pytest.mark.long
 @pytest.mark.parametrize("keeps_rows", [False, True])
-def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files: Laboratory, keeps_rows: bool) -> None:
+def test_an_attempt_restored_between_a_rows_windows_continues(files: Harness, keeps_rows: bool) -> None:
     aggregates = (distinct(),) if keeps_rows else ()
     code = files.windows(*aggregates, size_ms=5000, slide_ms=3000, offset_ms=700)
     source, (window,) = pipeline(files, code)
@@ -103,7 +101,7 @@ def test_an_attempt_that_is_restored_between_the_windows_of_a_row_goes_on(files:
     assertDataFrameEqual(files.published().collect(), batch_windows(files, code, *aggregates))
 
 
-def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
+def test_each_window_fires_once_with_the_watermark(files: Harness) -> None:
     code = files.windows(size_ms=4000, slide_ms=2000)
     source = files.begin(files.source(LocalAggregateCode(of=code))).open()
     vertex = files.vertex("windows", code, outputs=True, firing_mode=FiringMode.ON_WATERMARK)
@@ -116,46 +114,46 @@ def test_windows_fire_with_the_watermark_each_once(files: Laboratory) -> None:
         window.tell(AdvanceWatermark(stage=stage, watermark_ms=watermark_ms))
         fired.append(sum(output.batch.rows for output in window.expect_result().outputs))
 
-    # Three keys in each of the windows that begin at -2; none; 0, 2, 4; 6, 8, 10.
+    # Three keys in each of the windows that begin at -2; no windows; 0, 2, 4; 6, 8, 10.
     assert fired == [3, 0, 9, 9]
     assert sum(fired) == len(batch_windows(files, code))
     assert files.plane.stats().batches == len([each for each in fired if each])
 
 
-def test_a_row_is_late_only_when_its_last_window_is_closed(laboratory: Laboratory) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0)])
-    write_rows(laboratory.input / "1.parquet", [(1, 1, 3.5), (1, 2, 1.5), (1, 3, 1.9), (1, 4, 4.5)])
-    code = laboratory.windows(size_ms=4000, slide_ms=2000)
-    source, (window,) = pipeline(laboratory, code)
-    first, second = laboratory.splits(source.open().engine.descriptor.vertex)
+def test_a_row_is_late_only_after_its_last_window_closed(harness: Harness) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 0, 3.0)])
+    write_rows(harness.input / "1.parquet", [(1, 1, 3.5), (1, 2, 1.5), (1, 3, 1.9), (1, 4, 4.5)])
+    code = harness.windows(size_ms=4000, slide_ms=2000)
+    source, (window,) = pipeline(harness, code)
+    first, second = harness.splits(source.open().engine.descriptor.vertex)
 
     window.open().run(source.read([first]))
     (run,) = window.run(source.read([second]), watermark_ms=at_ms(4) - 1)
     window.snapshot(1, END)
     window.commit(1)
 
-    # The window from 0 was closed when 3.5 came, though it had not fired: only the one from 2 counts it.
-    published = {(row.window_start.second, row.n) for row in laboratory.published().collect()}
+    # The window from 0 was closed when 3.5 arrived, although it had not fired: only the one from 2 counts it.
+    published = {(row.window_start.second, row.n) for row in harness.published().collect()}
     assert run.late_rows == 2
     assert published == {(0, 1), (2, 3), (4, 1)}
 
 
-def test_small_batches_are_merged_without_mixing_what_was_closed_when_they_came(
-    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch
+def test_merged_small_batches_keep_the_lateness_of_their_arrival(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
-    write_rows(laboratory.input / "0.parquet", [(1, 0, 3.0), (1, 1, 5.0)])
-    code = laboratory.windows(size_ms=4000, slide_ms=2000)
-    source, (window,) = pipeline(laboratory, code)
-    (split,) = laboratory.splits(source.open().engine.descriptor.vertex)
+    write_rows(harness.input / "0.parquet", [(1, 0, 3.0), (1, 1, 5.0)])
+    code = harness.windows(size_ms=4000, slide_ms=2000)
+    source, (window,) = pipeline(harness, code)
+    (split,) = harness.splits(source.open().engine.descriptor.vertex)
     window.open()
 
     for number in range(8):
         window.run(source.read([split]), watermark_ms=WATERMARK_MIN if number < 3 else at_ms(4) - 1)
-    held = laboratory.plane.stats().batches
+    held = harness.plane.stats().batches
     window.snapshot(1, END)
     window.commit(1)
 
-    published = {(row.window_start.second, row.n) for row in laboratory.published().collect()}
+    published = {(row.window_start.second, row.n) for row in harness.published().collect()}
     assert held == 5
     assert published == {(0, 3), (2, 16), (4, 8)}

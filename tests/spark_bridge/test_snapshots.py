@@ -1,4 +1,4 @@
-"""Snapshots while the stages go on: what a failed, an aborted and a slow one must not cost."""
+"""Tests snapshots while stages continue: the effects of a failed, an aborted and a slow one."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from flykka.messages.tasks.exchange import WATERMARK_MIN
 from flykka.messages.wire.ids import JobId
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, transform, write_rows
-from tests.spark_bridge.told import PATIENCE_SECONDS, Told
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS, DrivenAttempt
+from tests.spark_bridge.harness import END, Harness, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -36,46 +36,46 @@ ROWS = [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.0), (1, 40, 2.0), (2, 50, 3.0)]
 
 
 class Line:
-    """Windows whose snapshots stop before they compute what fires, until they may go on."""
+    """Windows whose snapshots block before they compute what fires, until the test releases them."""
 
-    def __init__(self, laboratory: Laboratory) -> None:
-        write_rows(laboratory.input / "0.parquet", ROWS)
-        self.laboratory = laboratory
+    def __init__(self, harness: Harness) -> None:
+        write_rows(harness.input / "0.parquet", ROWS)
+        self.harness = harness
         self.may_fire = Event()
-        windows = laboratory.windows()
-        self.source = laboratory.begin(laboratory.source(LocalAggregateCode(of=windows))).open()
-        vertex = laboratory.vertex("windows", windows, transform(self._wait), laboratory.sink())
-        self.windows = laboratory.begin(vertex, reads=self.source).open()
+        windows = harness.windows()
+        self.source = harness.begin(harness.source(LocalAggregateCode(of=windows))).open()
+        vertex = harness.vertex("windows", windows, transform(self._wait), harness.sink())
+        self.windows = harness.begin(vertex, reads=self.source).open()
 
     def read(self, watermark_ms: int = WATERMARK_MIN) -> int:
-        """Take the file in once more; how many of its rows were late."""
+        """Read the file once more, and return the number of its late rows."""
         (run,) = self.windows.run(self._read(), watermark_ms=watermark_ms)
         return run.late_rows
 
     def pass_barrier(self, checkpoint_id: int, watermark_ms: int, savepoint: str | None = None) -> None:
-        """Begin to prepare a snapshot, and wait until stages may go on."""
+        """Start to prepare a snapshot, and wait until stages may continue."""
         options = CheckpointOptions(
             snapshot_type=SnapshotType.CHECKPOINT if savepoint is None else SnapshotType.SAVEPOINT,
             target_location=savepoint,
         )
-        self.windows.tell_prepare(checkpoint_id, watermark_ms, options)
+        self.windows.start_prepare(checkpoint_id, watermark_ms, options)
 
     def write(self, prepared: CommitPrepared, savepoint: str | None = None) -> None:
-        """Begin to write a snapshot."""
+        """Start to write a snapshot."""
         checkpoint_id, sinks = prepared.checkpoint_id, prepared.sinks
         self.windows.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=sinks))
 
-    def restarted(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> Told:
-        """The next attempt of the windows, restored; it takes the place of this one."""
+    def restarted(self, state: TaskStateSnapshot, *, is_state_lost: bool = False) -> DrivenAttempt:
+        """Start the next attempt of the windows from a snapshot, in place of this one."""
         self.windows.close(cancel=True)
         if is_state_lost:
-            self.laboratory.lose_local_state()
+            self.harness.lose_local_state()
         vertex = self.windows.engine.descriptor.vertex
-        self.windows = self.laboratory.begin(vertex, reads=self.source, number=1).open(state)
+        self.windows = self.harness.begin(vertex, reads=self.source, number=1).open(state)
         return self.windows
 
     def _read(self) -> StageResult:
-        return self.source.read(self.laboratory.splits(self.source.engine.descriptor.vertex))
+        return self.source.read(self.harness.splits(self.source.engine.descriptor.vertex))
 
     def _wait(self, rows: DataFrame) -> DataFrame:
         assert self.may_fire.wait(PATIENCE_SECONDS)
@@ -83,19 +83,17 @@ class Line:
 
 
 @pytest.fixture
-def line(laboratory: Laboratory) -> Iterator[Line]:
-    made = Line(laboratory)
-    yield made
-    made.may_fire.set()
+def line(harness: Harness) -> Iterator[Line]:
+    created = Line(harness)
+    yield created
+    created.may_fire.set()
 
 
-def test_what_a_failed_snapshot_fired_is_in_the_next_whose_barrier_has_passed_already(line: Line) -> None:
+def test_rows_fired_by_a_failed_snapshot_are_in_the_next_one(line: Line) -> None:
     line.read()
     line.pass_barrier(1, at_ms(1))
     line.pass_barrier(2, END)
-    in_the_way = (
-        line.laboratory.folder / "checkpoints" / "job" / "shared" / f"{line.windows.engine.descriptor.attempt}-1"
-    )
+    in_the_way = line.harness.folder / "checkpoints" / "job" / "shared" / f"{line.windows.engine.descriptor.attempt}-1"
     in_the_way.parent.mkdir(parents=True)
     in_the_way.touch()
 
@@ -108,10 +106,10 @@ def test_what_a_failed_snapshot_fired_is_in_the_next_whose_barrier_has_passed_al
     line.windows.commit(2)
 
     assert not failed.ends_attempt
-    assert line.laboratory.published().count() == 5
+    assert line.harness.published().count() == 5
 
 
-def test_state_that_fires_may_be_merged_meanwhile(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fired_state_may_be_merged_meanwhile(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
     line.may_fire.set()
     for _ in range(3):
@@ -127,10 +125,10 @@ def test_state_that_fires_may_be_merged_meanwhile(line: Line, monkeypatch: pytes
     line.windows.expect(SnapshotWritten)
     line.windows.commit(2)
 
-    assert {row.n for row in line.laboratory.published().collect()} == {3}
+    assert {row.n for row in line.harness.published().collect()} == {3}
 
 
-def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_kept(line: Line) -> None:
+def test_an_aborted_checkpoints_state_is_not_written_and_its_fired_rows_stay(line: Line) -> None:
     line.read()
     line.pass_barrier(1, at_ms(1))
     line.pass_barrier(2, END)
@@ -143,8 +141,8 @@ def test_the_state_of_an_aborted_checkpoint_is_not_written_and_what_it_fired_is_
     line.windows.expect(SnapshotWritten)
     line.windows.commit(2)
 
-    assert not (line.laboratory.folder / "checkpoints").exists()
-    assert line.laboratory.published().count() == 5
+    assert not (line.harness.folder / "checkpoints").exists()
+    assert line.harness.published().count() == 5
 
 
 def test_rows_that_fire_after_a_barrier_are_counted_as_staged(line: Line) -> None:
@@ -155,13 +153,13 @@ def test_rows_that_fire_after_a_barrier_are_counted_as_staged(line: Line) -> Non
     line.windows.commit(2)
 
     assert sum(snapshot.rows_staged for snapshot in snapshots) == 5
-    assert line.laboratory.published().count() == 5
+    assert line.harness.published().count() == 5
 
 
 @pytest.mark.parametrize(
     "is_state_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["still here", "lost"]
 )
-def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(
+def test_state_merged_after_a_checkpoint_is_restored_once(
     line: Line, is_state_lost: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(SparkStateBackend, "merge_at", 4)
@@ -178,10 +176,10 @@ def test_state_that_is_merged_after_a_checkpoint_holds_it_is_restored_once(
     restored.snapshot(3, END)
     restored.commit(3)
 
-    assert {row.n for row in line.laboratory.published().collect()} == {8}
+    assert {row.n for row in line.harness.published().collect()} == {8}
 
 
-def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_merged_while_restored_state_is_still_loading(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
     may_read = Event()
     line.may_fire.set()
     line.read()
@@ -199,14 +197,14 @@ def test_batches_are_folded_in_while_restored_state_is_still_read(line: Line, mo
     restored.snapshot(2, END)
     restored.commit(2)
 
-    assert {row.n for row in line.laboratory.published().collect()} == {2}
+    assert {row.n for row in line.harness.published().collect()} == {2}
 
 
-def test_state_that_cannot_be_read_fails_the_attempt_and_its_waiters(line: Line) -> None:
+def test_unreadable_state_fails_the_attempt_and_its_waiters(line: Line) -> None:
     line.may_fire.set()
     line.read()
     state = line.windows.snapshot(1).state
-    rmtree(line.laboratory.folder / "checkpoints")
+    rmtree(line.harness.folder / "checkpoints")
 
     restored = line.restarted(state, is_state_lost=True)
     failed = restored.expect_failure()
@@ -216,26 +214,26 @@ def test_state_that_cannot_be_read_fails_the_attempt_and_its_waiters(line: Line)
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_what_a_retained_checkpoint_will_publish_outlives_the_job(line: Line, keep: bool) -> None:
+def test_pending_files_of_a_retained_checkpoint_outlive_the_job(line: Line, keep: bool) -> None:
     line.may_fire.set()
     line.read()
     state = line.windows.snapshot(1, END).state
 
-    line.laboratory.plane.release_job(line.laboratory.job_id, keep_staged=keep)
-    line.laboratory.job_id = JobId("next job")
-    again = line.laboratory.begin(line.windows.engine.descriptor.vertex, number=1)
-    again.tell_open(state)
+    line.harness.plane.release_job(line.harness.job_id, keep_staged=keep)
+    line.harness.job_id = JobId("next job")
+    again = line.harness.begin(line.windows.engine.descriptor.vertex, number=1)
+    again.start_open(state)
     answer = again.next()
 
     if keep:
         assert isinstance(answer, ChainOpened)
-        assert line.laboratory.published().count() == 5
+        assert line.harness.published().count() == 5
     else:
         assert isinstance(answer, WorkFailed | EngineFailed)
         assert answer.cause.type_name == "StagedFileError"
 
 
-def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:
+def test_lateness_does_not_depend_on_a_restart(line: Line) -> None:
     line.may_fire.set()
     closed = at_ms(2) - 1
     state = line.windows.snapshot(1, closed).state
@@ -247,7 +245,7 @@ def test_what_is_late_does_not_depend_on_a_restart(line: Line) -> None:
     assert (before, after) == (3, 3)
 
 
-def test_event_time_that_has_come_to_its_end_begins_again_where_somebody_goes_on(line: Line) -> None:
+def test_ended_event_time_restarts_in_a_successor_job(line: Line) -> None:
     line.may_fire.set()
     line.read()
     drained = line.windows.snapshot(1, END).state
@@ -258,17 +256,17 @@ def test_event_time_that_has_come_to_its_end_begins_again_where_somebody_goes_on
     line.windows.commit(2)
 
     assert late_rows == 0
-    assert line.laboratory.published().count() == 10
+    assert line.harness.published().count() == 10
 
 
 @pytest.mark.parametrize("written_by_others", [True, False])
-def test_a_subtask_leaves_nothing_in_a_savepoint_for_which_it_cannot_write_its_state(
+def test_a_subtask_leaves_no_file_in_a_savepoint_if_its_state_fails(
     line: Line, tmp_path: Path, written_by_others: bool
 ) -> None:
     savepoint = tmp_path / "savepoint-1"
     line.may_fire.set()
     line.read()
-    # The state lies in a folder, for which there is no place here: what the sink has staged is copied before it.
+    # Creating the state's folder fails here; the sink's staged files are copied before that.
     attempt = line.windows.engine.descriptor.attempt
     savepoint.mkdir()
     (savepoint / f"{attempt}-1").touch()

@@ -1,4 +1,4 @@
-"""What a source tells of the event times of a batch: its latest, its earliest where order is watched, or its marks."""
+"""Tests the event times that a source reports for a batch: the latest, the earliest if order is tracked, or marks."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from pyspark.sql import functions as F
 from flykka.messages.attempt.answers import StageResult
 from flykka.spark_bridge.connectors.file.source import FileSource
 from flykka.spark_bridge.operators.source import SourceCode
-from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_rows
+from tests.spark_bridge.harness import Harness, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def read_one_batch(laboratory: Laboratory, **code: object) -> StageResult:
-    """One batch of a source whose file has seconds 3, 1 and 2, and of which nothing comes through a filter."""
-    write_rows(laboratory.input / "a.parquet", [(0, 0, 3), (1, 0, 1), (2, 0, 2)])
-    source = FileSource.parquet(str(laboratory.input), event_time="at")
-    made = SourceCode(source=source, watermark_delay_ms=0, **code)  # type: ignore[arg-type]
+def read_one_batch(harness: Harness, **code: object) -> StageResult:
+    """Read one batch of a source whose file has seconds 3, 1 and 2, all of whose rows are filtered out."""
+    write_rows(harness.input / "a.parquet", [(0, 0, 3), (1, 0, 1), (2, 0, 2)])
+    source = FileSource.parquet(str(harness.input), event_time="at")
+    code_of_source = SourceCode(source=source, watermark_delay_ms=0, **code)  # type: ignore[arg-type]
     nothing = transform(lambda rows: rows.where(F.lit(False)))
-    told = laboratory.begin(laboratory.vertex("source", made, nothing, laboratory.sink())).open()
-    return told.read(laboratory.splits(told.engine.descriptor.vertex))
+    attempt = harness.begin(harness.vertex("source", code_of_source, nothing, harness.sink())).open()
+    return attempt.read(harness.splits(attempt.engine.descriptor.vertex))
 
 
-def test_the_earliest_time_is_looked_for_only_where_order_is_watched(laboratory: Laboratory) -> None:
-    finished = read_one_batch(laboratory)
+def test_the_earliest_time_is_computed_only_if_order_is_tracked(harness: Harness) -> None:
+    finished = read_one_batch(harness)
 
     assert (finished.event_time_min, finished.event_time_max) == (None, at_ms(3))
 
 
-def test_where_order_is_watched_the_earliest_time_is_told_whatever_a_file_says_of_itself(
-    laboratory: Laboratory,
+def test_the_earliest_time_is_reported_despite_file_statistics(
+    harness: Harness,
 ) -> None:
-    finished = read_one_batch(laboratory, watches_order=True)
+    finished = read_one_batch(harness, watches_order=True)
 
     assert (finished.event_time_min, finished.event_time_max) == (at_ms(1), at_ms(3))
 
@@ -40,7 +40,7 @@ def test_where_order_is_watched_the_earliest_time_is_told_whatever_a_file_says_o
 @pytest.mark.parametrize(
     ("punctuation", "latest_ms"), [("key > 0", at_ms(2)), ("key = 1", at_ms(1)), ("key = 7", None)]
 )
-def test_where_rows_mark_watermarks_only_their_times_are_told(
-    laboratory: Laboratory, punctuation: object, latest_ms: int | None
+def test_only_watermark_marks_are_reported_if_rows_mark_them(
+    harness: Harness, punctuation: object, latest_ms: int | None
 ) -> None:
-    assert read_one_batch(laboratory, punctuation=punctuation).event_time_max == latest_ms
+    assert read_one_batch(harness, punctuation=punctuation).event_time_max == latest_ms

@@ -1,4 +1,4 @@
-"""What a checkpoint refers to, and what was published, survives a loss of power."""
+"""Tests that published files, and files that a checkpoint refers to, survive a power failure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def local(path: str) -> str:
 
 @contextmanager
 def watched_renames(syncs: Syncs) -> Iterator[None]:
-    """Note renames beside the syncs."""
+    """Record renames together with the syncs."""
     rename = os.rename
 
     def noted(source: str, target: str) -> None:
@@ -94,7 +94,7 @@ def test_renames_are_synced_once_before_a_commit_returns(spark: SparkSession, tm
     assert staged == sorted(staged), "a name in the staging folder is gone before the published one is durable"
 
 
-def test_restore_syncs_renames_that_an_attempt_before_has_made(spark: SparkSession, tmp_path: Path) -> None:
+def test_restore_syncs_renames_of_an_earlier_attempt(spark: SparkSession, tmp_path: Path) -> None:
     sink = FileSink.parquet(tmp_path / "out")
     first = writer_of(spark, sink, fsync=False)
     prepared = first.prepare_commit(1, first.stage(spark.range(1)).names)
@@ -106,7 +106,7 @@ def test_restore_syncs_renames_that_an_attempt_before_has_made(spark: SparkSessi
     assert str(tmp_path / "out") in syncs.paths
 
 
-def test_nothing_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_staged_file_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
     files = writer_of(spark, FileSink.parquet(tmp_path / "out"), fsync=False)
     function = ForeachBatchSink(lambda rows, checkpoint_id: None).writer(
         sink_context(spark, f"{tmp_path}/job/staged", fsync=False)
@@ -131,7 +131,7 @@ def test_mark_of_a_complete_folder_is_synced(spark: SparkSession, tmp_path: Path
     assert syncs.paths == [str(tmp_path / "out" / "_SUCCESS"), str(tmp_path / "out")]
 
 
-def test_rename_of_what_a_function_was_given_is_synced(spark: SparkSession, tmp_path: Path) -> None:
+def test_rename_of_rows_passed_to_a_function_is_synced(spark: SparkSession, tmp_path: Path) -> None:
     writer = ForeachBatchSink(lambda rows, checkpoint_id: None).writer(sink_context(spark, f"{tmp_path}/job/staged"))
     writer.prepare_commit(1, writer.stage(spark.range(10)).names)
 
@@ -178,7 +178,7 @@ def test_staged_and_published_files_survive_a_loss_of_power(spark: SparkSession,
 
 
 def check(pending: list[PendingFile], disk: Path, survived: Path, attribute: str) -> None:
-    """Compare the files after a loss of power with their digests' sizes, and with each other."""
+    """Compare the files after a power failure with the sizes in their digests, and with each other."""
     assert len(pending) == 2
     for piece in pending:
         path = Path(local(getattr(piece, attribute)))

@@ -1,4 +1,4 @@
-"""Staged files that were changed are not published, and fail the job at once."""
+"""Tests that changed staged files are not published and fail the job at once."""
 
 from __future__ import annotations
 
@@ -95,22 +95,22 @@ class Target:
 
 KINDS = ["files", "compacted files", "function", "delta", "delta upsert"]
 QUICK = ("files", "function", "delta")
-"""The others stage their files as one of these."""
+"""The others stage their files like one of these."""
 EACH_KIND = [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.long) for kind in KINDS]
 
 
 def failure(call: Callable[[], object]) -> BaseException:
-    """The StagedFileError that a call fails with, itself or as a cause."""
+    """Return the StagedFileError that a call raises, itself or as a cause."""
     with pytest.raises((StagedFileError, OperatorFailedError)) as raised:
         call()
-    found = raised.value if isinstance(raised.value, StagedFileError) else raised.value.__cause__
-    assert isinstance(found, StagedFileError)
+    error = raised.value if isinstance(raised.value, StagedFileError) else raised.value.__cause__
+    assert isinstance(error, StagedFileError)
     assert serialized("sink", raised.value).suppress_restarts
-    return found
+    return error
 
 
 def cases(values: Sequence[object]) -> list[Any]:
-    """The first value with some kinds of sinks, and each with the sink of files; the others are long."""
+    """Parametrise the first value with some kinds of sinks, and each value with the file sink; the others are long."""
     is_quick = {(kind, values[0]) for kind in QUICK} | {("files", value) for value in values}
     return [
         pytest.param(kind, value, marks=() if (kind, value) in is_quick else pytest.mark.long)
@@ -151,7 +151,7 @@ def test_damaged_file_is_found_after_a_restore(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize(("kind", "restores"), cases([True, False]))
-def test_missing_file_is_an_error_while_its_folder_is_there(
+def test_missing_file_in_an_existing_folder_is_an_error(
     spark: SparkSession, tmp_path: Path, kind: str, restores: bool
 ) -> None:
     target = Target(spark, tmp_path, kind)
@@ -192,7 +192,7 @@ def test_verify_names_each_damaged_staged_file_until_it_is_published(
 
 
 def checkpoint_of(folder: Path, prepared: Sequence[Value]) -> str:
-    """Write a checkpoint in which a sink has kept what it has prepared."""
+    """Write a checkpoint that contains a sink's prepared values."""
     state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(list_state(COMMITTABLES, prepared),))
     entry = TaskStateEntry(
         vertex_id=JobVertexId("v"),
@@ -207,7 +207,7 @@ def checkpoint_of(folder: Path, prepared: Sequence[Value]) -> str:
     return CheckpointStorage(str(folder)).write_metadata(taken)
 
 
-def test_missing_batch_of_a_function_is_not_taken_for_given(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_batch_of_a_function_is_not_treated_as_delivered(spark: SparkSession, tmp_path: Path) -> None:
     target = Target(spark, tmp_path, "function")
     writer = target.writer()
     target.prepare(writer)
@@ -260,7 +260,7 @@ def without_digests(piece: Value) -> Value:
 
 
 @pytest.mark.parametrize("kind", EACH_KIND)
-def test_damage_in_a_savepoint_is_found_by_the_job_that_begins_from_it(
+def test_damage_in_a_savepoint_is_found_by_a_job_starting_from_it(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     target = Target(spark, tmp_path, kind)

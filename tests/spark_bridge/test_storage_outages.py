@@ -1,4 +1,6 @@
-"""A sink whose storage is away for a moment publishes every row once, and asks for a restart meanwhile."""
+"""Tests that a sink publishes every row once if its storage is unavailable for a while, and requests a restart
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -31,13 +33,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def _lengths(quick: int) -> pytest.MarkDecorator:
-    """Lengths of outages, in operations; one is quick to try. After the longest one nothing more is done."""
+    """Parametrise the lengths of outages, in operations; one is quick to try. The longest outage lasts to the end."""
     every = pytest.param((1, 2, 3, 5, 100), marks=pytest.mark.long)
     return pytest.mark.parametrize("lengths", [(quick,), every], ids=["one", "every"])
 
 
 class Storage:
-    """A folder that can be away; a file stands in its place then."""
+    """A folder that can be unavailable; a file replaces it then."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -45,7 +47,6 @@ class Storage:
         self._spare = folder.with_name("spare")
 
     def keep(self) -> None:
-        """Copy the folder, for `reset`."""
         shutil.copytree(self.folder, self._spare)
 
     def reset(self) -> None:
@@ -63,7 +64,7 @@ class Storage:
 
 
 class FlickeringFileSystem(FileSystem):
-    """Operates on a storage that is away during some of its operations, counted from the last `plan`."""
+    """Operates on a storage that is unavailable during some of its operations, counted from the last `plan`."""
 
     def __init__(self, session: SparkSession, storage: Storage) -> None:
         super().__init__(session)
@@ -85,7 +86,7 @@ class FlickeringFileSystem(FileSystem):
 
 @dataclass
 class Given:
-    """The rows that a function was given, by checkpoint."""
+    """Records the rows that a function received, by checkpoint."""
 
     by_checkpoint: dict[int, set[int]] = field(default_factory=dict)
 
@@ -115,7 +116,7 @@ class Case:
 
 
 def published_in(folder: Path) -> list[int]:
-    """The rows in the files that readers of a folder see."""
+    """Return the rows that readers of a folder see."""
     files = [file for file in folder.glob("*.parquet") if not file.name.startswith(".")]
     return sorted(number for file in files for number in read_table(file)["id"].to_pylist())
 
@@ -131,17 +132,17 @@ def case(request: pytest.FixtureRequest, tmp_path: Path) -> Case:
         return Case(
             sink=DeltaSink.append(folder), storage=storage, seen=lambda: [row[0] for row in rows_of_table(folder)]
         )
-    given = Given()
+    received = Given()
     return Case(
-        sink=ForeachBatchSink(given),
+        sink=ForeachBatchSink(received),
         storage=storage,
-        seen=lambda: sorted(given.by_checkpoint.get(1, ())),
-        forget=given.by_checkpoint.clear,
+        seen=lambda: sorted(received.by_checkpoint.get(1, ())),
+        forget=received.by_checkpoint.clear,
     )
 
 
 @_lengths(quick=100)
-def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
+def test_an_outage_during_a_restore_loses_no_row_and_fails_no_job(
     spark: SparkSession, case: Case, lengths: tuple[int, ...]
 ) -> None:
     first = case.writer(spark, 0)
@@ -161,7 +162,7 @@ def test_an_outage_during_a_restore_loses_no_row_and_does_not_end_the_job(
 
 
 @_lengths(quick=1)
-def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
+def test_an_outage_during_a_commit_loses_no_row_and_fails_no_job(
     spark: SparkSession, case: Case, lengths: tuple[int, ...]
 ) -> None:
     filesystem = FlickeringFileSystem(spark, case.storage)
@@ -171,7 +172,7 @@ def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
     case.storage.keep()
 
     def commit(away: range) -> None:
-        # Rows are staged once: a copy of their writer knows what it has staged, and commits to a copy of the folder.
+        # Rows are staged once: a copy of their writer knows the staged files, and commits to a copy of the folder.
         writer = deepcopy(staged, {id(shared): shared for shared in (context, filesystem)})
         filesystem.plan(away)
         restarts(away, lambda: writer.commit(1))
@@ -188,17 +189,17 @@ def test_an_outage_during_a_commit_loses_no_row_and_does_not_end_the_job(
 
 
 def rows_of_two_files(spark: SparkSession) -> DataFrame:
-    """Rows that are staged as two files."""
+    """Return rows that are staged as two files."""
     return spark.range(0, 2, 1, 2).toDF("id")
 
 
 def outages(operations: int, lengths: tuple[int, ...]) -> Iterator[range]:
-    """Outages of these lengths, at all of so many operations."""
+    """Yield outages of these lengths, from each of so many operations."""
     return (range(begin, begin + length) for begin in range(operations) for length in lengths)
 
 
 def restarts(away: range, work: Callable[[], object]) -> None:
-    """Do the work. Fails if it raises an error that asks for no restart."""
+    """Run the work; fail if it raises an error that requests no restart."""
     try:
         work()
     except Exception as error:  # noqa: BLE001

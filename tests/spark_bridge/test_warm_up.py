@@ -1,4 +1,4 @@
-"""A session is warmed up without a trace."""
+"""Tests that warming up a session leaves nothing in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def jobs(session: SparkSession) -> int:
-    """Return the number of Spark jobs so far. The status store forgets those that are long over."""
+    """Return the number of Spark jobs so far. The status store forgets old jobs."""
     return int(session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
@@ -30,7 +30,7 @@ def blocks(session: SparkSession) -> int:
     return len(session.sparkContext._jsc.sc().getRDDStorageInfo())
 
 
-def test_stages_are_run_and_neither_files_nor_blocks_are_left(spark: SparkSession, temporary: Path) -> None:
+def test_warming_up_runs_stages_and_leaves_no_files_or_blocks(spark: SparkSession, temporary: Path) -> None:
     before = jobs(spark), blocks(spark)
 
     warm_up(spark)
@@ -40,7 +40,7 @@ def test_stages_are_run_and_neither_files_nor_blocks_are_left(spark: SparkSessio
     assert {path.name for path in temporary.rglob("*")} == {f"flykka-{os.getuid()}", ".lock"}
 
 
-def test_executors_of_other_machines_are_left_alone(
+def test_remote_executors_are_not_warmed_up(
     spark: SparkSession, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "has_one_machine", lambda session: False)
@@ -51,7 +51,7 @@ def test_executors_of_other_machines_are_left_alone(
     assert jobs(spark) == before
 
 
-def test_a_session_whose_folder_cannot_be_written_stays_cold_without_an_error(
+def test_a_session_with_an_unwritable_folder_stays_cold_without_an_error(
     spark: SparkSession, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*arguments: object) -> None:

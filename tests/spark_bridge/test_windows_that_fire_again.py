@@ -1,4 +1,4 @@
-"""Windows with allowed lateness, whatever happens to their job: what they emit is what Flink's would."""
+"""Tests windows with allowed lateness under random restarts: they emit what Flink's would."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AGAIN = OperatorSubtaskState(operator_id=OperatorId("windows"), watermark=BEGINS
 
 @dataclass
 class Subtask:
-    """A subtask of windows, and beside it what Flink's windows would do."""
+    """A subtask of windows, and a model of Flink's windows for it."""
 
     operator: WindowAggregateOperator[Any, Rows]
     flink: FlinkWindows
@@ -59,7 +59,7 @@ class Job:
     local: LocalStates = field(default_factory=lambda: LocalStates(Everything()))
 
     def begin(self, parallelism: int, *, event_time_begins_again: bool = False) -> None:
-        """Begin from the last checkpoint, or with nothing; with a source that it does not have, in event time again."""
+        """Start from the last checkpoint, or without state; a source missing from it starts in event time again."""
         snapshots, before = self.taken or ([], [])
         now = chained_vertex(["windows"], parallelism, KEYS)
         was = chained_vertex(["windows"], len(snapshots) or parallelism, KEYS)
@@ -91,7 +91,7 @@ class Job:
                 for number, each in enumerate(before)
                 if intersection(key_groups_of(number, KEYS, len(before)), owned) and each.is_in_checkpoint
             )
-            # What had fired in one of the subtasks before and not in another is open for rows to come.
+            # Windows that had fired in only some of the previous subtasks are open for more rows.
             fired = min((each.fired for each in read), default=WATERMARK_MIN)
             flink.fired = WATERMARK_MIN if event_time_begins_again else fired
             self.subtasks.append(Subtask(operator, flink))
@@ -123,7 +123,7 @@ class Job:
             self._fire(subtask)
 
     def checkpoint(self, *, savepoint: bool) -> None:
-        """Take a checkpoint, which is completed."""
+        """Take a checkpoint and complete it."""
         self.checkpoints += 1
         snapshots = []
         for subtask in self.subtasks:
@@ -137,7 +137,7 @@ class Job:
         self.taken = snapshots, [each.flink.of_keys(key_groups_of(0, KEYS, 1)) for each in self.subtasks]
 
     def end(self) -> None:
-        """The input ends."""
+        """End the input."""
         for subtask in self.subtasks:
             subtask.flink.watermark = WATERMARK_MAX
             self._fire(subtask)
@@ -176,7 +176,7 @@ STEPS = st.lists(
     deferred=st.booleans(),
     steps=STEPS,
 )
-def test_windows_emit_what_those_of_flink_do(
+def test_windows_emit_the_same_as_flinks(
     sizes: tuple[int, int],
     lateness: int,
     deferred: bool,

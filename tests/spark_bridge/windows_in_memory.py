@@ -1,4 +1,4 @@
-"""Windows whose rows are plain values: an engine for the operator of windows, and what Flink would emit beside it."""
+"""Windows on plain values: an engine for the window operator, and a model of Flink's windows."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class Everything:
     """Implements `Holders`: nothing is ever lost."""
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Rows stay as long as somebody has them."""
+        """Python frees the rows."""
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Rows go with the last that has them."""
+        """Python frees the rows."""
 
     def is_whole(self, batch_id: BatchId) -> bool:
         return True
@@ -95,16 +95,16 @@ class RowsBackend:
         return True
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Rows stay as long as somebody has them."""
+        """Python frees the rows."""
 
     def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Rows go with the last that has them."""
+        """Python frees the rows."""
 
     def in_background(self, work: Callable[[], None]) -> None:
         work()
 
     def check(self) -> None:
-        """No attempt is ever over."""
+        """No attempt ever ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class NumbersOfWindows:
     backend: RowsBackend
 
     def arrived(self, element: Element[Any], closed_to_ms: int | None) -> Arrived[Any, Rows]:
-        """Keep rows with an open window."""
+        """Keep only rows with an open window."""
         rows = [row for row in element.rows if window_starts(self.windows, row[1])]
         late = [
             row for row in rows if closed_to_ms is not None and max(window_starts(self.windows, row[1])) <= closed_to_ms
@@ -123,21 +123,21 @@ class NumbersOfWindows:
         return Arrived(segment=self.backend.keep(tuple(row for row in rows if row not in late)), late_rows=len(late))
 
     def fired(self, readings: Sequence[Reading[Rows]], to_ms: int) -> Any:
-        """The windows of each key that have a row not emitted yet."""
-        found: dict[tuple[int, int], list[int]] = {}
+        """Return the windows of each key that have a row not emitted yet."""
+        numbers: dict[tuple[int, int], list[int]] = {}
         news: set[tuple[int, int]] = set()
         for reading in readings:
             for key, time, number in rows_of_reading(reading):
                 for start in window_starts(self.windows, time):
                     if start <= to_ms and (reading.closed_to_ms is None or start > reading.closed_to_ms):
-                        found.setdefault((start, key), []).append(number)
+                        numbers.setdefault((start, key), []).append(number)
                         if reading.emitted_to_ms is None or start > reading.emitted_to_ms:
                             news.add((start, key))
-        return tuple((start, key, tuple(sorted(found[start, key]))) for start, key in sorted(news))
+        return tuple((start, key, tuple(sorted(numbers[start, key]))) for start, key in sorted(news))
 
 
 def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
-    """The rows of a segment within the bounds of a reading."""
+    """Yield the rows of a segment within the bounds of a reading."""
     for row in reading.segment.frame:
         if (reading.from_ms is None or row[1] >= reading.from_ms) and (
             reading.until_ms is None or row[1] < reading.until_ms
@@ -147,10 +147,10 @@ def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
 
 @dataclass(slots=True, kw_only=True)
 class FlinkWindows:
-    """The windows of the keys of one subtask, each by itself as Flink's WindowOperator has it.
+    """The windows of the keys of one subtask, as Flink's WindowOperator has them.
 
-    `watermark` is the task's, `fired` that up to which windows have fired. Rows that come for a window that has fired
-    are emitted with the next firing.
+    `watermark` is the task's; windows up to `fired` have fired. Rows that arrive for a fired window are emitted with
+    the next firing.
     """
 
     windows: EventTimeWindows
@@ -162,11 +162,11 @@ class FlinkWindows:
 
     @property
     def is_in_checkpoint(self) -> bool:
-        """True if a checkpoint has anything to note."""
+        """Return whether there is anything to checkpoint."""
         return self.fired != WATERMARK_MIN or bool(self.contents)
 
     def add(self, rows: Rows) -> int:
-        """Put rows into their windows; the number of those that come too late for all of these."""
+        """Put rows into their windows; return the number of those that are too late for all of them."""
         late = 0
         for key, time, number in rows:
             of_row = window_starts(self.windows, time)
@@ -178,7 +178,7 @@ class FlinkWindows:
         return late
 
     def fire(self, watermark: int) -> tuple[Result, ...]:
-        """The windows that end up to a watermark and have a row not emitted yet; then those that are over go."""
+        """Return the windows that end up to a watermark and have a row not emitted yet; then remove expired windows."""
         self.fired = max(self.fired, watermark)
         due = sorted((start, key) for start, key in self.news if start + self.windows.size_ms - 1 <= self.fired)
         self.news -= set(due)
@@ -187,12 +187,12 @@ class FlinkWindows:
         return results
 
     def of_keys(self, keys: KeyGroupRange) -> FlinkWindows:
-        """The same for some keys, as they go on from a checkpoint: without a watermark."""
-        made = deepcopy(self)
-        made.watermark = WATERMARK_MIN
-        made.contents = {at: rows for at, rows in made.contents.items() if keys.start <= at[1] <= keys.end}
-        made.news = {at for at in made.news if keys.start <= at[1] <= keys.end}
-        return made
+        """Return the same windows for some keys, as restored from a checkpoint: without a watermark."""
+        windows = deepcopy(self)
+        windows.watermark = WATERMARK_MIN
+        windows.contents = {at: rows for at, rows in windows.contents.items() if keys.start <= at[1] <= keys.end}
+        windows.news = {at for at in windows.news if keys.start <= at[1] <= keys.end}
+        return windows
 
     def _is_closed(self, start: int, watermark: int) -> bool:
         return start + self.windows.size_ms - 1 + self.allowed_lateness_ms <= watermark

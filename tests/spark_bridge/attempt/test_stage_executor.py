@@ -1,4 +1,4 @@
-"""Threads of an attempt: what runs side by side, what is in order, how it ends."""
+"""Tests for the threads of an attempt: what runs concurrently, what keeps its order, and how it ends."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Piece:
-    """Work that an actor has begun, as its pipe has it: what it comes to is put into a queue."""
+class QueuedWork:
+    """Work that an actor has started, with a queue that receives its outcome."""
 
     work: Callable[[], object]
     outcomes: Queue[object]
 
-    def with_work(self, work: Callable[[], object]) -> Piece:
+    def with_work(self, work: Callable[[], object]) -> QueuedWork:
         return replace(self, work=work)
 
     def run(self) -> None:
@@ -45,8 +45,8 @@ class Piece:
             self.outcomes.put(raised)
 
 
-class Crew:
-    """A stage executor, with what it did."""
+class ExecutorHarness:
+    """A stage executor that records what it did."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
@@ -56,7 +56,7 @@ class Crew:
         self.numbers = count(1)
 
     def run(self, work: Callable[[], object], lane: Lane = Lane.STAGES, what: str = "work") -> None:
-        piece: Any = Piece(work, self.outcomes)
+        piece: Any = QueuedWork(work, self.outcomes)
         self.workers.run(lane, next(self.numbers), what, piece)
 
     def next(self) -> object:
@@ -70,55 +70,55 @@ class Crew:
 
 
 @pytest.fixture
-def crew(spark: SparkSession) -> Crew:
-    return Crew(spark)
+def harness(spark: SparkSession) -> ExecutorHarness:
+    return ExecutorHarness(spark)
 
 
-def test_the_rows_of_two_stages_are_moved_at_once(crew: Crew) -> None:
+def test_two_stages_move_rows_concurrently(harness: ExecutorHarness) -> None:
     both = Barrier(2)
 
-    crew.run(lambda: both.wait(SECONDS) >= 0)
-    crew.run(lambda: both.wait(SECONDS) >= 0)
+    harness.run(lambda: both.wait(SECONDS) >= 0)
+    harness.run(lambda: both.wait(SECONDS) >= 0)
 
-    assert [crew.next(), crew.next()] == [True, True]
-    crew.end(cancel=False)
+    assert [harness.next(), harness.next()] == [True, True]
+    harness.end(cancel=False)
 
 
-def test_what_is_raised_is_the_outcome_of_that_work_alone(crew: Crew) -> None:
+def test_an_error_is_the_outcome_of_its_own_work_only(harness: ExecutorHarness) -> None:
     def broken() -> None:
         raise ValueError("broken")
 
-    crew.run(broken)
-    raised = crew.next()
-    crew.run(lambda: 2)
+    harness.run(broken)
+    raised = harness.next()
+    harness.run(lambda: 2)
 
-    assert (str(raised), crew.next()) == ("broken", 2)
-    crew.end(cancel=False)
+    assert (str(raised), harness.next()) == ("broken", 2)
+    harness.end(cancel=False)
 
 
-def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_jobs(crew: Crew) -> None:
+def test_the_last_work_is_recorded_with_rows_failure_and_spark_jobs(harness: ExecutorHarness) -> None:
     def moving() -> StageResult:
-        return StageResult(stage=1, rows_in=crew.spark.range(5).count(), rows_out=2)
+        return StageResult(stage=1, rows_in=harness.spark.range(5).count(), rows_out=2)
 
     def broken() -> None:
         raise ValueError("broken")
 
-    # Spark knows the jobs by these numbers, also those of the tests before this one.
-    crew.numbers = count(1_000)
-    crew.run(moving, what="stage 1")
-    crew.next()
-    crew.run(lambda: None, what="stage 1")
-    crew.next()
-    crew.run(broken, what="snapshot 7")
-    crew.next()
-    # The counter of the jobs hears of them behind the thread that waits for them.
-    crew.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    # Spark also knows the jobs of earlier tests by these numbers.
+    harness.numbers = count(1_000)
+    harness.run(moving, what="stage 1")
+    harness.next()
+    harness.run(lambda: None, what="stage 1")
+    harness.next()
+    harness.run(broken, what="snapshot 7")
+    harness.next()
+    # Spark's job counter is updated after the thread that waits for the job continues.
+    harness.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
-    told = read_work(crew.scope, crew.workers)
-    snapshot, stage = told.pieces
-    crew.end(cancel=False)
+    work = read_work(harness.scope, harness.workers)
+    snapshot, stage = work.pieces
+    harness.end(cancel=False)
 
-    assert (told.attempt, told.spark_ui) == ("attempt", None)
+    assert (work.attempt, work.spark_ui) == ("attempt", None)
     assert (snapshot.what, snapshot.has_failed, snapshot.rows_in, snapshot.spark_jobs) == ("snapshot 7", True, None, ())
     assert (stage.what, stage.has_failed, stage.rows_in, stage.rows_out) == ("stage 1", False, 5, 2)
     assert len(stage.spark_jobs) >= 1
@@ -126,36 +126,36 @@ def test_the_last_work_is_remembered_by_its_name_with_rows_failure_and_spark_job
     assert stage.age_ms >= stage.took_ms
 
 
-def test_the_spark_jobs_of_a_piece_of_work_tell_what_it_is_and_of_which_attempt(crew: Crew) -> None:
-    def told() -> tuple[str | None, ...]:
-        crew.spark.range(3).count()
+def test_spark_jobs_of_a_work_item_describe_it_and_its_attempt(harness: ExecutorHarness) -> None:
+    def work_texts() -> tuple[str | None, ...]:
+        harness.spark.range(3).count()
         names = ("spark.job.description", "spark.jobGroup.id")
-        return tuple(crew.spark.sparkContext.getLocalProperty(name) for name in names)
+        return tuple(harness.spark.sparkContext.getLocalProperty(name) for name in names)
 
-    crew.run(told)
-    crew.run(told)
+    harness.run(work_texts)
+    harness.run(work_texts)
 
     described = "work (1/1)#0"
-    assert {crew.next(), crew.next()} == {(described, "flykka-attempt 1"), (described, "flykka-attempt 2")}
-    assert crew.spark.sparkContext.statusTracker().getJobIdsForGroup("flykka-attempt 1")
-    crew.end(cancel=False)
+    assert {harness.next(), harness.next()} == {(described, "flykka-attempt 1"), (described, "flykka-attempt 2")}
+    assert harness.spark.sparkContext.statusTracker().getJobIdsForGroup("flykka-attempt 1")
+    harness.end(cancel=False)
 
 
-def test_background_work_runs_in_its_order_beside_the_stages(crew: Crew) -> None:
+def test_background_work_runs_in_order_beside_the_stages(harness: ExecutorHarness) -> None:
     may_go_on = Event()
 
-    crew.run(lambda: may_go_on.wait(SECONDS), Lane.BACKGROUND)
-    crew.run(lambda: "behind it", Lane.BACKGROUND)
-    crew.run(lambda: "a stage")
-    beside = crew.next()
+    harness.run(lambda: may_go_on.wait(SECONDS), Lane.BACKGROUND)
+    harness.run(lambda: "behind it", Lane.BACKGROUND)
+    harness.run(lambda: "a stage")
+    beside = harness.next()
     may_go_on.set()
 
-    assert [beside, crew.next(), crew.next()] == ["a stage", True, "behind it"]
-    crew.end(cancel=False)
+    assert [beside, harness.next(), harness.next()] == ["a stage", True, "behind it"]
+    harness.end(cancel=False)
 
 
-def test_the_work_of_the_engine_runs_in_its_order_beside_all_lanes_and_what_waits_is_dropped_at_the_end(
-    crew: Crew,
+def test_engine_work_runs_in_order_and_is_dropped_at_the_end(
+    harness: ExecutorHarness,
 ) -> None:
     begun, may_go_on = Event(), Event()
     raised: list[BaseException] = []
@@ -165,50 +165,50 @@ def test_the_work_of_the_engine_runs_in_its_order_beside_all_lanes_and_what_wait
         may_go_on.wait(SECONDS)
         raise ValueError("broken")
 
-    crew.workers.run_in_background("merging", work, raised.append)
-    crew.workers.run_in_background("merging", lambda: crew.outcomes.put("behind it"), raised.append)
-    crew.run(lambda: "in the background", Lane.BACKGROUND)
-    crew.run(lambda: "a stage")
+    harness.workers.run_in_background("merging", work, raised.append)
+    harness.workers.run_in_background("merging", lambda: harness.outcomes.put("behind it"), raised.append)
+    harness.run(lambda: "in the background", Lane.BACKGROUND)
+    harness.run(lambda: "a stage")
     assert begun.wait(SECONDS)
-    beside = {crew.next(), crew.next()}
-    crew.workers.close(cancel=False)
+    beside = {harness.next(), harness.next()}
+    harness.workers.close(cancel=False)
     may_go_on.set()
-    crew.end(cancel=False)
+    harness.end(cancel=False)
 
     assert beside == {"in the background", "a stage"}
     assert [str(each) for each in raised] == ["broken"]
-    assert crew.outcomes.empty()
+    assert harness.outcomes.empty()
 
 
-def test_what_must_not_wait_is_done_by_the_caller(crew: Crew) -> None:
-    crew.run(get_ident, Lane.AT_ONCE)
+def test_urgent_work_runs_on_the_calling_thread(harness: ExecutorHarness) -> None:
+    harness.run(get_ident, Lane.AT_ONCE)
 
-    assert crew.outcomes.get_nowait() == get_ident()
+    assert harness.outcomes.get_nowait() == get_ident()
 
 
-def test_what_is_in_line_is_done_where_nothing_is_cancelled(crew: Crew) -> None:
+def test_queued_work_completes_if_the_attempt_is_not_cancelled(harness: ExecutorHarness) -> None:
     for number in range(5):
-        crew.run(lambda number=number: number, Lane.BACKGROUND)  # type: ignore[misc]
+        harness.run(lambda number=number: number, Lane.BACKGROUND)  # type: ignore[misc]
 
-    crew.end(cancel=False)
+    harness.end(cancel=False)
 
-    assert [crew.outcomes.get_nowait() for _ in range(5)] == [0, 1, 2, 3, 4]
+    assert [harness.outcomes.get_nowait() for _ in range(5)] == [0, 1, 2, 3, 4]
 
 
-def test_nothing_begins_in_a_cancelled_attempt(crew: Crew) -> None:
-    crew.end(cancel=True)
-    crew.run(lambda: 1)
-    crew.run(lambda: 2, Lane.BACKGROUND)
+def test_no_work_starts_in_a_cancelled_attempt(harness: ExecutorHarness) -> None:
+    harness.end(cancel=True)
+    harness.run(lambda: 1)
+    harness.run(lambda: 2, Lane.BACKGROUND)
 
-    crew.end(cancel=True)
+    harness.end(cancel=True)
 
-    assert crew.outcomes.empty()
+    assert harness.outcomes.empty()
     with pytest.raises(AttemptCancelledError):
-        crew.scope.check()
+        harness.scope.check()
 
 
 @pytest.mark.slow
-def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_path: Path) -> None:
+def test_a_sleeping_python_function_is_stopped_within_a_second(harness: ExecutorHarness, tmp_path: Path) -> None:
     begun, woken = tmp_path / "begun", tmp_path / "woken"
 
     @F.udf("long")
@@ -221,12 +221,12 @@ def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_p
         Path(woken).touch()
         return number
 
-    crew.run(lambda: crew.spark.range(0, 1, 1, 1).select(sleeping("id")).collect())
+    harness.run(lambda: harness.spark.range(0, 1, 1, 1).select(sleeping("id")).collect())
     deadline = monotonic() + SECONDS
     while not begun.exists() and monotonic() < deadline:
         Event().wait(0.02)
     cancelled = monotonic()
-    crew.end(cancel=True)
+    harness.end(cancel=True)
     took = monotonic() - cancelled
     Event().wait(2.5 - took)
 
@@ -236,7 +236,7 @@ def test_a_sleeping_python_function_is_stopped_within_a_second(crew: Crew, tmp_p
 
 
 @pytest.mark.slow
-def test_a_materialisation_that_is_cancelled_halfway_leaves_no_block(crew: Crew, tmp_path: Path) -> None:
+def test_a_materialisation_cancelled_halfway_leaves_no_block(harness: ExecutorHarness, tmp_path: Path) -> None:
     half_way = tmp_path / "half way"
 
     @F.udf("long")
@@ -249,22 +249,21 @@ def test_a_materialisation_that_is_cancelled_halfway_leaves_no_block(crew: Crew,
             sleep(20)
         return number
 
-    before = persisted(crew.spark)
-    rows = crew.spark.range(0, 2, 1, 2).select(first_quick_then_slow("id"))
-    crew.run(lambda: rows.localCheckpoint())
+    before = persisted(harness.spark)
+    rows = harness.spark.range(0, 2, 1, 2).select(first_quick_then_slow("id"))
+    harness.run(lambda: rows.localCheckpoint())
     deadline = monotonic() + SECONDS
     while not half_way.exists() and monotonic() < deadline:
         Event().wait(0.02)
 
-    half_made = persisted(crew.spark) - before
-    crew.end(cancel=True)
-    crew.scope.sweep(keep=frozenset())
+    half_made = persisted(harness.spark) - before
+    harness.end(cancel=True)
+    harness.scope.sweep(keep=frozenset())
 
     assert len(half_made) == 1
-    # Not by how many were swept: as soon as the job is over, Spark's own cleaner may have been quicker.
-    assert not half_made & persisted(crew.spark)
+    # Do not count the swept RDDs: once the job has ended, Spark's own cleaner may have been faster.
+    assert not half_made & persisted(harness.spark)
 
 
 def persisted(spark: SparkSession) -> frozenset[int]:
-    """Return the numbers of the RDDs that Spark holds blocks for."""
     return frozenset(spark.sparkContext._jsc.getPersistentRDDs())

@@ -1,4 +1,4 @@
-"""The contract of sinks, of which `make test` runs what other tests of a sink do not have."""
+"""Sink contracts shortened to what the other tests of a sink do not cover; `make test` runs these."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from flykka.connectors.testing import SinkContract
 from flykka.spark_bridge.testing.contracts import _CALLS, _CHECKPOINTS
 
 UNTIL_PREPARED = len(_CALLS) + _CALLS.index("prepare") + 1
-"""So many calls until the second checkpoint is prepared: the next attempt restores the first, and does it again."""
+"""The number of calls until the second checkpoint is prepared; the next attempt restores the first and repeats the
+rest.
+"""
 
 
 class ShorterSinkContract(SinkContract):
-    """One death, and the parallelism of three; a long run has all."""
+    """One crash and a parallelism of three; long runs try all."""
 
     @pytest.mark.parametrize(
         "calls",
@@ -30,7 +32,7 @@ class ShorterSinkContract(SinkContract):
 
 
 class ShortestSinkContract(ShorterSinkContract):
-    """For a sink that shares its writer with Delta's, which has the rest in each run."""
+    """For a sink that shares its writer with the Delta sink, whose tests cover the rest in each run."""
 
     @pytest.mark.long
     @pytest.mark.parametrize("parallelism", [1, 3])

@@ -1,4 +1,4 @@
-"""The connectors that come with flykka are declared, shown, and say what to install where a library is missing."""
+"""Tests that built-in connectors are registered and described, and name the package to install if one is missing."""
 
 from __future__ import annotations
 
@@ -22,27 +22,29 @@ from flykka.spark_bridge.errors import MissingExtraError, SparkBridgeError
 from tests.spark_bridge.connectors.contracts import ShorterSinkContract
 
 
-def test_each_is_declared_with_classes_that_there_are() -> None:
-    found = connectors()
+def test_each_connector_is_declared_with_existing_classes() -> None:
+    declared = connectors()
 
-    assert {"files", "datagen", "console", "foreach-batch", "kafka"} <= {each.name for each in found}
-    for each in found:
+    assert {"files", "datagen", "console", "foreach-batch", "kafka"} <= {each.name for each in declared}
+    for each in declared:
         for name in filter(None, (each.source, each.sink)):
             module, _, attribute = name.rpartition(".")
             assert hasattr(import_module(module), attribute), name
 
 
-def test_the_command_shows_them(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_lists_the_built_in_connectors(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connector, "find_spec", lambda module: None)
 
     assert main(["connectors"]) == 0
 
-    shown = capsys.readouterr().out
-    assert "flykka.KafkaSource" in shown
-    assert "pip install 'flykka[kafka]'" in shown
+    output = capsys.readouterr().out
+    assert "flykka.KafkaSource" in output
+    assert "pip install 'flykka[kafka]'" in output
 
 
-def test_what_is_no_connector_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_object_that_is_no_connector_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     def entries(value: str) -> None:
         monkeypatch.setattr(connector, "entry_points", lambda group: [EntryPoint("mine", value, group)])
 
@@ -61,7 +63,7 @@ def test_a_connector_is_a_value() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: KafkaSource.of_topics("h:1", "t"), lambda: KafkaSink.to_topic("h:1", "t")])
-def test_a_missing_library_is_asked_for(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_missing_library(make: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.spark_bridge.connectors.connector.find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"needs confluent_kafka, .* pip install 'flykka\[kafka\]'"):
@@ -69,12 +71,12 @@ def test_a_missing_library_is_asked_for(make: object, monkeypatch: pytest.Monkey
 
 
 def rows_in(folder: Path) -> list[Row]:
-    """The rows in the files of a folder that its readers see."""
+    """Return the rows that readers of a folder see."""
     files = [path for path in folder.glob("*.parquet") if not path.name.startswith((".", "_"))]
     return [tuple(row.values()) for path in files for row in pq.read_table(path).to_pylist()]
 
 
-# In each run test_writer.py, test_foreach_batch.py and test_staging_owners.py have these moments of both sinks.
+# test_writer.py, test_foreach_batch.py and test_staging_owners.py cover these moments of both sinks in each run.
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.slow
@@ -90,7 +92,7 @@ class TestFileSink(ShorterSinkContract):
 @pytest.mark.spark
 @pytest.mark.slow
 class TestForeachBatchSink(ShorterSinkContract):
-    """A write that replaces what was written for the same id is exactly once."""
+    """A write that replaces earlier rows of the same id is exactly once."""
 
     def sink(self) -> ForeachBatchSink:
         folder = self.folder / "out"

@@ -1,4 +1,4 @@
-"""A ConsoleSink prints the first rows of each batch, in one piece."""
+"""Tests that a ConsoleSink prints the first rows of each batch in one piece."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spark_bridge.sink_contexts import sink_context
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_a_batch_is_printed_with_its_name_and_number_and_as_many_rows_as_were_asked_for(
+def test_a_batch_is_printed_with_name_number_and_the_requested_rows(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     writer = ConsoleSink(limit=2).writer(sink_context(spark, uid="bids", subtask=0, parallelism=1))
@@ -44,7 +44,7 @@ def test_a_batch_is_printed_with_its_name_and_number_and_as_many_rows_as_were_as
 
 
 @pytest.mark.parametrize(("truncate", "shown"), [(False, "x" * 30), (5, "xx...")])
-def test_long_values_are_cut_as_was_asked_for(
+def test_long_values_are_truncated_on_request(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], truncate: bool | int, shown: str
 ) -> None:
     sink = ConsoleSink(truncate=truncate)
@@ -57,6 +57,6 @@ def test_long_values_are_cut_as_was_asked_for(
 
 
 @pytest.mark.parametrize(("limit", "truncate"), [(0, True), (True, True), (1.5, True), (20, -1), (20, "no")])
-def test_numbers_that_make_no_sense_are_refused(limit: int, truncate: int) -> None:
+def test_invalid_numbers_are_refused(limit: int, truncate: int) -> None:
     with pytest.raises(ValueError, match="of a ConsoleSink must be"):
         ConsoleSink(limit=limit, truncate=truncate)

@@ -1,4 +1,4 @@
-"""The rows of a DataFrame are computed once, and read in groups of their partitions as often as need be."""
+"""Tests that the rows of a DataFrame are computed once and read by groups of partitions as often as needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Made = Callable[..., DataFrameSource]
 
 @pytest.fixture
 def bound(spark: SparkSession) -> Iterator[Made]:
-    """Makes bound sources of DataFrames, and frees them."""
+    """Creates bound sources of DataFrames, and frees them."""
     computed: list[ComputedFrame] = []
 
     def make(frame: DataFrame, limit: int | None = None) -> DataFrameSource:
@@ -47,20 +47,20 @@ def split_ids(found: SplitsDiscovered) -> list[str]:
 def test_a_batch_is_a_group_of_partitions(spark: SparkSession, bound: Made) -> None:
     source = bound(spark.range(0, 100, 1, 7), 3)
 
-    found = discover_splits(spark, source)
+    discovered = discover_splits(spark, source)
 
-    assert split_ids(found) == ["0-2", "3-5", "6"]
-    assert found.finished
+    assert split_ids(discovered) == ["0-2", "3-5", "6"]
+    assert discovered.finished
 
 
-def test_what_was_found_is_not_found_again(spark: SparkSession, bound: Made) -> None:
+def test_discovered_partitions_are_not_discovered_again(spark: SparkSession, bound: Made) -> None:
     source = bound(spark.range(0, 100, 1, 7), 3)
 
     assert split_ids(discover_splits(spark, source, discover_splits(spark, source).position)) == []
     assert split_ids(discover_splits(spark, source, b"2")) == ["2-4", "5-6"]
 
 
-def test_every_row_is_read_once_and_again_the_same(spark: SparkSession, plane: SparkDataPlane, bound: Made) -> None:
+def test_every_row_is_read_once_and_again_unchanged(spark: SparkSession, plane: SparkDataPlane, bound: Made) -> None:
     source = bound(spark.range(0, 100, 1, 4).withColumn("chance", F.rand()), 2)
     schema = source.prototype(spark).schema
     splits = discover_splits(spark, source).splits
@@ -76,9 +76,7 @@ def test_every_row_is_read_once_and_again_the_same(spark: SparkSession, plane: S
     assert everything(in_slices=True) == once
 
 
-def test_its_batches_are_planned_with_the_settings_of_the_engine(
-    spark: SparkSession, plane: SparkDataPlane, bound: Made
-) -> None:
+def test_batches_are_planned_with_the_engines_settings(spark: SparkSession, plane: SparkDataPlane, bound: Made) -> None:
     source = bound(spark.range(0, 4, 1, 2))
     (split,) = discover_splits(spark, source).splits
 
@@ -87,7 +85,7 @@ def test_its_batches_are_planned_with_the_settings_of_the_engine(
     assert rows.sparkSession is plane.session
 
 
-def test_a_checkpoint_of_more_partitions_is_refused(spark: SparkSession, bound: Made) -> None:
+def test_a_checkpoint_with_more_partitions_is_refused(spark: SparkSession, bound: Made) -> None:
     with pytest.raises(SourceError, match="has 2 Spark partitions, but the checkpoint was taken when it had more"):
         discover_splits(spark, bound(spark.range(0, 4, 1, 2)), b"8")
 
@@ -100,14 +98,14 @@ def test_the_split_of_another_source_is_refused(spark: SparkSession, bound: Made
         source.read(spark, source.prototype(spark).schema, [split], in_slices=False)
 
 
-def test_a_wrong_event_time_is_refused_before_anything_is_computed(spark: SparkSession) -> None:
+def test_a_wrong_event_time_is_refused_before_any_computation(spark: SparkSession) -> None:
     computed = ComputedFrame(spark.range(1).select(F.raise_error(F.lit("computed")).alias("at")))
 
     with pytest.raises(PrototypeError, match="'at' is of type void, not timestamp"):
         DataFrameSource(computed=computed).bound(spark, "at")
 
 
-def test_rows_that_were_freed_are_gone(spark: SparkSession, bound: Made) -> None:
+def test_freed_rows_cannot_be_read(spark: SparkSession, bound: Made) -> None:
     before = len(spark.sparkContext._jsc.getPersistentRDDs())
     source = bound(spark.range(0, 4, 1, 2))
     held = len(spark.sparkContext._jsc.getPersistentRDDs())
@@ -120,7 +118,7 @@ def test_rows_that_were_freed_are_gone(spark: SparkSession, bound: Made) -> None
         discover_splits(spark, source)
 
 
-def test_a_split_says_which_partitions_it_has(spark: SparkSession, bound: Made) -> None:
+def test_a_split_names_its_partitions(spark: SparkSession, bound: Made) -> None:
     (split,) = discover_splits(spark, bound(spark.range(0, 4, 1, 2), 2)).splits
 
     assert split == PartitionsSplit(split_id=SplitId("0-1"), rows=0, partitions=(0, 1))

@@ -1,4 +1,4 @@
-"""A ForeachBatchSink gives each checkpoint's rows to its function, the same under one id, until it has taken them."""
+"""Tests that a ForeachBatchSink calls its function with a checkpoint's rows, under one id, until it succeeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @dataclass
 class Table:
-    """Takes rows by checkpoint; `raises` comes behind the rows. Its writers stage in `folder`."""
+    """Accepts rows by checkpoint; `raises` is raised after the rows are stored. Its writers stage in `folder`."""
 
     spark: SparkSession
     folder: Path
@@ -50,7 +50,7 @@ def table(spark: SparkSession, tmp_path: Path) -> Table:
     return Table(spark, tmp_path)
 
 
-def test_a_checkpoint_is_given_as_a_whole_when_it_is_complete(table: Table) -> None:
+def test_a_complete_checkpoint_is_passed_to_the_function_as_a_whole(table: Table) -> None:
     writer = table.writer()
     writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names + writer.stage(table.rows(3)).names)
     writer.prepare_commit(2, writer.stage(table.rows(4)).names)
@@ -64,7 +64,7 @@ def test_a_checkpoint_is_given_as_a_whole_when_it_is_complete(table: Table) -> N
     assert table.staged() == []
 
 
-def test_the_folder_of_the_checkpoints_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_checkpoint_folder_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     table = Table(spark, tmp_path / "{runs}, [all]* ?")
     writer = table.writer()
 
@@ -75,7 +75,7 @@ def test_the_folder_of_the_checkpoints_may_have_any_name(spark: SparkSession, tm
     assert table.calls == [(1, [1, 2, 3])]
 
 
-def test_of_a_checkpoint_without_rows_the_function_hears_nothing(table: Table) -> None:
+def test_the_function_is_not_called_for_an_empty_checkpoint(table: Table) -> None:
     writer = table.writer()
     writer.prepare_commit(1, writer.stage(table.rows(1).where("number > 1")).names)
 
@@ -84,7 +84,7 @@ def test_of_a_checkpoint_without_rows_the_function_hears_nothing(table: Table) -
     assert table.calls == []
 
 
-def test_rows_of_a_checkpoint_that_was_given_up_come_with_the_next_under_their_own_id(table: Table) -> None:
+def test_rows_of_an_aborted_checkpoint_follow_later_under_their_own_id(table: Table) -> None:
     writer = table.writer()
     writer.prepare_commit(1, writer.stage(table.rows(1)).names)
     writer.prepare_commit(2, writer.stage(table.rows(2)).names)
@@ -94,7 +94,7 @@ def test_rows_of_a_checkpoint_that_was_given_up_come_with_the_next_under_their_o
     assert table.calls == [(1, [1]), (2, [2])]
 
 
-def test_what_the_function_raises_names_the_operator_and_the_same_rows_come_again(table: Table) -> None:
+def test_an_error_names_the_operator_and_the_rows_are_retried(table: Table) -> None:
     writer = table.writer()
     state = writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names)
     table.raises = ConnectionError("no database")
@@ -108,7 +108,7 @@ def test_what_the_function_raises_names_the_operator_and_the_same_rows_come_agai
     assert table.calls == [(1, [1, 2]), (1, [1, 2])]
 
 
-def test_a_death_before_the_call_is_known_to_have_finished_lets_it_come_again(table: Table) -> None:
+def test_a_crash_before_the_call_is_recorded_repeats_it(table: Table) -> None:
     writer = table.writer(filesystem=CrashingFileSystem(table.spark, survives=0))
     state = writer.prepare_commit(1, writer.stage(table.rows(1, 2)).names)
 
@@ -121,7 +121,7 @@ def test_a_death_before_the_call_is_known_to_have_finished_lets_it_come_again(ta
     assert table.staged() == []
 
 
-def test_a_restore_discards_what_its_checkpoint_does_not_hold(table: Table) -> None:
+def test_a_restore_discards_rows_outside_its_checkpoint(table: Table) -> None:
     writer = table.writer()
     state = writer.prepare_commit(1, writer.stage(table.rows(1)).names)
     writer.commit(1)
@@ -133,7 +133,7 @@ def test_a_restore_discards_what_its_checkpoint_does_not_hold(table: Table) -> N
     assert table.staged() == []
 
 
-def test_a_job_that_goes_on_from_another_one_is_given_its_rows_and_clears_up_behind_it(table: Table) -> None:
+def test_a_successor_job_gets_its_predecessors_rows_and_cleans_up(table: Table) -> None:
     before = table.writer(job="before")
     state = before.prepare_commit(1, before.stage(table.rows(1)).names)
     before.stage(table.rows(9))
@@ -148,7 +148,7 @@ def test_a_job_that_goes_on_from_another_one_is_given_its_rows_and_clears_up_beh
     assert list((table.folder / "before").iterdir()) == []
 
 
-def test_rows_that_are_gone_are_no_success(table: Table) -> None:
+def test_missing_staged_rows_fail_the_commit(table: Table) -> None:
     writer = table.writer()
     first, second = writer.stage(table.rows(1)).names + writer.stage(table.rows(2)).names
     writer.prepare_commit(1, (first, second))
@@ -160,31 +160,31 @@ def test_rows_that_are_gone_are_no_success(table: Table) -> None:
     assert table.calls == []
 
 
-def test_a_state_of_another_kind_of_sink_is_refused(table: Table) -> None:
+def test_a_state_of_another_sink_kind_is_refused(table: Table) -> None:
     with pytest.raises(SinkError, match="'my sink' is a foreach-batch sink, but the checkpoint holds a PendingFile"):
         table.writer().restore([PendingFile(checkpoint_id=1, staged="a", target="b")])
 
 
-def test_rows_come_as_they_were_in_the_session_of_the_application(table: Table) -> None:
+def test_rows_are_passed_in_the_applications_session(table: Table) -> None:
     rows = table.spark.sql(
         "SELECT timestamp'2024-01-01 00:00:00.123456' AS at, timestamp_ntz'2024-01-01 12:00:00' AS wall,"
         " named_struct('a b', array(1, null), 'm', map('k', cast(1.50 AS decimal(9, 2)))) AS nested,"
         " cast(null AS date) AS day, x'00ff' AS bytes, interval '1' day AS length"
     )
-    given: list[DataFrame] = []
+    frames: list[DataFrame] = []
     writer = ForeachBatchWriter(
-        lambda batch, _: given.append(batch.localCheckpoint()), sink_context(table.spark, str(table.folder))
+        lambda batch, _: frames.append(batch.localCheckpoint()), sink_context(table.spark, str(table.folder))
     )
 
     writer.prepare_commit(1, writer.stage(rows).names)
     writer.commit(1)
 
-    assert given[0].sparkSession is table.spark
-    assert given[0].schema.simpleString() == rows.schema.simpleString()
-    assertDataFrameEqual(given[0], rows)
+    assert frames[0].sparkSession is table.spark
+    assert frames[0].schema.simpleString() == rows.schema.simpleString()
+    assertDataFrameEqual(frames[0], rows)
 
 
-def test_only_a_function_of_rows_and_id_will_do() -> None:
+def test_only_a_function_of_rows_and_id_is_accepted() -> None:
     def forgets(rows: DataFrame) -> None: ...
 
     with pytest.raises(TypeError, match=r"needs function\(rows, checkpoint_id\), not 'print'"):

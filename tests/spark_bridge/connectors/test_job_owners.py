@@ -1,4 +1,4 @@
-"""Folders of the jobs of one environment: owned for one job at a time, and left alone by a replaced process."""
+"""Tests the folders of an environment's jobs: owned for one job at a time, and left alone by a replaced process."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ def acquire(owners: JobOwners, graph: JobGraph, *, shares: bool = False) -> int:
     return JobOwner(graph.job_id, owners).number
 
 
-def leased(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the folder on a file system of the network."""
+def put_on_network_file_system(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pretends that the folder is on a network file system."""
     mounts = folder / "mountinfo"
     mounts.write_text(f"22 1 0:20 / {folder} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
 
 
 def be_replaced(directory: Path) -> None:
-    """Let another process be the owner with number 2."""
+    """Make another process the owner, with number 2."""
     folder = checkpoint_folder(str(directory), "counts", LEASE_MS)
     Path(f"{folder.file}.2").write_bytes(folder.record(2).data())
 
 
-def test_a_job_follows_the_one_before_it_with_the_next_number(tmp_path: Path) -> None:
+def test_each_job_gets_the_next_owner_number(tmp_path: Path) -> None:
     environment = owners()
     first = acquire(environment, job_in_folder(tmp_path))
     again = acquire(environment, job_in_folder(tmp_path))
@@ -69,7 +69,7 @@ def test_a_job_follows_the_one_before_it_with_the_next_number(tmp_path: Path) ->
     assert acquire(environment, job_in_folder(tmp_path, "next")) == 2
 
 
-def test_a_job_of_the_same_name_is_refused_while_one_runs_in_any_environment_of_the_process(tmp_path: Path) -> None:
+def test_a_second_running_job_of_the_same_name_is_refused(tmp_path: Path) -> None:
     environment = owners()
     acquire(environment, job_in_folder(tmp_path))
 
@@ -79,7 +79,7 @@ def test_a_job_of_the_same_name_is_refused_while_one_runs_in_any_environment_of_
         acquire(owners(), job_in_folder(tmp_path, "next"))
 
 
-def test_jobs_of_a_temporary_folder_share_a_name_until_the_last_one_has_ended(tmp_path: Path) -> None:
+def test_jobs_of_a_temporary_folder_share_a_name_until_all_end(tmp_path: Path) -> None:
     environment = owners()
     acquire(environment, job_in_folder(tmp_path))
     acquire(environment, job_in_folder(tmp_path, "next"), shares=True)
@@ -92,7 +92,7 @@ def test_jobs_of_a_temporary_folder_share_a_name_until_the_last_one_has_ended(tm
     assert acquire(owners(), job_in_folder(tmp_path, "other")) == 2
 
 
-def test_two_releases_of_a_job_at_once_free_each_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_releases_of_a_job_free_each_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment, release, released = owners(), OwnerLock.release, list[OwnerLock]()
     folders = [(checkpoint_folder(str(tmp_path / name), "counts", LEASE_MS), None) for name in ("first", "second")]
     monkeypatch.setattr(JobOwners, "_folders", lambda self, *graph, is_lenient: iter(folders))
@@ -110,7 +110,7 @@ def test_two_releases_of_a_job_at_once_free_each_folder_once(tmp_path: Path, mon
     assert environment.ownerships_of(JobId("job")) == []
 
 
-def test_a_closed_environment_owns_nothing(tmp_path: Path) -> None:
+def test_a_closed_environment_owns_no_folder(tmp_path: Path) -> None:
     environment = owners()
     acquire(environment, job_in_folder(tmp_path))
 
@@ -119,13 +119,13 @@ def test_a_closed_environment_owns_nothing(tmp_path: Path) -> None:
     assert acquire(owners(), job_in_folder(tmp_path)) == 2
 
 
-def test_a_replaced_owner_reports_it_for_its_job_and_deletes_nothing(
+def test_a_replaced_owner_fails_its_job_and_deletes_no_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    leased(tmp_path, monkeypatch)
+    put_on_network_file_system(tmp_path, monkeypatch)
     environment = owners()
-    heard: list[tuple[JobId, str]] = []
-    environment.on_lost = lambda job_id, error: heard.append((job_id, type(error).__name__))
+    reports: list[tuple[JobId, str]] = []
+    environment.on_lost = lambda job_id, error: reports.append((job_id, type(error).__name__))
     acquire(environment, job_in_folder(tmp_path))
     assert environment.still_owns(JobId("job"))
     be_replaced(tmp_path)
@@ -133,12 +133,12 @@ def test_a_replaced_owner_reports_it_for_its_job_and_deletes_nothing(
     with caplog.at_level(logging.WARNING):
         assert not environment.still_owns(JobId("job"))
 
-    assert heard == [(JobId("job"), "OwnershipLostError")]
+    assert reports == [(JobId("job"), "OwnershipLostError")]
     assert "files of job job are left as they are" in caplog.text
 
 
 class Writer(SinkWriter[str]):
-    """Notes what it is asked to publish."""
+    """Records what it is asked to publish."""
 
     def __init__(self) -> None:
         self.published: list[object] = []
@@ -155,10 +155,10 @@ class Writer(SinkWriter[str]):
 
 
 @pytest.mark.parametrize("publish", [lambda sink: sink.commit_checkpoint(1), lambda sink: sink.restore(())])
-def test_a_replaced_owner_publishes_nothing(
+def test_a_replaced_owner_publishes_no_file(
     publish: Callable[[SinkOperator[str]], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leased(tmp_path, monkeypatch)
+    put_on_network_file_system(tmp_path, monkeypatch)
     seconds = [0.0]
     environment, writer = JobOwners(CodeRegistry(), clock=lambda: seconds[0]), Writer()
     acquire(environment, job_in_folder(tmp_path))
@@ -182,7 +182,7 @@ def test_a_replaced_owner_publishes_nothing(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_folder_that_only_spark_reaches_has_one_owner(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_folder_reachable_only_by_spark_has_one_owner(spark: SparkSession, tmp_path: Path) -> None:
     root = f"file:{tmp_path}/output/.flykka-staging"
     folder = sink_folder(f"file:{tmp_path}/output", root, checkpoint_folder(str(tmp_path), "counts", LEASE_MS))
     files = HadoopFiles(FileSystem(spark), root)

@@ -1,4 +1,4 @@
-"""Before a job runs, its sinks are looked at: what cannot be written is refused, and nothing is left of the look."""
+"""Tests that sinks are checked before a job runs: unwritable rows are refused, and the check leaves no files."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from flykka.spark_bridge.connectors.foreach_batch import ForeachBatchSink
 from flykka.spark_bridge.errors import SinkError
 from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.program.sink import Sink
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def check(laboratory: Laboratory, *sinks: Sink, parallelism: int = 1) -> None:
-    """Look at a job with a vertex for each sink."""
+def check(harness: Harness, *sinks: Sink, parallelism: int = 1) -> None:
+    """Check a job with a vertex for each sink."""
     vertices = tuple(
-        laboratory.vertex(f"v{number}", SinkCode(sink=sink), parallelism=parallelism)
-        for number, sink in enumerate(sinks)
+        harness.vertex(f"v{number}", SinkCode(sink=sink), parallelism=parallelism) for number, sink in enumerate(sinks)
     )
-    settings = CheckpointingSettings(directory=str(laboratory.folder / "checkpoints"))
-    laboratory.plane.check(
+    settings = CheckpointingSettings(directory=str(harness.folder / "checkpoints"))
+    harness.plane.check(
         JobGraph(
             job_id=JobId("job"),
             name="job",
@@ -40,27 +39,27 @@ def check(laboratory: Laboratory, *sinks: Sink, parallelism: int = 1) -> None:
     )
 
 
-def refusal(laboratory: Laboratory, *sinks: Sink, parallelism: int = 1) -> str:
+def refusal(harness: Harness, *sinks: Sink, parallelism: int = 1) -> str:
     with pytest.raises(SinkError) as refused:
-        check(laboratory, *sinks, parallelism=parallelism)
+        check(harness, *sinks, parallelism=parallelism)
     return str(refused.value)
 
 
-def test_a_path_that_is_a_file_is_refused(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_a_path_that_is_a_file_is_refused(harness: Harness, tmp_path: Path) -> None:
     file = tmp_path / "out"
     file.write_text("mine")
 
-    assert refusal(laboratory, FileSink.parquet(file)) == (
+    assert refusal(harness, FileSink.parquet(file)) == (
         f"operator 'v0-sink-0': {file} is a file; a FileSink writes into a folder: give the path of one"
     )
     assert file.read_text() == "mine"
 
 
-def test_a_path_in_which_no_folder_can_be_made_is_refused(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_a_path_below_an_unwritable_folder_is_refused(harness: Harness, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("mine")
 
-    text = refusal(laboratory, FileSink.parquet(file / "in" / "out"))
+    text = refusal(harness, FileSink.parquet(file / "in" / "out"))
 
     assert text.startswith(f"operator 'v0-sink-0': {file}/in/out cannot be written to: ")
     assert file.read_text() == "mine"
@@ -75,51 +74,51 @@ def read_only(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_cannot_be_written_to_is_refused(laboratory: Laboratory, read_only: Path) -> None:
-    text = refusal(laboratory, FileSink.parquet(read_only))
+def test_an_unwritable_folder_is_refused(harness: Harness, read_only: Path) -> None:
+    text = refusal(harness, FileSink.parquet(read_only))
 
     assert text.startswith(f"operator 'v0-sink-0': {read_only} cannot be written to: ")
 
 
-def test_an_address_that_nobody_knows_is_refused(laboratory: Laboratory) -> None:
-    text = refusal(laboratory, FileSink.parquet("nowhere://out"))
+def test_an_unknown_address_is_refused(harness: Harness) -> None:
+    text = refusal(harness, FileSink.parquet("nowhere://out"))
 
     assert re.fullmatch(r"operator 'v0-sink-0', parquet nowhere://out: No FileSystem for scheme .*nowhere.*", text)
 
 
-def test_a_look_leaves_nothing_behind(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_checking_sinks_leaves_no_file(harness: Harness, tmp_path: Path) -> None:
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "old.parquet").write_text("whatever")
 
-    check(laboratory, FileSink.parquet(mine), FileSink.parquet(tmp_path / "new"))
+    check(harness, FileSink.parquet(mine), FileSink.parquet(tmp_path / "new"))
 
     assert [path.name for path in mine.iterdir()] == ["old.parquet"]
     assert not (tmp_path / "new").exists()
 
 
-def test_two_sinks_may_write_to_one_folder_what_can_be_read_as_one(laboratory: Laboratory, tmp_path: Path) -> None:
+def test_two_sinks_may_share_a_folder_if_readable_as_one(harness: Harness, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    check(laboratory, FileSink.parquet(out), FileSink.parquet(f"file:{out}", compression="zstd"))
+    check(harness, FileSink.parquet(out), FileSink.parquet(f"file:{out}", compression="zstd"))
 
 
 @pytest.mark.parametrize(
-    ("other", "told"),
+    ("other", "format_name"),
     [(FileSink.json, "json"), (lambda path: FileSink.parquet(path).partition_by("day"), "parquet partitioned by day")],
 )
-def test_two_sinks_must_not_write_to_one_folder_what_cannot_be_read_as_one(
-    laboratory: Laboratory, tmp_path: Path, other: Callable[[Path], FileSink], told: str
+def test_two_sinks_must_not_share_a_folder_if_not_readable_as_one(
+    harness: Harness, tmp_path: Path, other: Callable[[Path], FileSink], format_name: str
 ) -> None:
-    text = refusal(laboratory, FileSink.parquet(tmp_path), other(tmp_path))
+    text = refusal(harness, FileSink.parquet(tmp_path), other(tmp_path))
 
     assert text == (
-        f"operator 'v0-sink-0' and operator 'v1-sink-0' both write to file:{tmp_path}, as parquet and as {told}:"
+        f"operator 'v0-sink-0' and operator 'v1-sink-0' both write to file:{tmp_path}, as parquet and as {format_name}:"
         " readers expect one of them; give each a path of its own"
     )
 
 
-def test_a_function_of_batches_runs_in_one_subtask(laboratory: Laboratory) -> None:
-    text = refusal(laboratory, ForeachBatchSink(print), parallelism=2)
+def test_a_function_of_batches_runs_in_one_subtask(harness: Harness) -> None:
+    text = refusal(harness, ForeachBatchSink(print), parallelism=2)
 
     assert text == "operator 'v0-sink-0' runs in 1 subtask at most, not in 2: foreach_batch print"

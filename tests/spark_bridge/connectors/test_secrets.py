@@ -1,4 +1,4 @@
-"""Each connector whose settings may be secret has them masked."""
+"""Tests that connectors mask their secret settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A process that was paused and replaced publishes nothing; its successor finds what checkpoints refer to."""
+"""Tests that a paused and replaced process publishes nothing, and its successor finds what checkpoints refer to."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flykka.spark_bridge.operators.sink_code import SinkCode
 from flykka.spark_bridge.program.sink import Sink
 from flykka.spark_bridge.program.sink_writer import SinkWriter
 from flykka.spark_bridge.rows.filesystem import FileSystem
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 from tests.spark_bridge.sink_contexts import sink_context
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
@@ -33,7 +33,7 @@ SUBTASK = "sink-12345678-0-of-2"
 
 
 class Owners:
-    """Processes that run one job one after the other, with a file sink and a function of batches."""
+    """Successive processes of one job with a file sink and a batch function."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark = spark
@@ -86,7 +86,7 @@ def owners(spark: SparkSession, tmp_path: Path) -> Owners:
     return Owners(spark, tmp_path)
 
 
-def test_predecessor_that_wakes_up_publishes_nothing(owners: Owners) -> None:
+def test_a_woken_predecessor_publishes_no_file(owners: Owners) -> None:
     paused = owners.writer(owners.files, 1)
     kept = paused.prepare_commit(4, paused.stage(owners.rows(4)).names)
     paused.prepare_commit(5, paused.stage(owners.rows(5)).names)
@@ -104,7 +104,7 @@ def test_predecessor_that_wakes_up_publishes_nothing(owners: Owners) -> None:
     assert owners.staged() == []
 
 
-def test_rows_that_a_predecessor_stages_after_it_was_replaced_stay_unpublished(owners: Owners) -> None:
+def test_rows_staged_by_a_replaced_predecessor_stay_unpublished(owners: Owners) -> None:
     paused = owners.writer(owners.files, 1)
     paused.prepare_commit(4, paused.stage(owners.rows(4)).names)
     owners.take_over(owners.files, 2)
@@ -116,7 +116,7 @@ def test_rows_that_a_predecessor_stages_after_it_was_replaced_stay_unpublished(o
     assert owners.seen() == []
 
 
-def test_predecessor_that_restarts_deletes_nothing_of_its_successor(owners: Owners) -> None:
+def test_a_restarted_predecessor_deletes_no_file_of_its_successor(owners: Owners) -> None:
     paused = owners.writer(owners.files, 1)
     kept = paused.prepare_commit(4, paused.stage(owners.rows(4)).names)
     owners.take_over(owners.files, 2)
@@ -133,7 +133,7 @@ def test_predecessor_that_restarts_deletes_nothing_of_its_successor(owners: Owne
     assert owners.seen() == [4, 5]
 
 
-def test_predecessor_replaced_between_look_and_rename_finds_no_file(
+def test_a_predecessor_replaced_before_its_rename_finds_no_file(
     owners: Owners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paused = owners.writer(owners.files, 1)
@@ -152,7 +152,7 @@ def test_predecessor_replaced_between_look_and_rename_finds_no_file(
     assert owners.seen() == []
 
 
-def test_third_owner_publishes_what_the_first_has_staged(owners: Owners) -> None:
+def test_the_third_owner_publishes_files_staged_by_the_first(owners: Owners) -> None:
     first = owners.writer(owners.files, 1)
     kept = first.prepare_commit(4, first.stage(owners.rows(4)).names)
     owners.take_over(owners.files, 2)
@@ -183,7 +183,7 @@ def test_owner_takes_over_rows_staged_before_owners_were_numbered(owners: Owners
     assert owners.staged() == []
 
 
-def test_another_job_that_continues_finds_what_was_moved_and_leaves_no_folder(owners: Owners) -> None:
+def test_a_successor_job_finds_moved_files_and_leaves_no_folder(owners: Owners) -> None:
     before = owners.writer(owners.files, 1, job="before")
     kept = before.prepare_commit(4, before.stage(owners.rows(4)).names)
     before.prepare_commit(5, before.stage(owners.rows(5)).names)
@@ -224,7 +224,7 @@ def test_an_earlier_owner_cannot_take_over(owners: Owners) -> None:
     assert len(owners.staged()) == 1
 
 
-def test_store_that_has_moved_a_part_is_completed(owners: Owners) -> None:
+def test_a_partly_moved_store_is_completed(owners: Owners) -> None:
     root = Path(owners.staging(owners.files))
     for place in (root / "1" / SUBTASK / "0-1", root / "3" / "from-1" / SUBTASK / "0-1"):
         place.mkdir(parents=True)
@@ -238,20 +238,20 @@ def test_store_that_has_moved_a_part_is_completed(owners: Owners) -> None:
     assert sorted(path.name for path in moved.iterdir()) == ["a.parquet", "b.parquet"]
 
 
-def test_job_takes_over_the_folders_of_all_its_sinks(laboratory: Laboratory, owners: Owners) -> None:
+def test_job_takes_over_the_folders_of_all_its_sinks(harness: Harness, owners: Owners) -> None:
     sinks: tuple[Sink, ...] = (owners.files, owners.function)
     for sink in sinks:
         owners.writer(sink, 1).stage(owners.rows(1))
     graph = JobGraph(
         job_id=JobId("job"),
         name="job",
-        vertices=tuple(laboratory.vertex(f"v{number}", SinkCode(sink=sink)) for number, sink in enumerate(sinks)),
+        vertices=tuple(harness.vertex(f"v{number}", SinkCode(sink=sink)) for number, sink in enumerate(sinks)),
         checkpointing=CheckpointingSettings(directory=str(owners.checkpoints)),
         heartbeat_interval_ms=1000,
         heartbeat_timeout_ms=9000,
     )
 
-    take_over_staged(graph, laboratory.registry, owners.filesystem, graph.job_id, 2)
+    take_over_staged(graph, harness.registry, owners.filesystem, graph.job_id, 2)
 
     for sink in sinks:
         assert [path.name for path in Path(owners.staging(sink)).iterdir()] == ["2"]
@@ -268,7 +268,7 @@ def test_job_takes_over_the_folders_of_all_its_sinks(laboratory: Laboratory, own
         ("file:/elsewhere/part", "file:/elsewhere/part"),
     ],
 )
-def test_owner_finds_a_recorded_path_where_it_was_moved(
+def test_an_owner_finds_a_moved_recorded_path(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, recorded: str, moved: str
 ) -> None:
     monkeypatch.setattr(FileSystem, "exists", lambda self, path: True)
@@ -276,18 +276,16 @@ def test_owner_finds_a_recorded_path_where_it_was_moved(
     assert StagingOwner(filesystem=FileSystem(spark), root=ROOT, number=3).find(recorded) == moved
 
 
-def test_owner_finds_what_another_job_has_moved_that_completed_no_checkpoint(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_an_owner_finds_files_moved_by_a_job_without_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
     root = f"file:{tmp_path}/job-12345678"
     staged = Path(f"{tmp_path}/job-12345678/1/{SUBTASK}/0-1/part")
     staged.parent.mkdir(parents=True)
     staged.touch()
     StagingOwner(filesystem=FileSystem(spark), root=root, number=2).take_over()
 
-    found = StagingOwner(filesystem=FileSystem(spark), root=root, number=3).find(f"file:{staged}")
+    path = StagingOwner(filesystem=FileSystem(spark), root=root, number=3).find(f"file:{staged}")
 
-    assert found == f"{root}/2/from-1/{SUBTASK}/0-1/part"
+    assert path == f"{root}/2/from-1/{SUBTASK}/0-1/part"
 
 
 @pytest.mark.parametrize("owner", ["", "/7", "/7/from-3"])
@@ -300,18 +298,16 @@ def test_batch_folder_is_above_the_folders_of_partitions(owner: str) -> None:
 @pytest.mark.parametrize(
     "job", [pytest.param("before", id="last run"), pytest.param("after", id="same job", marks=pytest.mark.long)]
 )
-def test_process_that_becomes_the_owner_takes_over_what_was_staged(
-    laboratory: Laboratory, owners: Owners, job: str
-) -> None:
+def test_a_new_owner_process_takes_over_staged_files(harness: Harness, owners: Owners, job: str) -> None:
     graph = JobGraph(
         job_id=JobId("after"),
         name="job",
-        vertices=(laboratory.vertex("v", SinkCode(sink=owners.files)),),
+        vertices=(harness.vertex("v", SinkCode(sink=owners.files)),),
         checkpointing=CheckpointingSettings(directory=str(owners.checkpoints)),
         heartbeat_interval_ms=1000,
         heartbeat_timeout_ms=9000,
     )
-    first, second = JobOwners(laboratory.registry), JobOwners(laboratory.registry)
+    first, second = JobOwners(harness.registry), JobOwners(harness.registry)
     first.acquire(graph, owners.filesystem, print)
     paused = owners.writer(owners.files, first.number_of(graph.job_id), job=job)
     paused.prepare_commit(5, paused.stage(owners.rows(5)).names)

@@ -1,4 +1,4 @@
-"""Failures as text: whatever was raised, it is told, with the user's line."""
+"""Tests that failures are reported as text with the user's line, whatever was raised."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from flykka.spark_bridge.rows.filesystem import FileSystem
 
 
 class SpeechlessError(Exception):
-    """As one of Spark's is whose JVM is gone: nobody is there to ask for its text."""
+    """An error of Spark's whose text cannot be fetched because the JVM is gone."""
 
     def __str__(self) -> str:
         raise ConnectionRefusedError
 
 
-def test_a_failure_is_told_by_its_class_where_it_happened_and_what_it_says() -> None:
-    told = serialized("stage 3", ValueError("no"))
+def test_a_failure_has_its_class_origin_and_text() -> None:
+    failure = serialized("stage 3", ValueError("no"))
 
-    assert (told.type_name, told.message) == ("ValueError", "stage 3: no")
+    assert (failure.type_name, failure.message) == ("ValueError", "stage 3: no")
 
 
-def test_a_failure_that_cannot_say_what_it_is_is_told_all_the_same() -> None:
-    told = serialized("stage 3", SpeechlessError())
+def test_a_failure_without_a_text_is_still_reported() -> None:
+    failure = serialized("stage 3", SpeechlessError())
 
-    assert told.type_name == "SpeechlessError"
-    assert told.message.startswith("stage 3: ")
-    assert "SpeechlessError" in told.stack_trace
+    assert failure.type_name == "SpeechlessError"
+    assert failure.message.startswith("stage 3: ")
+    assert "SpeechlessError" in failure.stack_trace
 
 
 class HopelessError(ValueError):
-    """As a user's, that says of itself that no restart helps."""
+    """A user's error that declares itself not recoverable."""
 
     suppress_restarts = True
 
@@ -61,7 +61,7 @@ def wrapped(cause: Exception) -> Exception:
 
 
 def of_worker(error: type[Exception]) -> PythonException:
-    """As Spark raises it: nothing but the text of the exception has come back from the worker."""
+    """Return the error as Spark raises it: only the text of the exception comes back from the worker."""
     text = f"Traceback (most recent call last):\n  ...\n{error.__module__}.{error.__qualname__}: chk-4/1 was altered"
     return PythonException(message=text)
 
@@ -79,13 +79,13 @@ def of_worker(error: type[Exception]) -> PythonException:
     ],
     ids=repr,
 )
-def test_a_failure_that_no_restart_mends_suppresses_restarts(raised: Exception) -> None:
+def test_an_unrecoverable_failure_suppresses_restarts(raised: Exception) -> None:
     assert serialized("stage 3", raised).suppress_restarts
     assert classify(serialized("stage 3", raised)) is ThrowableType.NON_RECOVERABLE
 
 
 @pytest.mark.parametrize("raised", [SinkError("no"), wrapped(ValueError("no")), of_worker(KeyError)], ids=repr)
-def test_a_failure_that_a_restart_may_mend_suppresses_no_restart(raised: Exception) -> None:
+def test_a_recoverable_failure_suppresses_no_restart(raised: Exception) -> None:
     assert not serialized("stage 3", raised).suppress_restarts
 
 
@@ -93,35 +93,38 @@ def users_function() -> None:
     raise KeyError("price")
 
 
-def test_the_users_own_line_is_told_as_python_tells_it() -> None:
+def test_the_users_own_line_is_reported_as_in_python() -> None:
     try:
         users_function()
     except KeyError as raised:
-        told = serialized("stage 3", raised)
+        failure = serialized("stage 3", raised)
 
-    assert told.message.splitlines() == [
+    assert failure.message.splitlines() == [
         "stage 3: 'price'",
         f'  File "{__file__}", line {users_function.__code__.co_firstlineno + 1}, in users_function',
         '    raise KeyError("price")',
     ]
 
 
-def test_a_failure_that_knows_its_operator_is_told_with_it_and_not_with_the_stage() -> None:
+def test_a_failure_names_its_operator_instead_of_the_stage() -> None:
     failed = OperatorFailedError("operator 'prices' (app.py:7)")
     failed.__cause__ = ValueError("no")
 
-    told = serialized("stage 3", failed)
+    failure = serialized("stage 3", failed)
 
-    assert (told.type_name, told.message) == ("ValueError", "operator 'prices' (app.py:7): no")
+    assert (failure.type_name, failure.message) == ("ValueError", "operator 'prices' (app.py:7): no")
 
 
-def test_where_no_line_of_the_user_s_has_raised_the_operators_are_shown_that_were_at_work() -> None:
+def test_an_error_without_a_users_line_names_the_running_operators() -> None:
     written = UserLine(file="app.py", line=7, function="prices", source="rows.transform(prices)")
     failed = OperatorFailedError("operator 'prices' (app.py:7)", written)
     failed.__cause__ = value_error()
 
-    for told in (serialized("stage 3", failed), serialized("operator 'prices' (app.py:7)", value_error(), [written])):
-        assert told.message.splitlines() == [
+    for failure in (
+        serialized("stage 3", failed),
+        serialized("operator 'prices' (app.py:7)", value_error(), [written]),
+    ):
+        assert failure.message.splitlines() == [
             "operator 'prices' (app.py:7): no",
             '  File "app.py", line 7, in prices',
             "    rows.transform(prices)",
@@ -151,24 +154,24 @@ INVERSES = [
 ]
 
 
-def test_a_function_that_sees_rows_is_told_with_the_row_that_it_failed_at() -> None:
+def test_a_row_function_fails_with_the_row_in_the_error() -> None:
     with pytest.raises(ZeroDivisionError) as caught:
         list(process_in_worker(iter([pd.DataFrame({"id": [1, 0]})])))
 
-    told = serialized("stage 3", caught.value)
+    failure = serialized("stage 3", caught.value)
 
-    assert told.message.splitlines() == INVERSES
+    assert failure.message.splitlines() == INVERSES
 
 
 def value_error() -> ValueError:
     return ValueError("no")
 
 
-def test_a_function_that_exits_is_told_what_it_should_do_instead() -> None:
-    told = serialized("stage 3", SystemExit(3))
+def test_an_error_explains_what_an_exiting_function_should_do() -> None:
+    failure = serialized("stage 3", SystemExit(3))
 
-    assert told.type_name == "SystemExit"
-    assert told.message.startswith("stage 3: sys.exit(3) was called, which ends no job: raise an exception")
+    assert failure.type_name == "SystemExit"
+    assert failure.message.startswith("stage 3: sys.exit(3) was called, which ends no job: raise an exception")
 
 
 def raise_in_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -183,13 +186,13 @@ def end_the_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
 
 
 @pytest.mark.spark
-def test_a_full_disk_is_told_with_the_folder_that_was_written_to(spark: SparkSession) -> None:
+def test_an_error_of_a_full_disk_names_the_folder(spark: SparkSession) -> None:
     full = CapturedException(desc="java.io.IOException: No space left on device", stackTrace="")
     full.add_note("written was to file:/checkpoints/7")
 
-    told = serialized("snapshot 3", full)
+    failure = serialized("snapshot 3", full)
 
-    assert (told.type_name, told.message) == (
+    assert (failure.type_name, failure.message) == (
         "DiskFullError",
         "snapshot 3: No space left on device: make room, there or where executors keep rows (spark.local.dir);"
         " written was to file:/checkpoints/7",
@@ -198,61 +201,61 @@ def test_a_full_disk_is_told_with_the_folder_that_was_written_to(spark: SparkSes
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_rows_that_are_gone_are_told_as_lost_and_a_restart_mends_that(spark: SparkSession) -> None:
+def test_missing_rows_are_reported_as_lost_and_recoverable(spark: SparkSession) -> None:
     rows = spark.range(10).localCheckpoint()
     rows._jdf.queryExecution().analyzed().rdd().unpersist(True)
 
-    told = _failure_of(rows)
+    failure = _failure_of(rows)
 
-    assert (told.type_name, told.suppress_restarts) == ("LostBatchError", False)
-    assert told.message == "stage 3: rows that were computed before are gone with the executor that held them"
+    assert (failure.type_name, failure.suppress_restarts) == ("LostBatchError", False)
+    assert failure.message == "stage 3: rows that were computed before are gone with the executor that held them"
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_jvm_that_is_out_of_memory_is_told_with_what_to_give_more(spark: SparkSession) -> None:
-    # The plan is computed while it is made, in an array that no JVM can have.
-    told = _failure_of(spark.range(1).select(F.repeat(F.lit("x"), F.lit(2**31 - 1))))
+def test_an_out_of_memory_error_names_the_memory_setting(spark: SparkSession) -> None:
+    # The plan is evaluated during optimisation, in an array larger than any in a JVM.
+    failure = _failure_of(spark.range(1).select(F.repeat(F.lit("x"), F.lit(2**31 - 1))))
 
-    assert told.type_name == "OutOfMemoryError"
-    assert "give executors more (spark.executor.memory" in told.message
+    assert failure.type_name == "OutOfMemoryError"
+    assert "give executors more (spark.executor.memory" in failure.message
 
 
 @pytest.mark.spark
-def test_a_function_that_raises_in_a_worker_is_told_by_its_own_line_not_by_that_of_a_library(
+def test_an_error_in_a_worker_shows_the_users_own_line(
     spark: SparkSession,
 ) -> None:
-    told = _failure_of(spark.range(1).mapInPandas(raise_in_worker, "id long"))
+    failure = _failure_of(spark.range(1).mapInPandas(raise_in_worker, "id long"))
 
-    assert told.type_name == "KeyError"
-    assert "None of [Index(['missing']" in told.message
-    assert told.message.endswith('in raise_in_worker\n    yield batch[["missing"]]')
-
-
-@pytest.mark.spark
-def test_a_function_that_sees_rows_is_told_with_the_row_in_a_worker_too(spark: SparkSession) -> None:
-    told = _failure_of(spark.range(1).mapInPandas(process_in_worker, "id long"))
-
-    assert (told.type_name, told.message.splitlines()) == ("ZeroDivisionError", INVERSES)
+    assert failure.type_name == "KeyError"
+    assert "None of [Index(['missing']" in failure.message
+    assert failure.message.endswith('in raise_in_worker\n    yield batch[["missing"]]')
 
 
 @pytest.mark.spark
-def test_a_worker_that_exits_is_told_without_sparks_story_of_tasks_and_stages(spark: SparkSession) -> None:
-    told = _failure_of(spark.range(1).mapInPandas(end_the_worker, "id long"))
+def test_a_row_function_in_a_worker_fails_with_the_row_in_the_error(spark: SparkSession) -> None:
+    failure = _failure_of(spark.range(1).mapInPandas(process_in_worker, "id long"))
 
-    assert told.type_name == "WorkerExitedError"
-    assert told.message.startswith("stage 3: Python worker exited unexpectedly (crashed): a function has ended its")
+    assert (failure.type_name, failure.message.splitlines()) == ("ZeroDivisionError", INVERSES)
 
 
 @pytest.mark.spark
-def test_a_value_that_does_not_fit_is_told_with_the_line_that_wrote_the_column(spark: SparkSession) -> None:
+def test_an_exiting_worker_is_reported_without_sparks_tasks_and_stages(spark: SparkSession) -> None:
+    failure = _failure_of(spark.range(1).mapInPandas(end_the_worker, "id long"))
+
+    assert failure.type_name == "WorkerExitedError"
+    assert failure.message.startswith("stage 3: Python worker exited unexpectedly (crashed): a function has ended its")
+
+
+@pytest.mark.spark
+def test_a_mismatched_value_is_reported_with_the_columns_line(spark: SparkSession) -> None:
     rows = spark.range(1).select(F.concat(F.lit("a"), F.col("id").cast("string")).cast("int"))
 
-    told = _failure_of(rows)
+    failure = _failure_of(rows)
 
-    assert told.type_name == "NumberFormatException"
-    assert 'The value \'a0\' of the type "STRING" cannot be cast to "INT"' in told.message
-    assert told.message.endswith(
+    assert failure.type_name == "NumberFormatException"
+    assert 'The value \'a0\' of the type "STRING" cannot be cast to "INT"' in failure.message
+    assert failure.message.endswith(
         'rows = spark.range(1).select(F.concat(F.lit("a"), F.col("id").cast("string")).cast("int"))'
     )
 
@@ -268,7 +271,7 @@ def test_a_value_that_does_not_fit_is_told_with_the_line_that_wrote_the_column(s
         ("SELECT * FROM parquet.`/nothing/here`", False),
     ],
 )
-def test_a_query_that_is_wrong_in_itself_suppresses_restarts_and_one_that_finds_no_table_does_not(
+def test_an_invalid_query_suppresses_restarts_but_a_missing_table_does_not(
     spark: SparkSession, query: str, suppresses: bool
 ) -> None:
     with pytest.raises(AnalysisException) as caught:
@@ -279,16 +282,16 @@ def test_a_query_that_is_wrong_in_itself_suppresses_restarts_and_one_that_finds_
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_storage_that_refuses_is_told_with_its_path(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_storage_error_names_its_path(spark: SparkSession, tmp_path: Path) -> None:
     filesystem, target = FileSystem(spark), tmp_path / "state"
-    # A file in the place of a folder refuses every user: an administrator may write into any folder.
+    # A file in place of the folder makes writing fail for every user; an administrator may write into any folder.
     target.write_bytes(b"")
 
     with pytest.raises(Exception) as caught:  # noqa: PT011 - of whichever class Spark finds fit
         write_files(filesystem, spark.range(1), f"{target}/below")
-    told = serialized("snapshot 3", caught.value)
+    failure = serialized("snapshot 3", caught.value)
 
-    assert str(target) in told.message
+    assert str(target) in failure.message
 
 
 def _failure_of(rows: DataFrame) -> SerializedThrowable:

@@ -1,4 +1,4 @@
-"""Progress of the stages of an attempt, as Spark tells it."""
+"""Tests the progress of an attempt's stages, as reported by Spark."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flykka.messages.wire.ids import JobId
-from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
-from tests.spark_bridge.told import PATIENCE_SECONDS
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS
+from tests.spark_bridge.harness import Harness, transform, write_rows
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that_waits_are_not(
+def test_tasks_are_counted_for_a_hanging_stage_but_not_a_waiting_one(
     spark: SparkSession,
-    laboratory: Laboratory,
+    harness: Harness,
 ) -> None:
     begun, may_go_on = Event(), Event()
-    # Spark counts by their names what ran in it, also for the tests before this one.
-    laboratory.job_id = JobId("hangs")
+    # Spark counts what has run under this name, also in earlier tests.
+    harness.job_id = JobId("hangs")
 
     def wait_behind_a_job(rows: DataFrame) -> DataFrame:
         rows.count()
@@ -28,21 +28,21 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
         assert may_go_on.wait(PATIENCE_SECONDS)
         return rows
 
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    vertex = laboratory.source(transform(wait_behind_a_job), laboratory.sink())
-    told = laboratory.begin(vertex).open()
-    assert told.engine.progress() == ()
-    told.tell_read(laboratory.splits(vertex))
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    vertex = harness.source(transform(wait_behind_a_job), harness.sink())
+    attempt = harness.begin(vertex).open()
+    assert attempt.engine.progress() == ()
+    attempt.start_read(harness.splits(vertex))
     assert begun.wait(PATIENCE_SECONDS)
-    # The counter of the tasks hears of their ends behind the thread that waits for the job.
+    # Spark's task counter is updated after the thread that waits for the job continues.
     spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
 
-    (work,) = told.engine.progress()
-    younger_than_a_minute = told.engine.progress(60_000)
+    (work,) = attempt.engine.progress()
+    younger_than_a_minute = attempt.engine.progress(60_000)
     may_go_on.set()
-    told.expect_result()
-    last = told.engine.last_work().pieces
-    told.close()
+    attempt.expect_result()
+    last = attempt.engine.last_work().pieces
+    attempt.close()
 
     assert younger_than_a_minute == ()
     assert work.what.startswith("stage 1 of ")
@@ -50,4 +50,4 @@ def test_the_tasks_of_a_stage_that_hangs_in_spark_are_seen_and_those_of_one_that
     (spark_jobs,) = [piece.spark_jobs for piece in last if piece.what == work.what]
     assert len(spark_jobs) >= 1
     assert work.tasks == work.tasks_done >= 1
-    assert told.engine.progress() == ()
+    assert attempt.engine.progress() == ()

@@ -1,4 +1,4 @@
-"""Spark's own failures by name: each as Spark tells it, with what is told of it here."""
+"""Tests Spark's own failures by error class, each with the hint that is added to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEMORY = (
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "reason"),
     [
         (
             LOST_TASK.format(
@@ -128,8 +128,8 @@ MEMORY = (
         ),
     ],
 )
-def test_what_spark_says_is_told_by_the_name_of_the_failure(said: str, told: SparkReason) -> None:
-    assert spark_reason(said) == told
+def test_a_spark_failure_is_reported_by_its_error_class(said: str, reason: SparkReason) -> None:
+    assert spark_reason(said) == reason
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_what_spark_says_is_told_by_the_name_of_the_failure(said: str, told: Spa
         "ValueError: no",
     ],
 )
-def test_what_is_no_failure_of_sparks_own_has_no_name_here(said: str) -> None:
+def test_an_error_not_raised_by_spark_has_no_reason(said: str) -> None:
     assert spark_reason(said) is None
 
 
-def test_a_loss_in_spark_is_mended_by_a_restart_but_for_what_went_with_the_session() -> None:
+def test_a_loss_in_spark_is_recoverable_unless_the_session_is_gone() -> None:
     assert sorted(FATAL) == ["SessionStoppedError"]

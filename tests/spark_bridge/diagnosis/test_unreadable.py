@@ -1,4 +1,4 @@
-"""The reason why a file cannot be read is the one that its user can do something about."""
+"""Tests that the reason for an unreadable file is one that the user can act on."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ COMMA = "JsonParseException: Unexpected character ('x' (code 120)): was expectin
 
 
 @pytest.mark.parametrize(("column", "is_too_long"), [(LONGEST_JSON_TEXT + 51_132, True), (52, False)])
-def test_a_text_that_is_too_long_for_json_is_reported_as_such(column: int, is_too_long: bool) -> None:
+def test_a_text_too_long_for_json_is_reported_as_such(column: int, is_too_long: bool) -> None:
     reason = too_long_text(f"{COMMA} [Source: UNKNOWN; line: 3, column: {column}]")
 
     assert (reason is not None) is is_too_long
     assert reason is None or reason.startswith("line 3 has a text of more than 20,000,000 characters")
 
 
-def test_another_error_is_no_text_that_is_too_long() -> None:
+def test_another_error_is_not_reported_as_a_too_long_text() -> None:
     assert too_long_text("IOException: Input/output error") is None

@@ -1,4 +1,4 @@
-"""A function whose rows say what it is to do."""
+"""A function that executes the actions in its rows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def registered(context: FunctionRuntimeContext, descriptor: StateDescriptor) -> 
 
 
 class Scripted(KeyedProcessFunction):
-    """Does with each row what its column `do` says, and emits what that returns, with the key."""
+    """Calls the action in the column `do` of each row, and emits the result with the key."""
 
     def __init__(self, *descriptors: StateDescriptor, on_timer: Action | None = None) -> None:
         self._descriptors = descriptors
@@ -59,7 +59,7 @@ class Scripted(KeyedProcessFunction):
 
 
 def scripted_row(key: object, do: Action, time: int | None = None) -> Row:
-    """Return a row of a key that says what to do."""
+    """Return a row of a key with an action."""
     return {"key": key, "do": do, "time": time}
 
 
@@ -72,6 +72,6 @@ def values_of_rows(rows: list[Row]) -> list[Any]:
 
 
 def done(table: StateTable, do: Action, time: int | None = None) -> Any:
-    """Do one thing to the key 'a' in a batch of its own, and return what it returns."""
+    """Call an action for the key 'a' in a batch of its own, and return its result."""
     (value,) = values_of_rows(table.process(scripted_row("a", do, time)))
     return value

@@ -1,4 +1,4 @@
-"""Keyed state in a dict, written and read through Arrow as a backend does it, around a runner."""
+"""Runs a function over keyed state in a dict, which is written and read through Arrow as in a state backend."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def arrow_type(type_: ColumnType) -> pa.DataType:
 
 
 def through_arrow(value: Any, type_: str) -> Any:
-    """Return what is read of a value that was written."""
+    """Return the value after a round trip through Arrow."""
     return pa.array([value], arrow_type(column_type(type_, "any"))).to_pylist()[0]
 
 
 @dataclass(slots=True)
 class Entry:
-    """What is stored of a key."""
+    """The stored state of a key."""
 
     values: dict[str, Any] = field(default_factory=dict)
     touched_ms: dict[str, Any] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Entry:
 
 
 class StateTable:
-    """The state of a function, and the function on it; rows are keyed by their column `key`."""
+    """The state of a function and the function on it; rows are keyed by their column `key`."""
 
     def __init__(self, function: KeyedProcessFunction, **runner: Any) -> None:
         self.runner = KeyedFunctionRunner(function, **runner)
@@ -95,14 +95,14 @@ class StateTable:
         return self._fired(TimeDomain.PROCESSING_TIME)
 
     def clean_up(self) -> None:
-        """Remove what has expired."""
+        """Remove expired state."""
         keys = list(self.entries)
         columns = self._read(keys)
         remove_expired(self.runner.descriptors, columns, **self._times)
         self._written(keys, columns, Emitted())
 
     def state(self, name: str) -> dict[Any, Any]:
-        """Return the values of a state by key, as they are stored."""
+        """Return the stored values of a state by key."""
         return {key: entry.values[name] for key, entry in self.entries.items() if entry.values.get(name) is not None}
 
     @property

@@ -1,4 +1,4 @@
-"""The types of state, read from DDL."""
+"""Tests that state types are parsed from DDL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spark_bridge.functions.typed_values import types
 
 
 @given(types())
-def test_a_type_is_read_as_it_is_written(type_: ColumnType) -> None:
+def test_a_type_is_parsed_as_written(type_: ColumnType) -> None:
     assert column_type(str(type_), "any") == type_
 
 
@@ -57,14 +57,14 @@ def test_types_are_written_as_spark_writes_them(text: str, written: str) -> None
         ("decimal(a)", "'a' is not a number"),
     ],
 )
-def test_what_is_no_type_of_state_is_refused_with_the_name_of_the_state(text: str, why: str) -> None:
+def test_an_error_names_the_state_with_an_invalid_type(text: str, why: str) -> None:
     with pytest.raises(StateDescriptorError) as refused:
         column_type(text, "seen")
 
     assert str(refused.value) == f"the type {text!r} of state 'seen' cannot be read: {why}"
 
 
-def test_a_type_is_a_text() -> None:
+def test_a_type_must_be_a_text() -> None:
     with pytest.raises(
         StateDescriptorError, match="the type of state 'seen' is <class 'int'>: write it as Spark's DDL"
     ):

@@ -1,4 +1,4 @@
-"""What a function does that it may not: one clear error each, on the line that did it."""
+"""Tests that each forbidden action of a function raises one clear error on its line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.spark_bridge.functions.test_keyed_function_runner import ODD, Returni
 
 
 class Yielding(KeyedProcessFunction):
-    """Yields what it was made with."""
+    """Yields the value that it was created with."""
 
     def __init__(self, *emitted: Any) -> None:
         self.emitted = emitted
@@ -57,7 +57,7 @@ def text_of(function: KeyedProcessFunction, error: type[Exception], **runner: An
         (Returning(["ab"]), "a function has to emit rows, as dicts by the names of their columns, not 'ab'"),
     ],
 )
-def test_what_is_no_row_is_refused(function: KeyedProcessFunction, text: str) -> None:
+def test_a_value_that_is_no_row_is_refused(function: KeyedProcessFunction, text: str) -> None:
     assert text_of(function, FunctionOutputError) == text
 
 
@@ -102,7 +102,7 @@ def test_a_side_output_takes_rows_of_its_columns(tag: Any, row: Any, text: str) 
     assert text_of(side(tag, row), FunctionOutputError, side_columns={"odd": ["a"]}) == text
 
 
-def test_rows_of_a_side_output_that_nothing_reads_are_dropped() -> None:
+def test_rows_of_an_unread_side_output_are_dropped() -> None:
     runner = StateTable(side(ODD, {"a": 1}), side_columns={"late": ["a"]}).runner
     columns = StateColumns.empty(1, ())
 
@@ -138,7 +138,7 @@ def notes(function: KeyedProcessFunction, use: Callable[[StateTable], object]) -
 
 
 class Dividing(KeyedProcessFunction):
-    """Divides by zero, by and by."""
+    """Divides by zero eventually."""
 
     def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
         ctx.timer_service().register_event_time_timer(5)
@@ -148,13 +148,13 @@ class Dividing(KeyedProcessFunction):
         yield {"result": timestamp // 0}
 
 
-def test_what_a_function_raises_has_a_note_with_row_and_key() -> None:
-    told = notes(Dividing(), lambda kept: kept.process({"key": "a", "by": 1}, {"key": "b", "by": 0}))
+def test_an_error_in_a_function_has_a_note_with_row_and_key() -> None:
+    notes_of_error = notes(Dividing(), lambda kept: kept.process({"key": "a", "by": 1}, {"key": "b", "by": 0}))
 
-    assert told == ["flykka: in process_element, at key 'b', row {'key': 'b', 'by': 0}"]
+    assert notes_of_error == ["flykka: in process_element, at key 'b', row {'key': 'b', 'by': 0}"]
 
 
-def test_what_a_function_raises_at_a_timer_has_a_note_with_key_and_timer() -> None:
+def test_an_error_at_a_timer_has_a_note_with_key_and_timer() -> None:
     def fire(kept: StateTable) -> None:
         kept.process({"key": "a", "by": 1})
         kept.advance_watermark(5)
@@ -162,13 +162,13 @@ def test_what_a_function_raises_at_a_timer_has_a_note_with_key_and_timer() -> No
     assert notes(Dividing(), fire) == ["flykka: in on_timer, at key 'a', event-time timer 5"]
 
 
-def test_a_long_row_is_cut_short_in_the_note() -> None:
-    (told,) = notes(Dividing(), lambda kept: kept.process({"key": "a" * 9_999, "by": 0, "text": "x" * 9_999}))
+def test_a_long_row_is_truncated_in_the_note() -> None:
+    (notes_of_error,) = notes(Dividing(), lambda kept: kept.process({"key": "a" * 9_999, "by": 0, "text": "x" * 9_999}))
 
-    assert len(told) < 500
+    assert len(notes_of_error) < 500
 
 
-def test_a_call_that_failed_leaves_no_rows_to_the_next() -> None:
+def test_a_failed_call_leaves_no_rows_to_the_next() -> None:
     kept = StateTable(Dividing())
 
     with pytest.raises(ZeroDivisionError):
@@ -178,7 +178,7 @@ def test_a_call_that_failed_leaves_no_rows_to_the_next() -> None:
 
 
 class Keeping(KeyedProcessFunction):
-    """Keeps its contexts, and what it gets of them."""
+    """Keeps its contexts and the objects obtained from them."""
 
     kept: Any = None
 
@@ -206,7 +206,7 @@ OUTSIDE = (
         lambda ctx: ctx.output(ODD, {"a": 1}),
     ],
 )
-def test_a_context_that_was_kept_cannot_be_used_after_its_call(use: Callable[[Any], object]) -> None:
+def test_a_context_cannot_be_used_after_its_call(use: Callable[[Any], object]) -> None:
     function = Keeping()
     StateTable(function).process({"key": "a"})
 
@@ -216,7 +216,7 @@ def test_a_context_that_was_kept_cannot_be_used_after_its_call(use: Callable[[An
     assert str(raised.value) == OUTSIDE
 
 
-def test_a_context_that_was_kept_cannot_be_used_in_another_call() -> None:
+def test_a_context_cannot_be_used_in_another_call() -> None:
     kept = StateTable(Keeping())
     kept.process({"key": "a"})
 
@@ -227,7 +227,7 @@ def test_a_context_that_was_kept_cannot_be_used_in_another_call() -> None:
 
 
 class Comparing(KeyedProcessFunction):
-    """Uses the context of its first row at every other."""
+    """Uses the context of its first row for every later row."""
 
     kept: Any = None
 
@@ -237,7 +237,7 @@ class Comparing(KeyedProcessFunction):
 
 
 @pytest.mark.parametrize(("before", "after"), [([], ["a", "b"]), (["a"], ["b"]), (["a"], ["a"])])
-def test_a_context_that_was_kept_cannot_be_used_at_another_row(before: list[str], after: list[str]) -> None:
+def test_a_context_cannot_be_used_at_another_row(before: list[str], after: list[str]) -> None:
     kept = StateTable(Comparing())
     kept.process(*({"key": key} for key in before))
 
@@ -247,7 +247,7 @@ def test_a_context_that_was_kept_cannot_be_used_at_another_row(before: list[str]
     assert str(raised.value) == OUTSIDE
 
 
-def test_a_context_is_out_of_use_after_a_call_that_failed() -> None:
+def test_a_context_is_invalid_after_a_failed_call() -> None:
     class Raising(Keeping):
         def process_element(self, row: Row, ctx: KeyedContext) -> None:
             super().process_element(row, ctx)
@@ -282,7 +282,7 @@ NO_KEY = "state and timers are those of the key at work, and no key is"
         (lambda: ValueStateDescriptor("s", "bigint"), lambda s: s.clear()),
     ],
 )
-def test_state_cannot_be_used_where_no_key_is_at_work(
+def test_state_cannot_be_used_without_a_current_key(
     descriptor: Callable[[], Any], use: Callable[[Any], object], living: Callable[[Any], Any]
 ) -> None:
     kept = scripted_table(living(descriptor()))
@@ -295,7 +295,7 @@ def test_state_cannot_be_used_where_no_key_is_at_work(
         use(states.s)
 
 
-def test_timers_cannot_be_set_when_their_call_is_over() -> None:
+def test_timers_cannot_be_set_after_their_call() -> None:
     timers: list[Any] = []
     done(scripted_table(), lambda _, ctx: timers.append(ctx.timer_service()))
 
@@ -303,7 +303,7 @@ def test_timers_cannot_be_set_when_their_call_is_over() -> None:
         timers[0].register_event_time_timer(1)
 
 
-def test_a_state_is_not_registered_behind_open() -> None:
+def test_a_state_cannot_be_registered_after_open() -> None:
     class Late(KeyedProcessFunction):
         def open(self, runtime_context: FunctionRuntimeContext) -> None:
             self.context = runtime_context
@@ -320,7 +320,7 @@ def test_a_state_is_not_registered_behind_open() -> None:
 
 
 class WithTimer(ProcessFunction):
-    """Sets a timer, without a key."""
+    """Sets a timer without a key."""
 
     def process_element(self, row: Row, ctx: FunctionContext) -> None:
         ctx.timer_service().register_event_time_timer(5)
@@ -340,7 +340,7 @@ def test_a_function_without_keys_has_no_timers() -> None:
 
 
 @pytest.mark.parametrize("kind", [KeyedFunctionRunner, ProcessFunctionRunner])
-def test_a_watermark_has_no_timers(kind: Any) -> None:
+def test_timers_cannot_be_set_at_a_watermark(kind: Any) -> None:
     runner = kind(WithTimer())
     runner.open()
 
@@ -348,7 +348,7 @@ def test_a_watermark_has_no_timers(kind: Any) -> None:
         runner.process_watermark(watermark_ms=0, processing_time_ms=0)
 
 
-def test_at_a_watermark_no_key_is_at_work() -> None:
+def test_a_watermark_has_no_current_key() -> None:
     class Counting(KeyedProcessFunction):
         def open(self, runtime_context: FunctionRuntimeContext) -> None:
             self.count = runtime_context.get_state(ValueStateDescriptor("count", "bigint"))

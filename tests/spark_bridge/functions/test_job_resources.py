@@ -1,4 +1,4 @@
-"""What every context of a function offers of its job."""
+"""Tests the job's resources that every function context offers."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Asking(ProcessFunction):
         yield seen_by(ctx)
 
 
-def test_a_function_asks_when_it_is_opened_and_in_each_call() -> None:
+def test_a_function_reads_resources_when_opened_and_in_each_call() -> None:
     runner = ProcessFunctionRunner(Asking(), resources=RESOURCES)
     runner.open()
 
@@ -60,7 +60,7 @@ def test_a_function_asks_when_it_is_opened_and_in_each_call() -> None:
     assert [*of_row.rows, *of_watermark.rows] == [SEEN] * 3
 
 
-def test_a_context_tells_nothing_outside_of_its_call() -> None:
+def test_a_context_has_no_resources_outside_of_its_call() -> None:
     function = Asking()
     runner = ProcessFunctionRunner(function, resources=RESOURCES)
     runner.open()
@@ -70,14 +70,14 @@ def test_a_context_tells_nothing_outside_of_its_call() -> None:
         function.kept.get_cached_file("cities")
 
 
-def test_the_parameters_cannot_be_changed() -> None:
+def test_job_parameters_are_immutable() -> None:
     context = FunctionRuntimeContext(TaskInfo(), None, MetricGroup(), RESOURCES)
 
     with pytest.raises(TypeError):
         context.global_job_parameters["limit"] = "8"  # type: ignore[index]
 
 
-def test_what_the_job_does_not_have_is_refused_with_what_it_has() -> None:
+def test_an_unknown_resource_is_refused_with_the_existing_ones() -> None:
     context = FunctionRuntimeContext(TaskInfo(), None, MetricGroup(), RESOURCES)
     without = FunctionRuntimeContext(TaskInfo(), None, MetricGroup())
 

@@ -1,4 +1,4 @@
-"""Functions with keys, as they are run: batch by batch, over the state of the keys at work."""
+"""Tests that keyed functions run batch by batch over the state of the batch's keys."""
 
 from __future__ import annotations
 
@@ -26,8 +26,6 @@ from tests.spark_bridge.functions.state_table import Row, StateTable
 
 @dataclass(frozen=True)
 class Tag:
-    """A side output, as OutputTag is."""
-
     id: str
 
 
@@ -35,7 +33,7 @@ ODD = Tag("odd")
 
 
 class Sums(KeyedProcessFunction):
-    """Sums the values of a key, and tells the sum a while after the last one; odd values aside."""
+    """Sums the values of a key, and emits the sum some time after the last value; odd values go to the side output."""
 
     sum: ValueState[int]
     alarm: ValueState[int]
@@ -57,17 +55,17 @@ class Sums(KeyedProcessFunction):
             yield {"key": ctx.get_current_key(), "sum": self.sum.value(), "at": ctx.timestamp()}
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> list[Row]:
-        told = {"key": ctx.get_current_key(), "sum": self.sum.value(), "at": timestamp}
+        total = {"key": ctx.get_current_key(), "sum": self.sum.value(), "at": timestamp}
         self.sum.clear()
         self.alarm.clear()
-        return [told]
+        return [total]
 
 
 def row(key: str, value: int, time: int) -> Row:
     return {"key": key, "value": value, "time": time}
 
 
-def test_rows_are_emitted_in_the_order_of_the_rows_that_they_were_made_of() -> None:
+def test_rows_are_emitted_in_the_order_of_their_input_rows() -> None:
     kept = StateTable(Sums())
 
     emitted = kept.process(row("a", 2, 1), row("b", 4, 2), row("a", 6, 3))
@@ -79,7 +77,7 @@ def test_rows_are_emitted_in_the_order_of_the_rows_that_they_were_made_of() -> N
     ]
 
 
-def test_rows_of_side_outputs_are_emitted_by_the_ids_of_their_tags() -> None:
+def test_side_output_rows_are_emitted_by_tag_id() -> None:
     runner = KeyedFunctionRunner(Sums())
     runner.open()
     columns = StateColumns.empty(1, ["sum", "alarm"])
@@ -98,14 +96,14 @@ def test_rows_of_side_outputs_are_emitted_by_the_ids_of_their_tags() -> None:
     assert emitted.side == {"odd": [{"value": 1}, {"value": 3}]}
 
 
-def test_what_was_emitted_is_taken_once() -> None:
+def test_emitted_rows_are_taken_once() -> None:
     kept = StateTable(Sums())
 
     assert len(kept.process(row("a", 2, 1))) == 1
     assert kept.process() == []
 
 
-def test_a_key_whose_timer_cleared_everything_is_deleted() -> None:
+def test_a_key_whose_timer_cleared_all_state_is_deleted() -> None:
     kept = StateTable(Sums())
     kept.process(row("a", 2, 1), row("b", 2, 50))
 
@@ -113,7 +111,7 @@ def test_a_key_whose_timer_cleared_everything_is_deleted() -> None:
     assert list(kept.entries) == ["b"]
 
 
-def test_only_keys_that_have_changed_are_written() -> None:
+def test_only_changed_keys_are_written() -> None:
     kept = scripted_table(ValueStateDescriptor("count", "bigint"))
     kept.process(*(scripted_row(key, lambda s, _: s.count.update(1)) for key in "abc"))
 
@@ -126,13 +124,13 @@ def test_only_keys_that_have_changed_are_written() -> None:
     assert kept.written == ["b"]
 
 
-def test_a_function_may_go_on_with_a_row_that_it_has_emitted() -> None:
+def test_a_function_may_modify_a_row_that_it_has_emitted() -> None:
     class Counting(KeyedProcessFunction):
         def process_element(self, row: Row, ctx: KeyedContext) -> Iterator[Row]:
-            told = {"number": 0}
-            for told["number"] in range(3):
-                yield told
-                ctx.output(ODD, told)
+            reused = {"number": 0}
+            for reused["number"] in range(3):
+                yield reused
+                ctx.output(ODD, reused)
 
     kept = StateTable(Counting())
 
@@ -140,7 +138,7 @@ def test_a_function_may_go_on_with_a_row_that_it_has_emitted() -> None:
 
 
 class Returning(KeyedProcessFunction):
-    """Returns what it was made with."""
+    """Returns the value that it was created with."""
 
     def __init__(self, returned: Any) -> None:
         self.returned = returned
@@ -159,16 +157,16 @@ class Returning(KeyedProcessFunction):
         ({1: {"a": 1}}.values(), [{"a": 1}]),
     ],
 )
-def test_a_function_may_return_rows_in_any_iterable_or_none(returned: Any, rows: list[Row]) -> None:
+def test_a_function_may_return_rows_in_any_iterable_or_as_none(returned: Any, rows: list[Row]) -> None:
     assert StateTable(Returning(returned)).process(row("a", 1, 1)) == rows
 
 
 def test_a_function_knows_its_subtask() -> None:
-    told: list[FunctionRuntimeContext] = []
+    contexts: list[FunctionRuntimeContext] = []
 
     class Telling(Returning):
         def open(self, runtime_context: FunctionRuntimeContext) -> None:
-            told.append(runtime_context)
+            contexts.append(runtime_context)
 
     task = TaskInfo(
         uid="sums",
@@ -180,20 +178,20 @@ def test_a_function_knows_its_subtask() -> None:
     )
     StateTable(Telling(None), task=task)
 
-    (context,) = told
+    (context,) = contexts
     assert (context.uid, context.task_name, context.task_name_with_subtasks) == ("sums", "sums", "sums (3/4)")
     assert (context.index_of_this_subtask, context.number_of_parallel_subtasks) == (2, 4)
     assert (context.max_number_of_parallel_subtasks, context.attempt_number) == (128, 1)
 
 
-def test_the_states_of_a_function_are_known_when_it_is_open() -> None:
+def test_the_states_of_an_open_function_are_known() -> None:
     runner = KeyedFunctionRunner(Sums())
     runner.open()
 
     assert [(each.name, each.column_type) for each in runner.descriptors] == [("sum", "bigint"), ("alarm", "bigint")]
 
 
-def test_a_function_is_told_of_watermarks() -> None:
+def test_a_function_is_called_with_watermarks() -> None:
     class OnWatermarks(Returning):
         def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Iterator[Row]:
             ctx.output(ODD, {"time": ctx.timer_service().current_processing_time()})
@@ -208,16 +206,16 @@ def test_a_function_is_told_of_watermarks() -> None:
     assert emitted.side == {"odd": [{"time": 9}]}
 
 
-def test_a_function_that_does_not_care_for_watermarks_and_timers_emits_nothing_for_them() -> None:
+def test_a_function_without_watermark_and_timer_methods_emits_no_rows_for_them() -> None:
     runner = KeyedFunctionRunner(Returning(None))
     runner.open()
     columns = StateColumns.empty(1, [])
     columns.event_timers[0] = [5]
 
-    told = runner.process_watermark(watermark_ms=7, processing_time_ms=9)
+    emitted = runner.process_watermark(watermark_ms=7, processing_time_ms=9)
     fired = runner.fire(TimeDomain.EVENT_TIME, ["a"], columns, watermark_ms=7, processing_time_ms=9)
 
-    assert (told.rows, fired.rows) == ([], [])
+    assert (emitted.rows, fired.rows) == ([], [])
     assert columns.is_empty(0)
 
 
@@ -243,7 +241,7 @@ def test_states_of_several_kinds_are_columns_of_their_own() -> None:
     assert kept.entries["a"].values == {"last": 2, "all": [1, 2]}
 
 
-def test_a_function_travels_to_a_worker_though_it_was_opened_and_has_kept_its_context() -> None:
+def test_an_open_function_with_a_stored_context_can_be_pickled() -> None:
     function = Scripted(
         ValueStateDescriptor("count", "bigint", 5), ValueStateDescriptor("nested", "struct<a:map<string,array<date>>>")
     )
@@ -255,7 +253,7 @@ def test_a_function_travels_to_a_worker_though_it_was_opened_and_has_kept_its_co
     assert travelled.process(scripted_row("a", lambda s, _: s.count.value())) == [{"key": "a", "value": 5}]
 
 
-def test_rows_without_slots_are_a_mistake_of_the_caller() -> None:
+def test_rows_without_slots_are_a_callers_error() -> None:
     runner = KeyedFunctionRunner(Returning(None))
 
     with pytest.raises(ValueError, match="zip"):
@@ -266,7 +264,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9), st.intege
 
 
 def run_sums(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[Row], dict[str, Any]]:
-    """Process events in batches that end where they are told to; everything fires at the end."""
+    """Process events in batches that end at `ends`; all timers fire at the end."""
     kept = StateTable(Sums())
     batch: list[Row] = []
     emitted: list[Row] = []
@@ -284,5 +282,5 @@ def run_sums(events: list[tuple[str, int, int]], ends: set[int]) -> tuple[list[R
 
 @pytest.mark.slow
 @given(EVENTS, st.sets(st.integers(0, 29)))
-def test_results_do_not_depend_on_where_batches_end(events: list[tuple[str, int, int]], ends: set[int]) -> None:
+def test_results_do_not_depend_on_batch_boundaries(events: list[tuple[str, int, int]], ends: set[int]) -> None:
     assert run_sums(events, ends) == run_sums(events, set())

@@ -1,4 +1,4 @@
-"""Metrics of functions: each says what has happened since it was last asked."""
+"""Tests that metrics of functions report the changes since the last report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flykka.spark_bridge.errors import FunctionError
 from flykka.spark_bridge.functions.metric_group import MetricGroup, MetricKind, MetricSample
 
 
-def test_a_counter_tells_how_far_it_has_moved() -> None:
+def test_a_counter_reports_its_increments() -> None:
     group = MetricGroup()
     counter = group.counter("rows")
 
@@ -21,7 +21,7 @@ def test_a_counter_tells_how_far_it_has_moved() -> None:
     assert group.samples() == (MetricSample(name="rows", kind=MetricKind.COUNTER, count=0),)
 
 
-def test_a_meter_tells_how_many_events_it_has_seen() -> None:
+def test_a_meter_reports_its_events() -> None:
     group = MetricGroup()
     meter = group.meter("rows")
 
@@ -32,7 +32,7 @@ def test_a_meter_tells_how_many_events_it_has_seen() -> None:
     assert group.samples() == (MetricSample(name="rows", kind=MetricKind.METER, count=0),)
 
 
-def test_a_gauge_tells_what_its_function_returns_when_it_is_asked() -> None:
+def test_a_gauge_reports_the_current_value_of_its_function() -> None:
     waiting: list[int] = []
     group = MetricGroup()
     group.gauge("waiting", lambda: len(waiting))
@@ -42,7 +42,7 @@ def test_a_gauge_tells_what_its_function_returns_when_it_is_asked() -> None:
     assert group.samples() == (MetricSample(name="waiting", kind=MetricKind.GAUGE, value=1),)
 
 
-def test_a_histogram_tells_how_often_each_number_came_the_large_ones_to_three_digits() -> None:
+def test_a_histogram_counts_each_number_with_three_significant_digits() -> None:
     group = MetricGroup()
     histogram = group.histogram("bytes")
 
@@ -54,12 +54,12 @@ def test_a_histogram_tells_how_often_each_number_came_the_large_ones_to_three_di
     assert group.samples() == (MetricSample(name="bytes", kind=MetricKind.HISTOGRAM),)
 
 
-def test_a_histogram_is_one_of_whole_numbers() -> None:
+def test_a_histogram_accepts_whole_numbers_only() -> None:
     with pytest.raises(FunctionError, match=r"whole numbers, not of 1\.5: count milliseconds instead of seconds"):
         MetricGroup().histogram("seconds").update(1.5)  # type: ignore[arg-type]
 
 
-def test_the_names_of_groups_stand_before_those_of_their_metrics() -> None:
+def test_group_names_precede_the_names_of_their_metrics() -> None:
     group = MetricGroup()
 
     group.add_group("orders").add_group("late").counter("rows").inc()
@@ -73,7 +73,7 @@ def test_the_same_name_gives_the_same_metric() -> None:
     assert group.add_group("orders").counter("rows") is group.add_group("orders").counter("rows")
 
 
-def test_a_name_is_that_of_one_kind() -> None:
+def test_a_name_belongs_to_one_kind_of_metric() -> None:
     group = MetricGroup()
     group.counter("rows")
 

@@ -1,4 +1,4 @@
-"""A function sends plain values, and only with the batch that it has sent them in."""
+"""Tests that a function sends only plain values, together with the batch that it sent them in."""
 
 from __future__ import annotations
 
@@ -25,14 +25,10 @@ from flykka.spark_bridge.operators.global_aggregates import JobAggregates
 
 
 class Colour(enum.StrEnum):
-    """A text."""
-
     RED = "red"
 
 
 class Point(NamedTuple):
-    """A tuple."""
-
     x: int
     y: float
 
@@ -47,19 +43,17 @@ class Point(NamedTuple):
         (Point(1, 2.5), [1, 2.5]),
     ],
 )
-def test_plain_values_come_back(value: Any, back: Any) -> None:
+def test_plain_values_round_trip(value: Any, back: Any) -> None:
     assert event_from_bytes(event_to_bytes(value, "an event")) == back
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**64, [lambda: None]])
-def test_others_are_refused_with_what_may_be_sent(value: Any) -> None:
+def test_other_values_are_refused_with_the_allowed_types(value: Any) -> None:
     with pytest.raises(EventValueError, match="an event has to be a plain value"):
         event_to_bytes(value, "an event")
 
 
 class Sum(AggregateFunction[int, int, int]):
-    """The sum."""
-
     def create_accumulator(self) -> int:
         return 0
 
@@ -71,7 +65,7 @@ class Sum(AggregateFunction[int, int, int]):
 
 
 class Sending(ProcessFunction):
-    """Sends its rows."""
+    """Sends its rows as events."""
 
     def process_element(self, row: Row, ctx: FunctionContext) -> Any:
         self.context = ctx
@@ -90,7 +84,7 @@ def process(runner: ProcessFunctionRunner, *ids: int) -> Any:
     return runner.process([{"id": each} for each in ids], None, watermark_ms=0, processing_time_ms=0)
 
 
-def test_what_is_sent_is_kept_until_the_batch_is_over() -> None:
+def test_events_are_held_until_the_batch_has_ended() -> None:
     runner = ProcessFunctionRunner(Coordinated())
     runner.open()
     runner.gateway.begin_batch({"sum": event_to_bytes(40, "a result")})
@@ -106,7 +100,7 @@ def test_what_is_sent_is_kept_until_the_batch_is_over() -> None:
     assert runner.gateway.drain() is None
 
 
-def test_what_a_batch_has_sent_that_has_failed_goes_with_no_other() -> None:
+def test_events_of_a_failed_batch_are_dropped() -> None:
     runner = ProcessFunctionRunner(Coordinated())
     runner.open()
     process(runner, 1)
@@ -124,7 +118,7 @@ def test_without_a_coordinator_no_event_can_be_sent() -> None:
         process(runner, 1)
 
 
-def test_a_function_that_handles_no_events_says_so_when_one_comes() -> None:
+def test_a_function_without_an_event_handler_fails_when_an_event_arrives() -> None:
     runner = ProcessFunctionRunner(Coordinated())
     runner.open()
 
@@ -132,7 +126,7 @@ def test_a_function_that_handles_no_events_says_so_when_one_comes() -> None:
         runner.handle_operator_events([event_to_bytes("x", "an event")], watermark_ms=0, processing_time_ms=0)
 
 
-def test_a_context_that_was_kept_sends_nothing() -> None:
+def test_a_context_sends_no_event_after_its_call() -> None:
     function = Coordinated()
     runner = ProcessFunctionRunner(function)
     runner.open()
@@ -156,7 +150,7 @@ def test_an_aggregate_needs_a_name_and_a_function(name: Any, function: Any, text
 
 
 class Odd(Sum):
-    """Adds odd numbers alone."""
+    """Adds only odd numbers."""
 
     def add(self, value: int, accumulator: int) -> int:
         if not value % 2:
@@ -168,7 +162,7 @@ def updates(name: str, *values: int) -> list[AggregateUpdate]:
     return [AggregateUpdate(name=name, value=event_to_bytes(value, "a value")) for value in values]
 
 
-def test_an_aggregate_is_added_to_by_all_and_its_error_names_it() -> None:
+def test_all_subtasks_add_to_an_aggregate_and_its_error_names_it() -> None:
     aggregates = JobAggregates()
     aggregates.bind({"odd": cloudpickle.dumps(Odd()), "sum": cloudpickle.dumps(Sum())}, "'rows' (app.py:3)")
 

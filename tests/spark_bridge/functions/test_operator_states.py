@@ -1,4 +1,4 @@
-"""States of a subtask: registered once, restored from lists, and refused where they do not fit."""
+"""Tests operator state: registered once, restored from lists, and refused if it does not match."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = MapStateDescriptor("rules", "string", "double")
 
 
 def lists_of(register: Callable[[OperatorStateStore], object]) -> Lists:
-    """The lists of a function that does this in `initialize_state`."""
+    """Return the lists of a function with this `initialize_state`."""
     states = OperatorStates()
     register(OperatorStateStore(states))
     return states.lists()
@@ -36,7 +36,7 @@ def with_ttl() -> StateDescriptor:
     return descriptor
 
 
-def test_lists_and_maps_come_back_from_what_a_checkpoint_holds() -> None:
+def test_lists_and_maps_are_restored_from_a_checkpoint() -> None:
     def register(store: OperatorStateStore) -> None:
         store.get_list_state(NUMBERS).add_all([3, 4])
         store.get_union_list_state(ListStateDescriptor("places", "struct<name: string>")).add({"name": "here"})
@@ -49,14 +49,14 @@ def test_lists_and_maps_come_back_from_what_a_checkpoint_holds() -> None:
     assert store.get_broadcast_state(RULES).items() == [("big", 10.0), ("none", None)]
 
 
-def test_pieces_of_several_subtasks_are_one_list() -> None:
+def test_lists_of_several_subtasks_are_concatenated() -> None:
     piece = lists_of(lambda store: store.get_list_state(NUMBERS).add(1))
     other = lists_of(lambda store: store.get_list_state(NUMBERS).add(2))
 
     assert OperatorStateStore(OperatorStates((*piece, *other))).get_list_state(NUMBERS).get() == [1, 2]
 
 
-def test_a_wider_type_takes_what_a_checkpoint_holds() -> None:
+def test_a_wider_type_is_restored_from_a_checkpoint() -> None:
     held = lists_of(lambda store: store.get_list_state(NUMBERS).add(7))
 
     (widened,) = OperatorStateStore(OperatorStates(held)).get_list_state(ListStateDescriptor("numbers", "double")).get()
@@ -70,21 +70,21 @@ def test_a_wider_type_takes_what_a_checkpoint_holds() -> None:
     assert decimal == 7
 
 
-def test_a_type_that_does_not_fit_is_an_error_with_the_value() -> None:
+def test_an_error_shows_the_value_that_does_not_fit_the_type() -> None:
     held = lists_of(lambda store: store.get_list_state(NUMBERS).add(7))
 
     with pytest.raises(StateValueError, match=r"'numbers' of type string cannot hold 7"):
         OperatorStateStore(OperatorStates(held)).get_list_state(ListStateDescriptor("numbers", "string"))
 
 
-def test_a_list_that_was_split_is_not_taken_for_a_union() -> None:
+def test_a_split_list_is_not_restored_as_a_union_list() -> None:
     held = lists_of(lambda store: store.get_list_state(NUMBERS).add(7))
 
     with pytest.raises(StateDescriptorError, match="'numbers' of the checkpoint was registered by get_list_state"):
         OperatorStateStore(OperatorStates(held)).get_union_list_state(NUMBERS)
 
 
-def test_the_same_state_is_registered_once() -> None:
+def test_registering_the_same_state_twice_returns_one_state() -> None:
     store = OperatorStateStore(OperatorStates())
 
     assert store.get_list_state(NUMBERS) is store.get_list_state(ListStateDescriptor("numbers", "int"))
@@ -103,7 +103,7 @@ def test_the_same_state_is_registered_once() -> None:
         (lambda store: store.get_list_state(with_ttl()), "operator state has no time-to-live"),
     ],
 )
-def test_a_state_that_cannot_be_is_an_error(register: Callable[[OperatorStateStore], object], said: str) -> None:
+def test_an_invalid_state_is_an_error(register: Callable[[OperatorStateStore], object], said: str) -> None:
     store = OperatorStateStore(OperatorStates())
     store.get_list_state(NUMBERS)
 
@@ -111,7 +111,7 @@ def test_a_state_that_cannot_be_is_an_error(register: Callable[[OperatorStateSto
         register(store)
 
 
-def test_a_state_may_not_come_later() -> None:
+def test_a_state_cannot_be_registered_later() -> None:
     states = OperatorStates()
     states.complete()
 

@@ -1,4 +1,4 @@
-"""Functions without keys, as they are run."""
+"""Tests that functions without keys run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark_bridge.functions.test_keyed_function_runner import ODD
 
 
 class Halves(ProcessFunction):
-    """Halves even numbers; odd ones aside."""
+    """Halves even numbers; odd ones go to the side output."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.seen = runtime_context.get_metrics_group().counter("seen")
@@ -41,7 +41,7 @@ def open_runner(function: ProcessFunction) -> ProcessFunctionRunner:
     return runner
 
 
-def test_rows_are_made_of_each_row() -> None:
+def test_a_function_is_called_for_each_row() -> None:
     runner = open_runner(Halves())
 
     emitted = runner.process(
@@ -63,11 +63,11 @@ def test_rows_without_event_time_have_no_timestamp() -> None:
     assert [row["at"] for row in emitted.rows] == [None]
 
 
-def test_no_rows_give_no_rows() -> None:
+def test_an_empty_batch_gives_no_rows() -> None:
     assert open_runner(Halves()).process([], [], watermark_ms=5, processing_time_ms=7).rows == []
 
 
-def test_metrics_are_told_once() -> None:
+def test_metrics_are_reported_once() -> None:
     runner = open_runner(Halves())
     runner.process([{"value": 2}, {"value": 3}], None, watermark_ms=5, processing_time_ms=7)
 
@@ -75,7 +75,7 @@ def test_metrics_are_told_once() -> None:
     assert runner.drain_metrics() == (MetricSample(name="seen", kind=MetricKind.COUNTER),)
 
 
-def test_what_it_raises_has_a_note_with_the_row() -> None:
+def test_an_error_has_a_note_with_the_row() -> None:
     runner = open_runner(Halves())
 
     with pytest.raises(TypeError) as raised:

@@ -1,4 +1,4 @@
-"""Keyed state: what is written is read again, by its key alone, and is gone when it is cleared."""
+"""Tests that keyed state is read as it was written, for its key only, and is gone once it is cleared."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from tests.spark_bridge.functions.scripted import done, scripted_row, scripted_t
 
 
 class Average(AggregateFunction[int, dict[str, int], float]):
-    """The mean of numbers."""
-
     def create_accumulator(self) -> dict[str, int]:
         return {"sum": 0, "count": 0}
 
@@ -35,8 +33,6 @@ class Average(AggregateFunction[int, dict[str, int], float]):
 
 
 class Greatest(ReduceFunction[int]):
-    """The greatest number."""
-
     def reduce(self, value1: int, value2: int) -> int:
         return max(value1, value2)
 
@@ -74,7 +70,7 @@ def test_a_value_is_read_in_the_batch_that_writes_it() -> None:
     assert kept.state("count") == {"a": 2, "b": 1}
 
 
-def test_the_default_is_returned_where_there_is_no_value_and_is_not_stored() -> None:
+def test_the_default_of_a_missing_value_is_returned_but_not_stored() -> None:
     kept = scripted_table(ValueStateDescriptor("seen", "array<bigint>", default=[7]))
 
     read = kept.process(
@@ -86,7 +82,7 @@ def test_the_default_is_returned_where_there_is_no_value_and_is_not_stored() -> 
 
 
 @pytest.mark.parametrize("clear", [lambda s, _: s.count.clear(), lambda s, _: s.count.update(None)])
-def test_a_value_is_gone_when_it_is_cleared_or_updated_to_none(clear: Any) -> None:
+def test_a_value_is_gone_once_cleared_or_updated_to_none(clear: Any) -> None:
     kept = scripted_table(COUNT)
     done(kept, lambda s, _: s.count.update(0))
     assert kept.state("count") == {"a": 0}
@@ -97,7 +93,7 @@ def test_a_value_is_gone_when_it_is_cleared_or_updated_to_none(clear: Any) -> No
     assert kept.entries == {}
 
 
-def test_clearing_nothing_writes_nothing() -> None:
+def test_clearing_a_missing_value_writes_no_state() -> None:
     kept = scripted_table(COUNT, NAMES, PRICES, AVERAGE)
 
     for name in ("count", "names", "prices", "average"):
@@ -106,7 +102,7 @@ def test_clearing_nothing_writes_nothing() -> None:
         assert kept.written == []
 
 
-def test_a_value_that_its_reader_changes_stays_as_it_was_updated() -> None:
+def test_a_value_mutated_by_its_reader_keeps_its_stored_content() -> None:
     kept = scripted_table(ValueStateDescriptor("order", "struct<items:array<string>>"))
     done(kept, lambda s, _: s.order.update({"items": ["x"]}))
 
@@ -118,7 +114,7 @@ def test_a_value_that_its_reader_changes_stays_as_it_was_updated() -> None:
     assert read[1]["value"] == {"items": ["x"]}
 
 
-def test_a_list_has_its_elements_in_the_order_in_which_they_were_added() -> None:
+def test_a_list_keeps_insertion_order() -> None:
     kept = scripted_table(NAMES)
     done(kept, lambda s, _: s.names.add("x"))
     done(kept, lambda s, _: s.names.add_all(["y", "x"]))
@@ -136,7 +132,7 @@ def test_a_list_may_be_replaced() -> None:
     assert done(kept, lambda s, _: s.names.get()) == ["y", "z"]
 
 
-def test_a_list_without_elements_is_nothing_to_store() -> None:
+def test_an_empty_list_is_not_stored() -> None:
     kept = scripted_table(NAMES)
     done(kept, lambda s, _: s.names.add_all([]))
     assert kept.written == []
@@ -148,7 +144,7 @@ def test_a_list_without_elements_is_nothing_to_store() -> None:
     assert kept.entries == {}
 
 
-def test_a_list_takes_all_elements_or_none() -> None:
+def test_a_list_accepts_all_elements_or_fails() -> None:
     kept = scripted_table(NAMES)
     done(kept, lambda s, _: s.names.add("x"))
 
@@ -160,7 +156,7 @@ def test_a_list_takes_all_elements_or_none() -> None:
     assert done(kept, add) == ["x"]
 
 
-def test_a_map_has_what_was_put_and_not_removed() -> None:
+def test_a_map_contains_entries_that_were_put_and_not_removed() -> None:
     kept = scripted_table(PRICES)
     done(kept, lambda s, _: s.prices.put("tea", 2))
     done(kept, lambda s, _: s.prices.put_all({"milk": 1.0, "salt": None, "tea": 3.0}))
@@ -180,7 +176,7 @@ def test_a_map_has_what_was_put_and_not_removed() -> None:
     ]
 
 
-def test_a_map_may_be_changed_while_it_is_read() -> None:
+def test_a_map_may_be_changed_during_iteration() -> None:
     kept = scripted_table(PRICES)
     done(kept, lambda s, _: s.prices.put_all({"tea": 2.0, "milk": 1.0}))
 
@@ -189,7 +185,7 @@ def test_a_map_may_be_changed_while_it_is_read() -> None:
     assert kept.entries == {}
 
 
-def test_reading_a_map_and_removing_nothing_writes_nothing() -> None:
+def test_reading_a_map_without_removals_writes_no_state() -> None:
     kept = scripted_table(PRICES)
     done(kept, lambda s, _: s.prices.put("tea", 2.0))
 
@@ -198,7 +194,7 @@ def test_reading_a_map_and_removing_nothing_writes_nothing() -> None:
     assert kept.written == []
 
 
-def test_an_emptied_map_is_nothing_to_store() -> None:
+def test_an_emptied_map_is_not_stored() -> None:
     kept = scripted_table(PRICES)
     done(kept, lambda s, _: s.prices.put("tea", 2.0))
 
@@ -209,7 +205,7 @@ def test_an_emptied_map_is_nothing_to_store() -> None:
 
 
 @pytest.mark.parametrize("reduce", [Greatest(), max])
-def test_what_is_added_to_reducing_state_is_reduced(reduce: Any) -> None:
+def test_values_added_to_reducing_state_are_reduced(reduce: Any) -> None:
     kept = scripted_table(ReducingStateDescriptor("greatest", reduce, "bigint"))
     assert done(kept, lambda s, _: s.greatest.get()) is None
 
@@ -219,7 +215,7 @@ def test_what_is_added_to_reducing_state_is_reduced(reduce: Any) -> None:
     assert done(kept, lambda s, _: s.greatest.get()) == 5
 
 
-def test_what_is_added_to_aggregating_state_is_aggregated() -> None:
+def test_values_added_to_aggregating_state_are_aggregated() -> None:
     kept = scripted_table(AVERAGE)
     assert done(kept, lambda s, _: s.average.get()) is None
 
@@ -230,7 +226,7 @@ def test_what_is_added_to_aggregating_state_is_aggregated() -> None:
     assert kept.state("average") == {"a": {"sum": 9, "count": 3}}
 
 
-def test_an_aggregate_function_meets_its_accumulator_in_one_form_only() -> None:
+def test_an_aggregate_function_receives_its_accumulator_in_one_form_only() -> None:
     seen = []
 
     class Tuples(AggregateFunction[int, Any, int]):
@@ -272,7 +268,7 @@ def test_an_accumulator_with_a_map_is_a_dict_before_and_after_it_was_written() -
     assert done(kept, lambda s, _: s.votes.get()) == [("x", 4)]
 
 
-def test_a_value_of_another_type_is_refused_and_what_was_there_stays() -> None:
+def test_a_value_of_another_type_is_refused_and_the_old_one_stays() -> None:
     kept = scripted_table(COUNT)
     done(kept, lambda s, _: s.count.update(1))
 
@@ -285,7 +281,7 @@ def test_a_value_of_another_type_is_refused_and_what_was_there_stays() -> None:
 
 
 @pytest.mark.parametrize("ttl", [None, StateTtlConfig.new_builder("1 day").build()], ids=["for ever", "with a TTL"])
-def test_nan_and_zero_are_found_in_a_map_in_the_batch_that_puts_them_and_later(ttl: StateTtlConfig | None) -> None:
+def test_nan_and_zero_are_found_in_a_map_at_once_and_later(ttl: StateTtlConfig | None) -> None:
     numbers = MapStateDescriptor("numbers", "double", "string")
     if ttl is not None:
         numbers.enable_time_to_live(ttl)
@@ -296,9 +292,9 @@ def test_nan_and_zero_are_found_in_a_map_in_the_batch_that_puts_them_and_later(t
         s.numbers.put(float("nan"), "nan again")
 
     def read(s: Any, _: Any) -> tuple[Any, ...]:
-        found = s.numbers.get(float("nan")), s.numbers.get(0.0), s.numbers.contains(-0.0), len(s.numbers.keys())
+        values = s.numbers.get(float("nan")), s.numbers.get(0.0), s.numbers.contains(-0.0), len(s.numbers.keys())
         s.numbers.put(0.0, "again")
-        return found
+        return values
 
     done(kept, put)
     assert done(kept, read) == ("nan again", "zero", True, 2)

@@ -1,4 +1,4 @@
-"""Descriptors of state: the columns that they need, and what they may be registered with."""
+"""Tests state descriptors: the columns that they need, and the names and types that may be registered."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def descriptors() -> list[StateDescriptor]:
     ]
 
 
-def test_each_state_is_one_column_and_one_of_times_where_it_expires() -> None:
+def test_each_state_is_one_column_plus_a_time_column_if_it_expires() -> None:
     made = descriptors()
     for each in made:
         assert each.touched_type is None
@@ -80,7 +80,7 @@ def with_ttl() -> StateDescriptor:
         (with_ttl(), "ValueStateDescriptor('state', 'bigint', time-to-live 3600000 ms)"),
     ],
 )
-def test_two_states_of_one_name_are_refused_with_both(other: StateDescriptor, as_: str) -> None:
+def test_an_error_shows_both_states_of_one_name(other: StateDescriptor, as_: str) -> None:
     opened = context()
     opened.get_state(ValueStateDescriptor("state", "bigint"))
 
@@ -93,7 +93,7 @@ def test_two_states_of_one_name_are_refused_with_both(other: StateDescriptor, as
     )
 
 
-def test_two_names_that_differ_in_case_alone_are_refused() -> None:
+def test_two_names_that_differ_only_in_case_are_refused() -> None:
     opened = context()
     opened.get_state(ValueStateDescriptor("state", "bigint"))
 
@@ -101,7 +101,7 @@ def test_two_names_that_differ_in_case_alone_are_refused() -> None:
         opened.get_state(ValueStateDescriptor("STATE", "bigint"))
 
 
-def test_a_descriptor_of_another_kind_is_refused_with_the_call_that_takes_it() -> None:
+def test_a_descriptor_of_another_kind_is_refused_with_the_right_call() -> None:
     with pytest.raises(
         StateDescriptorError,
         match=r"get_state takes a ValueStateDescriptor, not ListStateDescriptor\(.*\); get_list_state takes this one",
@@ -109,7 +109,7 @@ def test_a_descriptor_of_another_kind_is_refused_with_the_call_that_takes_it() -
         context().get_state(ListStateDescriptor("state", "bigint"))  # type: ignore[arg-type]
 
 
-def test_something_else_than_a_descriptor_is_refused() -> None:
+def test_a_value_that_is_no_descriptor_is_refused() -> None:
     with pytest.raises(StateDescriptorError, match="get_map_state takes a MapStateDescriptor, not 'state'"):
         context().get_map_state("state")  # type: ignore[arg-type]
 
@@ -122,23 +122,23 @@ def test_a_function_without_keys_has_no_keyed_state() -> None:
 
 
 @pytest.mark.parametrize("name", ["", None, 7])
-def test_a_state_has_a_name(name: Any) -> None:
+def test_a_state_must_have_a_name(name: Any) -> None:
     with pytest.raises(StateDescriptorError, match="the name of a state must be a text that is not empty, not"):
         ListStateDescriptor(name, "bigint")
 
 
-def test_names_of_our_own_columns_are_refused() -> None:
+def test_reserved_column_names_are_refused() -> None:
     with pytest.raises(StateDescriptorError, match="the name of state '__key_0' may not begin with two underscores"):
         MapStateDescriptor("__key_0", "string", "bigint")
 
 
-def test_a_default_is_of_the_type_of_its_state() -> None:
+def test_a_default_must_have_the_type_of_its_state() -> None:
     with pytest.raises(StateValueError, match="state 'count' of type bigint cannot hold 'none'"):
         ValueStateDescriptor("count", "bigint", "none")
 
 
 @pytest.mark.parametrize("type_", ["array<int>", "struct<a:int>", "float"])
-def test_the_keys_of_map_state_are_of_a_type_that_they_are_found_by(type_: str) -> None:
+def test_keys_of_map_state_must_have_a_comparable_type(type_: str) -> None:
     with pytest.raises(
         StateDescriptorError, match=f"the keys of state 'm' are of type {type_}, by which none is found"
     ):

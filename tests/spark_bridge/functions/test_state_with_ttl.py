@@ -1,4 +1,4 @@
-"""State with time-to-live: it is there until its time is over, and then it is not."""
+"""Tests that state with a time-to-live exists until it expires and no longer."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def later(kept: StateTable, ms: int) -> None:
     kept.processing_time_ms += ms
 
 
-def test_a_value_lives_for_its_time_and_not_a_millisecond_longer() -> None:
+def test_a_value_expires_exactly_after_its_time_to_live() -> None:
     kept = scripted_table(count(default=-1))
     done(kept, lambda s, _: s.count.update(1))
 
@@ -57,7 +57,7 @@ def test_a_value_lives_for_its_time_and_not_a_millisecond_longer() -> None:
     assert kept.entries == {}
 
 
-def test_writing_lets_a_value_live_for_its_time_again_and_reading_does_not() -> None:
+def test_writing_renews_the_time_to_live_and_reading_does_not() -> None:
     kept = scripted_table(count())
     done(kept, lambda s, _: s.count.update(1))
     later(kept, 6)
@@ -71,7 +71,7 @@ def test_writing_lets_a_value_live_for_its_time_again_and_reading_does_not() -> 
     assert done(kept, lambda s, _: s.count.value()) is None
 
 
-def test_reading_lets_a_value_live_for_its_time_again_where_it_is_asked_for() -> None:
+def test_reading_renews_the_time_to_live_on_request() -> None:
     kept = scripted_table(count(builder().update_ttl_on_read_and_write()))
     done(kept, lambda s, _: s.count.update(1))
 
@@ -84,7 +84,7 @@ def test_reading_lets_a_value_live_for_its_time_again_where_it_is_asked_for() ->
     assert done(kept, lambda s, _: s.count.value()) is None
 
 
-def test_an_expired_value_is_returned_once_where_it_may_be() -> None:
+def test_an_expired_value_may_be_returned_once() -> None:
     kept = scripted_table(count(builder().return_expired_if_not_cleaned_up()))
     done(kept, lambda s, _: s.count.update(1))
     later(kept, TTL_MS)
@@ -93,7 +93,7 @@ def test_an_expired_value_is_returned_once_where_it_may_be() -> None:
     assert done(kept, lambda s, _: s.count.value()) is None
 
 
-def test_an_expired_value_is_not_returned_when_it_is_cleaned_up() -> None:
+def test_an_expired_value_is_not_returned_after_cleanup() -> None:
     kept = scripted_table(count(builder().return_expired_if_not_cleaned_up()))
     done(kept, lambda s, _: s.count.update(1))
     later(kept, TTL_MS)
@@ -104,7 +104,7 @@ def test_an_expired_value_is_not_returned_when_it_is_cleaned_up() -> None:
     assert done(kept, lambda s, _: s.count.value()) is None
 
 
-def test_clearing_forgets_the_time_too() -> None:
+def test_clearing_a_value_clears_its_time_too() -> None:
     kept = scripted_table(count(), ValueStateDescriptor("other", "bigint"))
     done(kept, lambda s, _: (s.count.update(1), s.other.update(1)))
 
@@ -125,7 +125,7 @@ def test_in_event_time_a_value_expires_by_the_watermark() -> None:
     assert done(kept, lambda s, _: s.count.value(), time=10**9) is None
 
 
-def test_in_event_time_a_late_row_lets_a_value_live_from_the_watermark() -> None:
+def test_in_event_time_a_late_row_renews_a_value_at_the_watermark() -> None:
     kept = scripted_table(count(builder().use_event_time()))
     kept.watermark_ms = 1000
 
@@ -134,7 +134,7 @@ def test_in_event_time_a_late_row_lets_a_value_live_from_the_watermark() -> None
     assert kept.entries["a"].touched_ms == {"count": 1000}
 
 
-def test_in_event_time_a_row_out_of_order_takes_no_time_from_a_value() -> None:
+def test_in_event_time_an_out_of_order_row_does_not_shorten_ttl() -> None:
     kept = scripted_table(count(builder().use_event_time()))
 
     kept.process(
@@ -154,7 +154,7 @@ def test_in_event_time_a_processing_time_timer_touches_at_the_watermark() -> Non
     assert kept.entries["a"].touched_ms == {"count": 70}
 
 
-def test_each_element_of_a_list_lives_for_its_own_time() -> None:
+def test_each_list_element_expires_by_itself() -> None:
     kept = scripted_table(living(ListStateDescriptor("names", "string")))
     done(kept, lambda s, _: s.names.add("x"))
     later(kept, 6)
@@ -169,7 +169,7 @@ def test_each_element_of_a_list_lives_for_its_own_time() -> None:
     assert kept.entries == {}
 
 
-def test_each_entry_of_a_map_lives_for_its_own_time() -> None:
+def test_each_map_entry_expires_by_itself() -> None:
     kept = scripted_table(living(MapStateDescriptor("prices", "string", "double")))
     done(kept, lambda s, _: s.prices.put_all({"tea": 1.0, "milk": 2.0}))
     later(kept, 6)
@@ -185,7 +185,7 @@ def test_each_entry_of_a_map_lives_for_its_own_time() -> None:
 
 
 @pytest.mark.parametrize("cleans", [True, False])
-def test_the_order_of_a_map_does_not_tell_whether_it_was_cleaned_up(cleans: bool) -> None:
+def test_the_order_of_a_map_does_not_depend_on_cleanup(cleans: bool) -> None:
     kept = scripted_table(living(MapStateDescriptor("prices", "string", "int")))
     done(kept, lambda s, _: s.prices.put("tea", 1))
     later(kept, 6)
@@ -208,7 +208,7 @@ def test_a_map_of_expired_entries_is_empty() -> None:
     assert kept.entries == {}
 
 
-def test_expired_elements_and_entries_are_returned_once_where_they_may_be() -> None:
+def test_expired_elements_and_entries_may_be_returned_once() -> None:
     ttl = builder().return_expired_if_not_cleaned_up()
     kept = scripted_table(
         living(ListStateDescriptor("names", "string"), ttl), living(MapStateDescriptor("prices", "string", "int"), ttl)
@@ -223,7 +223,7 @@ def test_expired_elements_and_entries_are_returned_once_where_they_may_be() -> N
     assert done(kept, read) == ([], None, [])
 
 
-def test_what_is_added_to_an_expired_value_begins_with_nothing() -> None:
+def test_an_addition_to_an_expired_value_starts_from_empty_state() -> None:
     kept = scripted_table(
         living(ReducingStateDescriptor("sum", lambda a, b: a + b, "bigint")),
         living(AggregatingStateDescriptor("average", Average(), "struct<sum:bigint,count:bigint>")),
@@ -236,7 +236,7 @@ def test_what_is_added_to_an_expired_value_begins_with_nothing() -> None:
     assert done(kept, lambda s, _: (s.sum.get(), s.average.get())) == (1, 1.0)
 
 
-def test_what_was_written_before_there_was_a_time_to_live_lives_on_from_its_next_access() -> None:
+def test_values_written_without_a_time_to_live_expire_after_their_next_access() -> None:
     names, prices = ListStateDescriptor("names", "string"), MapStateDescriptor("prices", "string", "int")
     old = scripted_table(ValueStateDescriptor("count", "bigint"), names, prices)
     done(old, lambda s, _: (s.count.update(1), s.names.add("x"), s.prices.put("tea", 1)))
@@ -263,7 +263,7 @@ def test_what_was_written_before_there_was_a_time_to_live_lives_on_from_its_next
 
 @dataclass
 class Model:
-    """The same, said plainly: what was written, each with the time from which it lives."""
+    """A simple model: the written values, each with the time of its last write."""
 
     touches_on_read: bool
     now: int = 0
@@ -280,7 +280,7 @@ class Model:
         return value
 
     def write(self, cell: Any, value: Any) -> None:
-        """A cell that has expired is made once more, and comes last."""
+        """Write a cell; an expired cell is created again, and comes last."""
         if self.cells.get(cell, (None, self.now))[1] + TTL_MS <= self.now:
             del self.cells[cell]
         self.cells[cell] = (value, self.now)
@@ -361,7 +361,7 @@ STEPS = st.lists(
 
 @pytest.mark.slow
 @given(STEPS, st.sampled_from(UpdateType))
-def test_state_is_that_of_the_plain_model_however_often_it_is_cleaned_up(
+def test_state_equals_a_simple_model_at_any_cleanup_frequency(
     steps: list[tuple[tuple[str, int, int], int, bool]], update_type: UpdateType
 ) -> None:
     ttl = builder().set_update_type(update_type)
@@ -386,13 +386,13 @@ def test_state_is_that_of_the_plain_model_however_often_it_is_cleaned_up(
     assert kept.entries == {}
 
 
-def test_a_time_to_live_is_a_length_of_time_above_zero() -> None:
+def test_a_time_to_live_must_be_positive() -> None:
     assert StateTtlConfig.new_builder("1 day").build().ttl_ms == 86_400_000
 
     with pytest.raises(DurationError, match="the time-to-live 0 must be longer than 0 ms"):
         StateTtlConfig.new_builder(0)
 
 
-def test_a_time_to_live_that_is_not_built_is_refused() -> None:
+def test_an_unbuilt_time_to_live_is_refused() -> None:
     with pytest.raises(StateDescriptorError, match=r"the time-to-live of state 'count' is .*: make one by"):
         ValueStateDescriptor("count", "bigint").enable_time_to_live(builder())  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Values of state as bytes: each is read as it was written, whatever its type."""
+"""Tests that state values survive serialisation, whatever their type."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.spark_bridge.functions.typed_values import types, values_of_type
 
 
 @given(st.data())
-def test_a_stored_value_is_read_as_it_was_written(data: st.DataObject) -> None:
+def test_a_stored_value_round_trips(data: st.DataObject) -> None:
     type_ = data.draw(types())
     value = stored_form(type_, "state").stored(data.draw(values_of_type(type_)))
 

@@ -1,4 +1,4 @@
-"""Values have the same form in state before and after they were written."""
+"""Tests that values have the same form in state before and after they were written."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def copy_of_stored(form: StoredForm, stored: Any) -> Any:
 
 
 def as_text(value: Any) -> str:
-    """Return a text that tells 1 from 1.0; Arrow has another name for UTC than Python."""
+    """Return a text that distinguishes 1 from 1.0; Arrow and Python name UTC differently."""
     return repr(value).replace("zoneinfo.ZoneInfo(key='UTC')", "datetime.timezone.utc")
 
 
 @pytest.mark.slow
 @given(typed())
-def test_a_reader_gets_the_same_before_and_after_a_value_was_written(drawn: tuple[ColumnType, Any]) -> None:
+def test_a_value_is_read_alike_before_and_after_it_was_written(drawn: tuple[ColumnType, Any]) -> None:
     type_, value = drawn
     form = stored_form(type_, "seen")
 
@@ -53,7 +53,7 @@ def test_a_reader_gets_the_same_before_and_after_a_value_was_written(drawn: tupl
 
 @pytest.mark.slow
 @given(typed())
-def test_what_a_reader_changes_is_not_stored(drawn: tuple[ColumnType, Any]) -> None:
+def test_mutations_by_a_reader_are_not_stored(drawn: tuple[ColumnType, Any]) -> None:
     type_, value = drawn
     form = stored_form(type_, "seen")
     stored = form.stored(value)
@@ -66,7 +66,7 @@ def test_what_a_reader_changes_is_not_stored(drawn: tuple[ColumnType, Any]) -> N
 
 
 def spoil(value: Any) -> None:
-    """Change whatever can be changed."""
+    """Mutate every mutable part of a value."""
     match value:
         case list():
             for each in value:
@@ -99,7 +99,7 @@ def spoil(value: Any) -> None:
         ),
     ],
 )
-def test_values_of_kindred_types_are_converted(type_: str, value: Any, stored: Any) -> None:
+def test_values_of_related_types_are_converted(type_: str, value: Any, stored: Any) -> None:
     converted = form(type_).stored(value)
 
     assert repr(converted) == repr(stored)
@@ -142,7 +142,7 @@ def test_a_value_of_another_type_is_refused_with_state_type_and_reason(type_: st
     assert str(refused.value) == f"state 'seen' of type {type_} cannot hold {value!r}: {why}"
 
 
-def test_a_long_value_is_cut_short_in_the_error() -> None:
+def test_a_long_value_is_truncated_in_the_error() -> None:
     with pytest.raises(StateValueError) as refused:
         form("bigint").stored("x" * 10_000)
 

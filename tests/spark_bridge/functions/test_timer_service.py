@@ -1,4 +1,4 @@
-"""Timers: once for each key and time, fired in the order of their times when these have come."""
+"""Tests that timers fire once per key and time, in the order of their times."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def delete(time: int) -> Action:
     return lambda _, ctx: ctx.timer_service().delete_event_time_timer(time)
 
 
-def test_timers_fire_in_the_order_of_their_times_when_the_watermark_has_come_there() -> None:
+def test_timers_fire_in_time_order_once_the_watermark_reaches_them() -> None:
     kept = scripted_table()
     kept.process(scripted_row("a", register(30, 10, 20)))
 
@@ -34,7 +34,7 @@ def test_timers_fire_in_the_order_of_their_times_when_the_watermark_has_come_the
     assert kept.entries == {}
 
 
-def test_a_time_has_one_timer_for_each_key_and_domain() -> None:
+def test_each_key_and_domain_has_one_timer_per_time() -> None:
     kept = scripted_table()
     kept.process(
         scripted_row("a", register(10, 20, 10)), scripted_row("b", register(10)), scripted_row("a", register(10, 20))
@@ -45,7 +45,7 @@ def test_a_time_has_one_timer_for_each_key_and_domain() -> None:
     assert values_of_rows(kept.advance_processing_time(20)) == [10]
 
 
-def test_registering_a_timer_again_writes_nothing() -> None:
+def test_registering_a_timer_again_writes_no_state() -> None:
     kept = scripted_table()
     kept.process(scripted_row("a", register(10, 20)))
 
@@ -63,7 +63,7 @@ def test_a_deleted_timer_does_not_fire() -> None:
     assert values_of_rows(kept.advance_watermark(20)) == [20]
 
 
-def test_a_key_without_timers_any_more_is_gone() -> None:
+def test_a_key_without_remaining_timers_is_deleted() -> None:
     kept = scripted_table()
     kept.process(scripted_row("a", register(10)))
 
@@ -72,7 +72,7 @@ def test_a_key_without_timers_any_more_is_gone() -> None:
     assert kept.entries == {}
 
 
-def test_a_timer_that_is_due_already_fires_with_the_next_watermark() -> None:
+def test_an_overdue_timer_fires_with_the_next_watermark() -> None:
     kept = scripted_table()
     kept.advance_watermark(100)
 
@@ -80,7 +80,7 @@ def test_a_timer_that_is_due_already_fires_with_the_next_watermark() -> None:
     assert values_of_rows(kept.advance_watermark(100)) == [10]
 
 
-def test_a_timer_that_is_registered_while_firing_fires_too_where_it_is_due() -> None:
+def test_a_due_timer_registered_while_firing_fires_too() -> None:
     def every_ten(_: Any, ctx: Any) -> Any:
         ctx.timer_service().register_event_time_timer(ctx.timestamp() + 10)
         return ctx.timestamp()
@@ -92,14 +92,14 @@ def test_a_timer_that_is_registered_while_firing_fires_too_where_it_is_due() -> 
     assert kept.entries["a"].event_timers == [40]
 
 
-def test_a_timer_that_is_deleted_while_firing_does_not_fire() -> None:
+def test_a_timer_deleted_while_firing_does_not_fire() -> None:
     kept = scripted_table(on_timer=lambda _, ctx: ctx.timer_service().delete_event_time_timer(20))
     kept.process(scripted_row("a", register(10, 20, 30)))
 
     assert len(kept.advance_watermark(30)) == 2
 
 
-def test_the_times_of_a_firing_are_those_of_its_watermark_and_timer() -> None:
+def test_a_firing_has_the_times_of_its_watermark_and_timer() -> None:
     def times(_: Any, ctx: Any) -> Any:
         timers = ctx.timer_service()
         return [
@@ -136,13 +136,13 @@ def test_a_deleted_processing_time_timer_does_not_fire() -> None:
     assert kept.advance_processing_time(10) == []
 
 
-def test_before_the_first_watermark_it_is_the_lowest() -> None:
+def test_the_watermark_is_minimal_before_the_first_one() -> None:
     assert done(scripted_table(), lambda _, ctx: ctx.current_watermark()) == WATERMARK_MIN
 
 
 @pytest.mark.parametrize("time", [1.5, True, None, datetime(2024, 1, 1), 2**63])
 @pytest.mark.parametrize("call", ["register_event_time_timer", "register_processing_time_timer"])
-def test_a_timer_is_at_a_time_in_whole_milliseconds(call: str, time: Any) -> None:
+def test_timers_have_millisecond_precision(call: str, time: Any) -> None:
     with pytest.raises(TimerError, match=r"a timer cannot be at .*: its time is an int, in milliseconds since"):
         done(scripted_table(), lambda _, ctx: getattr(ctx.timer_service(), call)(time))
 
@@ -153,7 +153,7 @@ TIMES = st.integers(0, 20)
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.sampled_from(["register", "delete", "watermark"]), KEYS, TIMES), max_size=40))
-def test_timers_are_a_set_for_each_key(steps: list[tuple[str, str, int]]) -> None:
+def test_timers_of_a_key_are_a_set(steps: list[tuple[str, str, int]]) -> None:
     kept: StateTable = scripted_table()
     model: set[tuple[str, int]] = set()
     watermark = -1

@@ -1,4 +1,4 @@
-"""Single times as whole numbers and back: exact in every zone and year, and rounded down before 1970 too."""
+"""Tests that times convert to whole numbers and back: exactly in each zone and year, rounded down before 1970 too."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TIMES = st.datetimes(timezones=st.sampled_from([ZoneInfo(zone) for zone in ZONES
 
 
 def seconds_since_1970(time: datetime) -> Fraction:
-    """The seconds by the calendar and the offset that the time itself states."""
+    """Return the seconds by the calendar and the time's own offset."""
     offset = time.utcoffset()
     assert offset is not None
     days = time.date().toordinal() - date(1970, 1, 1).toordinal()
@@ -37,7 +37,7 @@ def seconds_since_1970(time: datetime) -> Fraction:
 @example(datetime(1, 1, 1, 0, 0, 0, 1, tzinfo=ZoneInfo("Asia/Kolkata")))
 @example(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=ZoneInfo("America/New_York")))
 @example(datetime(2026, 11, 1, 1, 30, tzinfo=ZoneInfo("America/New_York"), fold=1))
-def test_numbers_of_times_are_exact_and_rounded_down(time: datetime) -> None:
+def test_times_convert_to_exact_numbers_rounded_down(time: datetime) -> None:
     seconds = seconds_since_1970(time)
 
     assert micros_of(time) == seconds * 10**6
@@ -45,7 +45,7 @@ def test_numbers_of_times_are_exact_and_rounded_down(time: datetime) -> None:
 
 
 @given(st.datetimes())
-def test_a_number_is_a_time_in_utc_again(naive: datetime) -> None:
+def test_a_number_converts_back_to_a_time_in_utc(naive: datetime) -> None:
     time = naive.replace(tzinfo=UTC)
 
     assert time_of_micros(micros_of(time)) == time

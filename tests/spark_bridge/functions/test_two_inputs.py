@@ -1,4 +1,4 @@
-"""Functions of two inputs, as they are run: a method for each, one state, and what was broadcast."""
+"""Tests that functions of two inputs run: a method for each input, shared state, and broadcast state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TIMES = {"watermark_ms": 5, "processing_time_ms": 7}
 
 
 class Meetings(KeyedCoProcessFunction):
-    """Tells of each key what has come of both inputs when its timer fires; odd rows of the second aside."""
+    """Emits the rows of both inputs of a key when its timer fires; odd rows of the second go to the side output."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", "string"))
@@ -58,7 +58,7 @@ class Meetings(KeyedCoProcessFunction):
 
 
 class Findings(KeyedBroadcastProcessFunction):
-    """What `do` says with a row, given the context."""
+    """Returns the result of a row's action `do` on the context."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.kept = runtime_context.get_list_state(ListStateDescriptor("kept", "bigint"))
@@ -80,7 +80,7 @@ def findings(states: OperatorStates | None = None) -> KeyedFunctionRunner:
 
 
 def done(runner: KeyedFunctionRunner, *inputs: tuple[int, Any]) -> list[Any]:
-    """What rows of these inputs make of the key 'a', one after the other."""
+    """Process rows of these inputs for the key 'a' one after the other, and return the results."""
     emitted = runner.process(
         [NO_SLOT if number else 0 for number, _ in inputs],
         ["a"],
@@ -101,7 +101,7 @@ def broadcast_state_reader() -> tuple[int, Any]:
     return 0, lambda _, ctx: ctx.get_broadcast_state(RULES).items()
 
 
-def test_both_inputs_have_one_state_of_a_key_and_the_event_times_of_their_rows() -> None:
+def test_both_inputs_share_a_keys_state_and_have_their_rows_event_times() -> None:
     runner, columns = KeyedFunctionRunner(Meetings()), StateColumns.empty(2, ["seen"])
     runner.open()
 
@@ -122,7 +122,7 @@ def test_both_inputs_have_one_state_of_a_key_and_the_event_times_of_their_rows()
     assert columns.values["seen"][1] == ["2 at None"]
 
 
-def test_what_a_method_raises_has_a_note_with_its_name() -> None:
+def test_an_error_has_a_note_with_the_methods_name() -> None:
     runner = KeyedFunctionRunner(Meetings())
     runner.open()
 
@@ -141,8 +141,8 @@ def test_what_a_method_raises_has_a_note_with_its_name() -> None:
     assert raised.value.__notes__ == ["flykka: in process_element2, at key 'a', row {'left': 1}"]
 
 
-class Told(CoProcessFunction):
-    """Tells which method was called."""
+class CalledMethod(CoProcessFunction):
+    """Returns rows that show which method was called."""
 
     def process_element1(self, row: Row, ctx: FunctionContext) -> list[Row]:
         return [{"first": row["n"], "at": ctx.timestamp()}]
@@ -169,14 +169,13 @@ class Repeated(CoFlatMapFunction):
         for _ in range(row["n"]):
             yield row
 
-    def flat_map2(self, row: Row) -> None:
-        """Emit nothing."""
+    def flat_map2(self, row: Row) -> None: ...
 
 
 @pytest.mark.parametrize(
     ("function", "emitted"),
     [
-        (Told(), [{"first": 1, "at": 10}, {"first": 2, "at": 30}]),
+        (CalledMethod(), [{"first": 1, "at": 10}, {"first": 2, "at": 30}]),
         (Signs(), [{"n": 1}, {"n": 2}]),
         (Repeated(), [{"n": 1}, {"n": 2}, {"n": 2}]),
     ],
@@ -200,9 +199,9 @@ def test_the_second_input_has_its_own_method() -> None:
     assert rows == [{"n": -1}, {"n": 2}]
 
 
-def test_a_map_that_returns_no_row_is_refused_by_its_name() -> None:
+def test_an_error_names_a_map_method_that_returns_no_row() -> None:
     class Wrong(Signs):
-        """Returns no row."""
+        """Returns a value that is no row."""
 
         def map2(self, row: Row) -> Row:
             return None  # type: ignore[return-value]
@@ -216,14 +215,14 @@ def test_a_map_that_returns_no_row_is_refused_by_its_name() -> None:
 
 
 def test_timers_without_keys_are_refused() -> None:
-    runner = ProcessFunctionRunner(Told())
+    runner = ProcessFunctionRunner(CalledMethod())
     runner.open()
 
     with pytest.raises(TimerError, match="timers belong to keys"):
         runner.process([{"n": 1}], None, inputs=[1], watermark_ms=5, processing_time_ms=7)
 
 
-def test_what_was_broadcast_is_read_with_every_row_and_timer_behind_it() -> None:
+def test_broadcast_state_is_visible_to_every_later_row_and_timer() -> None:
     runner, columns = findings(), StateColumns.empty(1, ["kept"])
     columns.event_timers[0] = [3]
 
@@ -237,7 +236,7 @@ def test_what_was_broadcast_is_read_with_every_row_and_timer_behind_it() -> None
     assert fired.rows == [{"key": "a", "value": [("a", 1), ("b", 2)]}]
 
 
-def test_broadcast_state_is_operator_state_which_another_runner_goes_on_with() -> None:
+def test_broadcast_state_is_operator_state_that_another_runner_can_restore() -> None:
     first = findings()
     done(first, put_rule("a", 1))
     first.snapshot_state()
@@ -269,7 +268,7 @@ def test_broadcast_state_is_operator_state_which_another_runner_goes_on_with() -
         (1, lambda _, ctx: ctx.apply_to_keyed_state(RULES, print), KeyContextError, "the state of every key"),
     ],
 )
-def test_what_would_make_subtasks_differ_or_needs_a_key_is_refused(
+def test_operations_that_diverge_between_subtasks_or_need_a_key_are_refused(
     number: int, do: Any, error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said) as raised:
@@ -281,7 +280,7 @@ def test_what_would_make_subtasks_differ_or_needs_a_key_is_refused(
 
 
 class Counted(BroadcastProcessFunction):
-    """The number of rules, with each row."""
+    """Adds the number of rules to each row."""
 
     def process_element(self, row: Row, ctx: ReadOnlyContext) -> list[Row]:
         return [{"n": row["n"], "rules": len(ctx.get_broadcast_state(RULES).keys())}]

@@ -1,4 +1,4 @@
-"""Types of state, and values of them, drawn by Hypothesis."""
+"""Hypothesis strategies for state types and their values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _structs(below: st.SearchStrategy[ColumnType]) -> st.SearchStrategy[ColumnTy
 
 
 def types() -> st.SearchStrategy[ColumnType]:
-    """Return all types that state may have."""
+    """Return a strategy for all types that state may have."""
     simple = st.sampled_from([*_KEY_TYPES, "float", "double", "timestamp"]).map(ColumnType)
     keys = st.sampled_from(_KEY_TYPES).map(ColumnType)
     return st.recursive(
@@ -42,7 +42,7 @@ def types() -> st.SearchStrategy[ColumnType]:
 
 
 def values_of_type(type_: ColumnType) -> st.SearchStrategy[Any]:
-    """Return the values of a type, without None but below."""
+    """Return a strategy for values of the type; None occurs only in nested fields."""
     match type_.name:
         case "array":
             return st.lists(st.none() | values_of_type(type_.parts[0]), max_size=3)

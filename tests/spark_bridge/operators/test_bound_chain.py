@@ -1,4 +1,4 @@
-"""Chains: operators of a vertex as a tree, and which trees are none."""
+"""Tests chains: trees of the operators of a vertex, and which trees are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SINK = SinkCode(sink=FileSink.parquet("out"))
 def vertex_of_codes(
     registry: CodeRegistry, *operators: tuple[str, OperatorCode | KeyByCode, int | None], outputs: str = ""
 ) -> JobVertex:
-    made = tuple(
+    created = tuple(
         Operator(
             operator_id=OperatorId(uid),
             ref=registry.bind(uid, code),
@@ -41,7 +41,7 @@ def vertex_of_codes(
     return JobVertex(
         vertex_id=JobVertexId("v"),
         name="v",
-        operators=made,
+        operators=created,
         parallelism=1,
         max_parallelism=128,
         outputs=tuple(OperatorId(uid) for uid in outputs.split()),
@@ -72,7 +72,7 @@ def deployment_descriptor(vertex: JobVertex) -> TaskDeploymentDescriptor:
     )
 
 
-def test_readers_and_outputs_hang_on_the_operator_whose_rows_they_get() -> None:
+def test_readers_and_outputs_are_attached_to_the_operator_they_read() -> None:
     registry = CodeRegistry()
     operators = (("s", SOURCE, None), ("t", TRANSFORM, 0), ("w", SINK, 1), ("x", SINK, 0))
 
@@ -85,7 +85,7 @@ def test_readers_and_outputs_hang_on_the_operator_whose_rows_they_get() -> None:
     assert (direct.uid, direct.outputs) == ("x", ())
 
 
-def test_a_chain_knows_its_event_time_and_its_name() -> None:
+def test_a_chain_has_an_event_time_and_a_name() -> None:
     registry = CodeRegistry()
 
     chain = bound_chain(deployment_descriptor(vertex_of_codes(registry, ("s", SOURCE, None), ("w", SINK, 0))), registry)
@@ -95,7 +95,7 @@ def test_a_chain_knows_its_event_time_and_its_name() -> None:
     assert chain.computes
 
 
-def test_a_chain_is_called_by_the_names_that_the_user_knows() -> None:
+def test_a_chain_is_named_by_the_users_operator_names() -> None:
     registry = CodeRegistry()
     operators = vertex_of_codes(registry, ("source-1", SOURCE, None), ("stateless-2", TRANSFORM, 0), ("w", SINK, 1))
     registry.bind("source-1", SOURCE, name="orders")
@@ -107,7 +107,7 @@ def test_a_chain_is_called_by_the_names_that_the_user_knows() -> None:
     assert [link.uid for link in chain.head.walk()] == ["source-1", "stateless-2", "w"]
 
 
-def test_a_chain_that_nobody_reads_computes_nothing() -> None:
+def test_an_unread_chain_computes_no_rows() -> None:
     registry = CodeRegistry()
 
     assert not bound_chain(
@@ -115,7 +115,7 @@ def test_a_chain_that_nobody_reads_computes_nothing() -> None:
     ).computes
 
 
-def test_a_source_stands_at_the_head_or_nowhere() -> None:
+def test_a_source_must_be_the_head_of_a_chain() -> None:
     registry = CodeRegistry()
 
     with pytest.raises(ChainError, match="'s' must stand at the head"):
@@ -124,7 +124,7 @@ def test_a_source_stands_at_the_head_or_nowhere() -> None:
         )
 
 
-def test_nothing_reads_a_sink() -> None:
+def test_a_sink_has_no_readers() -> None:
     registry = CodeRegistry()
 
     with pytest.raises(ChainError, match="the sink 'w' has readers"):
@@ -132,7 +132,7 @@ def test_nothing_reads_a_sink() -> None:
 
 
 @pytest.mark.parametrize("reads", [None, 0])
-def test_late_rows_stand_behind_windows_or_nowhere(reads: int | None) -> None:
+def test_a_late_row_output_must_follow_windows(reads: int | None) -> None:
     registry = CodeRegistry()
     late = ("l", SideOutputCode(tag=LATE_DATA), reads)
     operators = [late] if reads is None else [("s", SOURCE, None), late]
@@ -141,7 +141,7 @@ def test_late_rows_stand_behind_windows_or_nowhere(reads: int | None) -> None:
         bound_chain(deployment_descriptor(vertex_of_codes(registry, *operators)), registry)
 
 
-def test_a_chain_has_one_head() -> None:
+def test_a_chain_has_exactly_one_head() -> None:
     registry = CodeRegistry()
     two = vertex_of_codes(registry, ("s", SOURCE, None), ("t", TRANSFORM, 0))
     parted = replace(two, operators=tuple(replace(operator, input_operator=None) for operator in two.operators))
@@ -150,7 +150,7 @@ def test_a_chain_has_one_head() -> None:
         bound_chain(deployment_descriptor(parted), registry)
 
 
-def test_keys_are_no_operator_of_a_chain() -> None:
+def test_keying_is_not_an_operator_of_a_chain() -> None:
     registry = CodeRegistry()
 
     with pytest.raises(ChainError, match="'k'"):

@@ -1,4 +1,4 @@
-"""Code is bound by uid, and refused by name."""
+"""Tests that code is bound by uid, and refused by name."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def graph(*refs: OperatorRef, key_by: OperatorRef | None = None) -> JobGraph:
     )
 
 
-def test_bound_code_is_found_by_its_name() -> None:
+def test_bound_code_is_found_by_name() -> None:
     registry = CodeRegistry()
     code = SinkCode(sink=FileSink.parquet("out"))
 
@@ -86,7 +86,7 @@ def test_a_job_keeps_its_code_if_another_job_uses_its_uids() -> None:
     assert registry.of_job(JobId("one")) is registry
 
 
-def test_an_unknown_uid_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_uid_is_refused_with_the_known_ones() -> None:
     registry = CodeRegistry()
     registry.bind("source", KeyByCode(columns=("a",)))
 
@@ -94,7 +94,7 @@ def test_an_unknown_uid_is_refused_with_those_that_are_known() -> None:
         registry.resolve(OperatorRef(uid="sorce", fingerprint=""))
 
 
-def test_code_of_another_make_is_refused_with_the_difference() -> None:
+def test_code_of_another_structure_is_refused_with_the_difference() -> None:
     registry = CodeRegistry()
     ref = registry.bind("keys", KeyByCode(columns=("a",)))
     registry.bind("keys", KeyByCode(columns=("a", "b")))
@@ -103,7 +103,7 @@ def test_code_of_another_make_is_refused_with_the_difference() -> None:
         registry.resolve(ref)
 
 
-def test_a_graph_that_does_not_fit_is_refused_with_every_operator() -> None:
+def test_a_mismatched_graph_is_refused_with_every_operator() -> None:
     registry = CodeRegistry()
     good = registry.bind("good", TransformCode(function=nothing))  # type: ignore[arg-type]
     missing = OperatorRef(uid="missing", fingerprint="transform")
@@ -116,14 +116,14 @@ def test_a_graph_that_does_not_fit_is_refused_with_every_operator() -> None:
     assert all(name in str(refused.value) for name in ("'flights'", "'missing'", "'good' has changed", "'keys'"))
 
 
-def test_a_graph_that_fits_is_accepted() -> None:
+def test_a_matching_graph_is_accepted() -> None:
     registry = CodeRegistry()
     keys = registry.bind("keys", KeyByCode(columns=("a",)))
 
     registry.check(graph(keys, key_by=keys))
 
 
-def test_code_is_let_go_of_that_no_job_graph_names_any_more() -> None:
+def test_code_without_a_job_graph_is_released() -> None:
     registry = CodeRegistry()
     over = registry.bind("over", TransformCode(function=nothing))  # type: ignore[arg-type]
     runs = registry.bind("runs", TransformCode(function=nothing))  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ def test_code_is_let_go_of_that_no_job_graph_names_any_more() -> None:
         registry.resolve(over)
 
 
-def test_an_operator_is_told_by_the_name_that_the_user_knows() -> None:
+def test_an_error_uses_the_operators_user_visible_name() -> None:
     registry = CodeRegistry()
     site = CallSite(file="app.py", line=12)
 

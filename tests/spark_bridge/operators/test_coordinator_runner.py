@@ -1,4 +1,4 @@
-"""A coordinator is called on one thread, its answers are values, and its errors name its operator."""
+"""Tests that a coordinator is called on one thread, returns values, and fails with the name of its operator."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner
 
 
 class Noting(OperatorCoordinator):
-    """Notes its calls, and does with events what they say."""
+    """Records its calls, and does what events ask for."""
 
     def __init__(self, context: OperatorCoordinatorContext) -> None:
         self.context = context
@@ -85,15 +85,15 @@ class Noting(OperatorCoordinator):
 
 
 class Function(CoordinatedFunction):
-    """Brings a coordinator, which a test looks at."""
+    """Provides a coordinator that the test inspects."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         self.made = Noting(context)
         return self.made
 
 
-class World:
-    """A runner, and how often it was woken."""
+class RunnerHarness:
+    """A coordinator runner, and the number of its wake-ups."""
 
     def __init__(self, function: CoordinatedFunction | None = None) -> None:
         self.function = Function()
@@ -126,12 +126,12 @@ def event(value: Any, subtask: int = 0) -> HandleEventFromOperator:
 READY = SubtaskReady(subtask=0, attempt_number=1)
 
 
-def test_each_call_is_a_method() -> None:
-    world = World()
+def test_each_call_invokes_its_method() -> None:
+    harness = RunnerHarness()
     state = event_to_bytes({"next": 4}, "a state")
     reason = SerializedThrowable(type_name="ValueError", message="no")
 
-    world.run(
+    harness.run(
         ResetToCheckpoint(checkpoint_id=3, state=state),
         StartCoordinator(),
         READY,
@@ -143,9 +143,9 @@ def test_each_call_is_a_method() -> None:
         CheckpointWasAborted(checkpoint_id=5),
         ResetToCheckpoint(checkpoint_id=None, state=None),
     )
-    world.runner.close(timeout_seconds=1)
+    harness.runner.close(timeout_seconds=1)
 
-    assert world.coordinator.calls == [
+    assert harness.coordinator.calls == [
         ("reset", 3, {"next": 4}),
         "start",
         ("ready", 0, 1),
@@ -158,14 +158,14 @@ def test_each_call_is_a_method() -> None:
         ("reset", None, None),
         "close",
     ]
-    context = world.coordinator.context
+    context = harness.coordinator.context
     assert (context.uid, context.operator_name, context.current_parallelism) == ("numbers", "process(Numbers)", 2)
 
 
-def test_an_answer_has_what_was_sent_the_state_and_the_metrics() -> None:
-    world = World()
+def test_an_answer_contains_sent_events_state_and_metrics() -> None:
+    harness = RunnerHarness()
 
-    answer = world.run(READY, event("answer"), CheckpointOperatorCoordinator(checkpoint_id=2))
+    answer = harness.run(READY, event("answer"), CheckpointOperatorCoordinator(checkpoint_id=2))
 
     assert answer == CoordinatorAnswer(
         events=(EventForSubtask(subtask=0, attempt_number=1, event=event_to_bytes({"to": 0}, "an event")),),
@@ -180,37 +180,37 @@ def test_an_answer_has_what_was_sent_the_state_and_the_metrics() -> None:
             ),
         ),
     )
-    (counted,) = world.run(event("x"), event("y")).metrics
+    (counted,) = harness.run(event("x"), event("y")).metrics
     assert counted.count == 3
 
 
 def test_an_error_names_operator_and_method() -> None:
     text = "the coordinator of operator 'numbers' .app.py:3. failed in handle_event_from_operator: ValueError: no"
     with pytest.raises(OperatorCoordinatorError, match=text):
-        World().run(StartCoordinator(), event("raise"))
+        RunnerHarness().run(StartCoordinator(), event("raise"))
 
 
-def test_a_coordinator_may_want_the_job_to_fail() -> None:
-    failure = World().run(event("fail")).failure
+def test_a_coordinator_can_fail_the_job() -> None:
+    failure = RunnerHarness().run(event("fail")).failure
 
     assert failure is not None
     assert failure.type_name == "OperatorCoordinatorError"
     assert "failed in fail_job: ValueError: rather not" in failure.message
 
 
-def test_what_is_no_coordinator_is_refused() -> None:
+def test_a_value_that_is_no_coordinator_is_refused() -> None:
     class Nothing(CoordinatedFunction):
         def get_coordinator(self, context: OperatorCoordinatorContext) -> Any:
             return None
 
     with pytest.raises(OperatorCoordinatorError, match=r"failed in get_coordinator: .* not None"):
-        World(Nothing()).run(StartCoordinator())
+        RunnerHarness(Nothing()).run(StartCoordinator())
 
 
-def test_a_thread_of_the_users_sends_events_by_an_action() -> None:
-    world = World()
-    world.run(READY)
-    gateway, context = world.coordinator.gateways[0], world.coordinator.context
+def test_a_users_thread_sends_events_through_an_action() -> None:
+    harness = RunnerHarness()
+    harness.run(READY)
+    gateway, context = harness.coordinator.gateways[0], harness.coordinator.context
     with pytest.raises(OperatorCoordinatorError, match=r"from outside of its calls: .*run_in_coordinator_thread"):
         gateway.send_event("now")
 
@@ -218,31 +218,31 @@ def test_a_thread_of_the_users_sends_events_by_an_action() -> None:
     other.start()
     other.join()
 
-    assert world.woken == 1
-    (sent,) = world.run(RunActions()).events
+    assert harness.woken == 1
+    (sent,) = harness.run(RunActions()).events
     assert event_from_bytes(sent.event) == "later"
-    assert world.run(RunActions()).events == ()
+    assert harness.run(RunActions()).events == ()
 
 
-def test_what_was_to_be_done_before_a_reset_is_not() -> None:
-    world = World()
-    world.run(READY)
+def test_actions_queued_before_a_reset_are_dropped() -> None:
+    harness = RunnerHarness()
+    harness.run(READY)
     done: list[str] = []
-    world.coordinator.context.run_in_coordinator_thread(lambda: done.append("done"))
+    harness.coordinator.context.run_in_coordinator_thread(lambda: done.append("done"))
 
-    world.run(ResetToCheckpoint(checkpoint_id=1, state=None), RunActions())
+    harness.run(ResetToCheckpoint(checkpoint_id=1, state=None), RunActions())
 
     assert done == []
 
 
-def test_one_that_is_closed_is_called_no_more_and_one_that_does_not_return_is_left() -> None:
-    world = World()
-    world.run(StartCoordinator())
-    with world.runner._lock, pytest.raises(OperatorCoordinatorError, match="has not returned from a call within 0 s"):
-        world.runner.close(timeout_seconds=0)
+def test_a_closed_coordinator_is_not_called_and_a_blocked_one_is_abandoned() -> None:
+    harness = RunnerHarness()
+    harness.run(StartCoordinator())
+    with harness.runner._lock, pytest.raises(OperatorCoordinatorError, match="has not returned from a call within 0 s"):
+        harness.runner.close(timeout_seconds=0)
 
-    world.runner.close(timeout_seconds=1)
+    harness.runner.close(timeout_seconds=1)
     with pytest.raises(OperatorCoordinatorError, match="is closed"):
-        world.run(event("late"))
-    world.runner.close(timeout_seconds=1)
-    assert world.coordinator.calls == ["start", "close"]
+        harness.run(event("late"))
+    harness.runner.close(timeout_seconds=1)
+    assert harness.coordinator.calls == ["start", "close"]

@@ -1,4 +1,4 @@
-"""Functions of whole batches with the state of their keys: their output is that of one plain batch of Spark's."""
+"""Tests functions of batches with keyed state: their output equals that of one plain Spark batch."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from flykka.spark_bridge.operators.keyed_rows import (
     process_table_code,
     reduced_rows_code,
 )
-from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, take_snapshots
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -43,32 +43,32 @@ def totals(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
         "n": pc.add(pc.fill_null(state["n"], 0), new["at_count"]),
         "total": pc.add(pc.fill_null(state["total"], 0), pc.fill_null(new["amount_sum"], 0)),
     }
-    made = pa.table({"key": state["key"], **added})
-    return made, made
+    result = pa.table({"key": state["key"], **added})
+    return result, result
 
 
 def totals_of_frames(rows: Any, state: Any) -> tuple[Any, Any]:
-    """The same with pandas."""
+    """Do the same with pandas."""
     new = rows.groupby("key").agg(rows=("at", "count"), amounts=("amount", "sum")).reset_index()
-    made = state.merge(new, on="key")
-    made["n"] = made["n"].fillna(0) + made["rows"]
-    made["total"] = made["total"].fillna(0) + made["amounts"]
-    made = made[["key", "n", "total"]]
-    return made, made
+    result = state.merge(new, on="key")
+    result["n"] = result["n"].fillna(0) + result["rows"]
+    result["total"] = result["total"].fillna(0) + result["amounts"]
+    result = result[["key", "n", "total"]]
+    return result, result
 
 
 def later(reduced: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """The later row, with the sum of the amounts."""
+    """Return the later row, with the sum of the amounts."""
     return {**row, "amount": (reduced["amount"] or 0) + (row["amount"] or 0)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """A verb: its code for rows of a prototype, and what it has to give, as its `newest` rows do."""
+    """A verb: its code for rows of a prototype, and its expected output; `newest` selects the final rows."""
 
     name: str
     code: Callable[[DataFrame], KeyedRowsCode]
-    truth: Callable[[DataFrame], DataFrame]
+    expected: Callable[[DataFrame], DataFrame]
     newest: Callable[[DataFrame], DataFrame] = lambda rows: rows
 
 
@@ -77,7 +77,7 @@ def true_totals(sales: DataFrame) -> DataFrame:
 
 
 def first_by(order: str) -> Callable[[DataFrame], DataFrame]:
-    """The first row of each key in an order."""
+    """Return a function that keeps the first row of each key in an order."""
     rank = f"row_number() OVER (PARTITION BY key ORDER BY {order}) AS rank"
     return lambda sales: sales.selectExpr("*", rank).where("rank = 1").drop("rank")
 
@@ -93,55 +93,55 @@ def true_reduced(sales: DataFrame) -> DataFrame:
 
 
 def table_code(function: Any, frames: str) -> Callable[[DataFrame], KeyedRowsCode]:
-    said = TableProgram(function=function, state="n long, total long", output=TOTALS, frames=frames)
-    return lambda rows: process_table_code(rows, ("key",), said)[1]
+    program = TableProgram(function=function, state="n long, total long", output=TOTALS, frames=frames)
+    return lambda rows: process_table_code(rows, ("key",), program)[1]
 
 
 VERBS = (
-    Verb(name="process_table", code=table_code(totals, "arrow"), truth=true_totals, newest=newest_totals),
-    Verb(name="with pandas", code=table_code(totals_of_frames, "pandas"), truth=true_totals, newest=newest_totals),
+    Verb(name="process_table", code=table_code(totals, "arrow"), expected=true_totals, newest=newest_totals),
+    Verb(name="with pandas", code=table_code(totals_of_frames, "pandas"), expected=true_totals, newest=newest_totals),
     Verb(
         name="drop_duplicates",
         code=lambda rows: drop_duplicates_code(rows, ["key"], None, None),
-        truth=first_by("at"),
+        expected=first_by("at"),
     ),
     Verb(
         name="drop_duplicates within",
         code=lambda rows: drop_duplicates_code(rows, ["key"], EventTime(column="at"), 250),
-        truth=lambda sales: sales.where("unix_millis(at) % 1000 IN (0, 200, 250, 400, 450, 500, 700, 800, 900)"),
+        expected=lambda sales: sales.where("unix_millis(at) % 1000 IN (0, 200, 250, 400, 450, 500, 700, 800, 900)"),
     ),
     Verb(
         name="max_by",
         code=lambda rows: extreme_rows_code(rows, ("key",), "amount", is_greatest=True),
-        truth=first_by("amount DESC NULLS LAST, at"),
+        expected=first_by("amount DESC NULLS LAST, at"),
         newest=first_by("amount DESC NULLS LAST, at"),
     ),
     Verb(
         name="min_by",
         code=lambda rows: extreme_rows_code(rows, ("key",), "amount", is_greatest=False),
-        truth=first_by("amount NULLS LAST, at"),
+        expected=first_by("amount NULLS LAST, at"),
         newest=first_by("amount NULLS LAST, at"),
     ),
     Verb(
         name="reduce",
         code=lambda rows: reduced_rows_code(rows, ("key",), later),
-        truth=true_reduced,
+        expected=true_reduced,
         newest=first_by("at DESC"),
     ),
 )
 QUICK = ("process_table", "drop_duplicates within", "max_by", "reduce")
 
 
-def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
-    prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
-    return KeyedAttempts(laboratory, verb.code(prototype), FILES)
+def keyed(harness: Harness, verb: Verb) -> KeyedAttempts:
+    prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+    return KeyedAttempts(harness, verb.code(prototype), FILES)
 
 
 @pytest.mark.parametrize(
     ("verb", "after"),
     [
-        # What drops duplicates within a time drops them, the least row is found as the greatest is, a function of
-        # pandas frames has the state of one of Arrow tables, and the state of all goes to other subtasks alike.
+        # Dropping duplicates within a time is a kind of dropping them, the least row is found like the greatest, a
+        # function of pandas frames has the state of one of Arrow tables, and all state is redistributed alike.
         pytest.param(
             verb,
             after,
@@ -152,16 +152,14 @@ def keyed(laboratory: Laboratory, verb: Verb) -> KeyedAttempts:
         for after in (1, 2)
     ],
 )
-def test_from_a_checkpoint_on_also_with_another_parallelism_the_output_is_that_of_a_batch(
-    laboratory: Laboratory, verb: Verb, after: int
-) -> None:
-    attempts = keyed(laboratory, verb)
+def test_output_after_a_restore_at_any_parallelism_equals_a_batch(harness: Harness, verb: Verb, after: int) -> None:
+    attempts = keyed(harness, verb)
     subtasks = attempts.begin(1)
     attempts.read(subtasks, 0, 1)
 
-    restored = attempts.begin(after, taken(subtasks, 1))
+    restored = attempts.begin(after, take_snapshots(subtasks, 1))
     attempts.read(restored, 2)
-    taken(restored, 2)
+    take_snapshots(restored, 2)
 
-    sales = laboratory.plane.session.read.parquet(str(laboratory.input))
-    assertDataFrameEqual(verb.newest(laboratory.published()), verb.truth(sales))
+    sales = harness.plane.session.read.parquet(str(harness.input))
+    assertDataFrameEqual(verb.newest(harness.published()), verb.expected(sales))

@@ -1,4 +1,4 @@
-"""Keyed state by name, on a backend of plain rows: what is written, what is read again, what a failure leaves."""
+"""Tests named keyed state on a backend of plain rows: what is written, what is read back, what a failure leaves."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ALL = KeyGroupRange(start=0, end=9)
 
 @dataclass
 class Disk:
-    """Files of numbers; to write one whose path is in `full` fails."""
+    """Files of numbers; writing a path in `full` fails."""
 
     files: dict[str, Numbers] = field(default_factory=dict)
     full: set[str] = field(default_factory=set)
 
 
 class Memory:
-    """Implements `Holders`: the holders of segments, of which some are `lost`."""
+    """Implements `Holders`: the holders of segments, some of which are `lost`."""
 
     def __init__(self) -> None:
         self.held: dict[str, set[BatchId]] = {}
@@ -49,7 +49,7 @@ class Memory:
 
 
 class NumbersBackend:
-    """Numbers, whose last digit is their key group."""
+    """A backend of numbers whose last digit is their key group."""
 
     merge_at = 3
 
@@ -139,18 +139,16 @@ class Sums(KeyedOperator[Numbers, Numbers]):
         super().__init__(OperatorId("sums"), {name: KeyedStore(backend, Segments(), name) for name in names})
 
     def add(self, name: str, *numbers: int) -> None:
-        """Add numbers to a state."""
         self.stores[name].add(self.backend.keep(numbers))
 
     def numbers(self, name: str) -> list[int]:
-        """All numbers of a state."""
         store = self.stores[name]
         readings, release = store.hold(lambda: [store.segments.reading(each) for each in store.segments.live])
         release()
         return sorted(self.backend.read(readings))
 
     def taken(self, checkpoint_id: int, savepoint: str | None = None) -> OperatorSubtaskState:
-        """The state in a checkpoint that is complete."""
+        """Return the state in a completed checkpoint."""
         self.snapshot_state(checkpoint_id, everything=savepoint is not None)
         state = self.write_snapshot(checkpoint_id, savepoint).state
         self.commit_checkpoint(checkpoint_id)
@@ -163,14 +161,14 @@ def restored_sums(
     owned: KeyGroupRange = ALL,
     local: LocalState[Numbers] | None = None,
 ) -> Sums:
-    made = Sums(NumbersBackend(disk, owned, "restored", local))
-    made.restore(states)
-    made.read_restored()
-    return made
+    sums = Sums(NumbersBackend(disk, owned, "restored", local))
+    sums.restore(states)
+    sums.read_restored()
+    return sums
 
 
 @pytest.mark.parametrize("savepoint", [None, "savepoint"])
-def test_each_state_is_found_under_its_name(savepoint: str | None) -> None:
+def test_each_state_is_found_by_name(savepoint: str | None) -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", 1, 2)
@@ -183,7 +181,7 @@ def test_each_state_is_found_under_its_name(savepoint: str | None) -> None:
     assert (bool(state.shared), bool(state.exclusive)) == (savepoint is None, savepoint is not None)
 
 
-def test_what_a_complete_checkpoint_has_is_not_written_again() -> None:
+def test_state_of_a_completed_checkpoint_is_not_written_again() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", 1)
@@ -196,7 +194,7 @@ def test_what_a_complete_checkpoint_has_is_not_written_again() -> None:
     assert sorted(disk.files.values()) == [(1,), (2,)]
 
 
-def test_of_what_others_held_a_subtask_reads_its_own_key_groups_and_writes_these_again() -> None:
+def test_a_rescaled_subtask_reads_and_rewrites_its_own_key_groups_only() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     sums.add("left", *range(10))
@@ -210,7 +208,7 @@ def test_of_what_others_held_a_subtask_reads_its_own_key_groups_and_writes_these
     assert [disk.files[handle.path] for handle in written.shared] == [(0, 1, 2, 3, 4)]
 
 
-def test_a_snapshot_of_which_a_part_cannot_be_written_leaves_nothing_and_holds_nothing() -> None:
+def test_a_partly_failed_snapshot_leaves_no_files_and_holds_no_segments() -> None:
     disk = Disk(full={"shared/attempt-1-1"})
     sums = Sums(NumbersBackend(disk))
     sums.add("left", 1)
@@ -224,7 +222,7 @@ def test_a_snapshot_of_which_a_part_cannot_be_written_leaves_nothing_and_holds_n
     assert restored_sums(disk, sums.taken(2)).numbers("right") == [2]
 
 
-def test_many_segments_are_merged_and_hold_the_same() -> None:
+def test_many_segments_are_merged_without_changes() -> None:
     sums = Sums(NumbersBackend(Disk()))
 
     for number in range(4):
@@ -234,14 +232,14 @@ def test_many_segments_are_merged_and_hold_the_same() -> None:
     assert sums.numbers("left") == list(range(4))
 
 
-def test_state_whose_bounds_cannot_be_read_is_named() -> None:
+def test_an_error_names_the_state_with_unreadable_bounds() -> None:
     damaged = OperatorSubtaskState(operator_id=OperatorId("sums"), key_groups=ALL, keyed_state=b"\xc1")
 
     with pytest.raises(UnreadableStateError, match="of the keyed state of operator sums cannot be read"):
         restored_keyed_state([damaged])
 
 
-def test_state_may_be_added_and_noted_while_it_is_merged() -> None:
+def test_state_may_be_added_and_snapshotted_during_a_merge() -> None:
     disk = Disk()
     sums = Sums(NumbersBackend(disk))
     noted: list[OperatorSubtaskState] = []
@@ -257,13 +255,13 @@ def test_state_may_be_added_and_noted_while_it_is_merged() -> None:
 
     assert sums.numbers("left") == [1, 2, 3, 4]
     assert [segment.level for segment in sums.stores["left"].segments.live] == [0, 1]
-    # The segments that are being merged were written apart from the one beside them, which is not written again.
+    # The segments to be merged are written apart from the one beside them, which is not written again.
     assert sorted(disk.files.values()) == [(1, 2, 3), (1, 2, 3), (4,)]
     assert [restored_sums(disk, state).numbers("left") for state in (*noted, later)] == [[1, 2, 3, 4]] * 2
 
 
 class Restarts:
-    """Attempts of one subtask, in a process that goes on: what it has of checkpoints is still there."""
+    """Attempts of one subtask in one process, which still has local copies of checkpoints."""
 
     def __init__(self) -> None:
         self.disk, self.memory = Disk(), Memory()
@@ -271,16 +269,16 @@ class Restarts:
         self.sums = Sums(NumbersBackend(self.disk, local=self.local))
 
     def restart(self, state: OperatorSubtaskState) -> None:
-        """Go on from a checkpoint."""
+        """Restart from a checkpoint."""
         self.sums = restored_sums(self.disk, state, local=self.local)
 
     @property
     def loaded(self) -> list[Numbers]:
-        """What the last attempt has read of its checkpoint."""
+        """Return the state that the last attempt read from its checkpoint."""
         return self.sums.backend.loaded
 
 
-def test_a_restarted_subtask_goes_on_with_the_segments_that_are_still_there() -> None:
+def test_a_restarted_subtask_reuses_remaining_segments() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1, 2)
     restarts.sums.add("right", 3)
@@ -295,7 +293,7 @@ def test_a_restarted_subtask_goes_on_with_the_segments_that_are_still_there() ->
     assert {handle.path for handle in second.shared} == {handle.path for handle in first.shared}
 
 
-def test_a_segment_that_was_lost_is_read_from_the_checkpoint_and_no_other() -> None:
+def test_only_a_lost_segment_is_read_from_the_checkpoint() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
     restarts.sums.taken(1)
@@ -310,7 +308,7 @@ def test_a_segment_that_was_lost_is_read_from_the_checkpoint_and_no_other() -> N
     assert set(restarts.sums.taken(3).shared) == set(second.shared)
 
 
-def test_segments_that_were_merged_since_the_checkpoint_are_still_there() -> None:
+def test_segments_merged_since_the_checkpoint_are_still_usable() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
     restarts.sums.add("left", 2)
@@ -324,7 +322,7 @@ def test_segments_that_were_merged_since_the_checkpoint_are_still_there() -> Non
     assert restarts.sums.numbers("left") == [1, 2]
 
 
-def test_a_subtask_goes_back_behind_a_checkpoint_that_was_not_completed() -> None:
+def test_a_subtask_discards_state_of_an_uncompleted_checkpoint() -> None:
     restarts = Restarts()
     restarts.sums.add("left", 1)
     first = restarts.sums.taken(1)
@@ -338,7 +336,7 @@ def test_a_subtask_goes_back_behind_a_checkpoint_that_was_not_completed() -> Non
     assert restarts.sums.numbers("left") == [1]
 
 
-def test_segments_of_earlier_checkpoints_are_let_go_of_and_those_of_savepoints_never_held() -> None:
+def test_segments_of_earlier_checkpoints_are_released_and_of_savepoints_never_held() -> None:
     restarts = Restarts()
     for checkpoint_id in (1, 2, 3):
         restarts.sums.add("left", checkpoint_id)
@@ -348,7 +346,7 @@ def test_segments_of_earlier_checkpoints_are_let_go_of_and_those_of_savepoints_n
     assert list(restarts.memory.held) == ["local state of numbers at checkpoint 3"]
 
 
-def test_a_vertex_of_another_parallelism_finds_nothing() -> None:
+def test_a_rescaled_vertex_finds_no_local_segments() -> None:
     memory = Memory()
     states, vertex = LocalStates(memory), JobVertexId("sums")
     before = states.of(vertex, 0, 2)
@@ -362,7 +360,7 @@ def test_a_vertex_of_another_parallelism_finds_nothing() -> None:
     assert memory.held == {}
 
 
-def test_nothing_is_held_where_local_recovery_is_off() -> None:
+def test_no_segments_are_held_if_local_recovery_is_off() -> None:
     memory = Memory()
     states = LocalStates(memory, is_on=False)
 

@@ -1,4 +1,4 @@
-"""A restarted subtask goes on with what its executors still have of the checkpoint, and reads the rest from storage."""
+"""Tests that a restarted subtask uses checkpoint rows that executors still hold, and reads the rest from storage."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.rows.materialise import Blocks
 from flykka.spark_bridge.state.segment_files import FileStateBackend
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import END, Harness, at_ms, write_rows
 from tests.spark_bridge.keyed_attempts import KeyedAttempts
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
 from tests.spark_bridge.operators.test_keyed_rows import FILES, VERBS, keyed
-from tests.spark_bridge.told import Told
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def segments_of(attempt: Told) -> list[Path]:
-    """The files of an attempt's state."""
+def segments_of(attempt: DrivenAttempt) -> list[Path]:
+    """Return the files of an attempt's state."""
     operator = attempt.engine.head
     assert isinstance(operator, KeyedOperator)
     (store,) = operator.stores.values()
@@ -33,8 +33,8 @@ def segments_of(attempt: Told) -> list[Path]:
 
 
 def totals(attempts: KeyedAttempts) -> dict[int, int]:
-    """The number of rows of each key, as the newest result has it."""
-    rows = attempts.laboratory.published().groupBy("key").agg({"n": "max"}).collect()
+    """Return the number of rows of each key in the newest result."""
+    rows = attempts.harness.published().groupBy("key").agg({"n": "max"}).collect()
     return {row[0]: row[1] for row in rows}
 
 
@@ -43,7 +43,7 @@ def true_totals() -> dict[int, int]:
     return {key: keys.count(key) for key in keys}
 
 
-def end(attempt: Told, checkpoint_id: int) -> None:
+def end(attempt: DrivenAttempt, checkpoint_id: int) -> None:
     attempt.snapshot(checkpoint_id, END)
     attempt.commit(checkpoint_id)
     attempt.close()
@@ -63,8 +63,8 @@ def cut(files: list[Path]) -> None:
         file.write_bytes(file.read_bytes()[:-8])
 
 
-def test_segments_of_the_checkpoint_outlive_their_attempt_and_are_not_read_again(laboratory: Laboratory) -> None:
-    attempts = keyed(laboratory, VERBS[0])
+def test_segments_of_a_checkpoint_outlive_their_attempt_and_are_reused(harness: Harness) -> None:
+    attempts = keyed(harness, VERBS[0])
     (first,) = attempts.begin()
     attempts.read([first], 0, 1)
     state = first.snapshot(1).state
@@ -73,7 +73,7 @@ def test_segments_of_the_checkpoint_outlive_their_attempt_and_are_not_read_again
     attempts.read([first], 2)
     newer = set(segments_of(first)) - set(kept)
     first.close(cancel=True)
-    rmtree(laboratory.folder / "checkpoints")
+    rmtree(harness.folder / "checkpoints")
 
     (second,) = attempts.begin(1, [state])
 
@@ -89,10 +89,8 @@ def test_segments_of_the_checkpoint_outlive_their_attempt_and_are_not_read_again
     [pytest.param(delete, marks=pytest.mark.long), delete_one, pytest.param(cut, marks=pytest.mark.long)],
     ids=["deleted", "one deleted", "cut off"],
 )
-def test_segments_that_are_not_whole_are_read_from_the_checkpoint(
-    laboratory: Laboratory, lose: Callable[[list[Path]], None]
-) -> None:
-    attempts = keyed(laboratory, VERBS[0])
+def test_incomplete_segments_are_read_from_the_checkpoint(harness: Harness, lose: Callable[[list[Path]], None]) -> None:
+    attempts = keyed(harness, VERBS[0])
     (first,) = attempts.begin()
     attempts.read([first], 0, 1)
     state = first.snapshot(1).state
@@ -108,49 +106,49 @@ def test_segments_that_are_not_whole_are_read_from_the_checkpoint(
     assert totals(attempts) == true_totals()
 
 
-def test_a_later_checkpoint_and_the_end_of_the_job_let_segments_go(laboratory: Laboratory) -> None:
-    attempts = keyed(laboratory, VERBS[0])
+def test_a_later_checkpoint_or_the_jobs_end_releases_segments(harness: Harness) -> None:
+    attempts = keyed(harness, VERBS[0])
     (first,) = attempts.begin()
     for checkpoint_id, file in enumerate((0, 1), start=1):
         attempts.read([first], file)
         first.snapshot(checkpoint_id)
         first.commit(checkpoint_id)
     first.close(cancel=True)
-    folder = Path(SparkFiles.getRootDirectory(), "flykka-state", laboratory.job_id)
+    folder = Path(SparkFiles.getRootDirectory(), "flykka-state", harness.job_id)
 
     assert len([path for path in folder.rglob("*") if path.is_file()]) == 2
-    laboratory.plane.release_job(laboratory.job_id)
+    harness.plane.release_job(harness.job_id)
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
 @pytest.mark.parametrize("is_lost", [False, pytest.param(True, marks=pytest.mark.long)], ids=["still here", "lost"])
-def test_windows_go_on_with_blocks_that_are_still_there(
-    laboratory: Laboratory, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+def test_windows_reuse_blocks_that_still_exist(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.5), (1, 40, 2.0)])
-    windows = laboratory.windows()
-    source_vertex = laboratory.source(LocalAggregateCode(of=windows))
-    source = laboratory.begin(source_vertex).open()
-    vertex = laboratory.vertex("windows", windows, laboratory.sink())
-    first = laboratory.begin(vertex, reads=source).open()
-    first.run(source.read(laboratory.splits(source_vertex)))
+    write_rows(harness.input / "0.parquet", [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.5), (1, 40, 2.0)])
+    windows = harness.windows()
+    source_vertex = harness.source(LocalAggregateCode(of=windows))
+    source = harness.begin(source_vertex).open()
+    vertex = harness.vertex("windows", windows, harness.sink())
+    first = harness.begin(vertex, reads=source).open()
+    first.run(source.read(harness.splits(source_vertex)))
     state = first.snapshot(1, at_ms(1)).state
     first.commit(1)
     first.close(cancel=True)
     if is_lost:
-        lose_blocks(laboratory)
+        lose_blocks(harness)
     else:
-        rmtree(laboratory.folder / "checkpoints")
+        rmtree(harness.folder / "checkpoints")
 
-    second = laboratory.begin(vertex, reads=source, number=1).open(state)
+    second = harness.begin(vertex, reads=source, number=1).open(state)
     end(second, 2)
 
-    rows: list[Any] = laboratory.published().orderBy("window_start", "key").collect()
+    rows: list[Any] = harness.published().orderBy("window_start", "key").collect()
     assert [(row.key, row.n) for row in rows] == [(1, 1), (2, 1), (1, 1), (1, 1)]
 
 
-def lose_blocks(laboratory: Laboratory) -> None:
-    """Take away the rows of all batches, as an executor that is lost does."""
-    store = laboratory.plane._jobs[laboratory.job_id].services.store
+def lose_blocks(harness: Harness) -> None:
+    """Remove the rows of all batches, as if an executor were lost."""
+    store = harness.plane._jobs[harness.job_id].services.store
     (blocks,) = (storage for storage in store._stored_in if isinstance(storage, Blocks))
     blocks.rdd.unpersist(True)

@@ -1,4 +1,4 @@
-"""The chain of operators of an attempt, whatever moves its rows: when it emits, notes state and releases batches."""
+"""Tests the operator chain of an attempt without Spark: when it emits, records state and releases batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SNAPSHOT = SnapshotState(stage=2, checkpoint_id=1, options=CheckpointOptions(), 
 
 
 class Noting(Operator[Names]):
-    """Notes its calls; its state changes with a batch if it is told so."""
+    """Records its calls; its state changes with a batch if configured so."""
 
     def __init__(self, calls: list[str], *, updates_state: bool) -> None:
         super().__init__(OperatorId("noting"))
@@ -55,7 +55,7 @@ class Stateful(Noting):
 
 
 class Chain(OperatorChain[Names]):
-    """A chain whose rows are names; what it does is noted in order."""
+    """A chain whose rows are names, and which records its actions in order."""
 
     def __init__(self, *, keeps_state: bool = True, updates_state: bool = False, outputs: int = 0) -> None:
         self.calls: list[str] = []
@@ -85,7 +85,7 @@ def process(stage: int) -> ProcessBatch:
     return ProcessBatch(stage=stage, gate=0, batch=batch("a"), watermark_ms=0, coalesced=(batch("b"),))
 
 
-def test_batches_are_released_with_the_stage_that_has_read_them() -> None:
+def test_batches_are_released_with_the_stage_that_read_them() -> None:
     chain = Chain()
 
     chain.process_batch(process(1))
@@ -104,7 +104,7 @@ def test_batches_are_held_until_the_state_is_updated() -> None:
     assert chain.calls[1:] == ["update 1", "release a b"]
 
 
-def test_what_fires_with_a_checkpoint_leaves_the_state_before_it_is_noted() -> None:
+def test_rows_fired_by_a_checkpoint_leave_the_state_before_its_snapshot() -> None:
     chain = Chain(outputs=1)
 
     result = chain.snapshot_state(SNAPSHOT)
@@ -114,7 +114,7 @@ def test_what_fires_with_a_checkpoint_leaves_the_state_before_it_is_noted() -> N
     assert (result.stage, result.rows_out) == (2, 1)
 
 
-def test_if_no_task_reads_the_chain_what_fires_is_emitted_when_the_commit_is_prepared() -> None:
+def test_an_unread_chain_emits_fired_rows_when_the_commit_is_prepared() -> None:
     chain = Chain()
 
     result = chain.snapshot_state(SNAPSHOT)
@@ -125,7 +125,7 @@ def test_if_no_task_reads_the_chain_what_fires_is_emitted_when_the_commit_is_pre
     assert (chain.calls[2:], prepared.rows_out) == (["emit fired"], 1)
 
 
-def test_without_a_watermark_nothing_fires_with_a_checkpoint() -> None:
+def test_a_checkpoint_without_a_watermark_fires_no_rows() -> None:
     chain = Chain(outputs=1)
 
     chain.snapshot_state(replace(SNAPSHOT, watermark_ms=None))
@@ -133,7 +133,7 @@ def test_without_a_watermark_nothing_fires_with_a_checkpoint() -> None:
     assert chain.calls == ["note 1"]
 
 
-def test_a_savepoint_holds_all_of_the_state() -> None:
+def test_a_savepoint_contains_all_state() -> None:
     chain = Chain()
     options = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT, target_location="/savepoint")
 
@@ -143,5 +143,5 @@ def test_a_savepoint_holds_all_of_the_state() -> None:
 
 
 @pytest.mark.parametrize(("keeps_state", "lane"), [(True, Lane.STAGES), (False, Lane.AT_ONCE)])
-def test_a_barrier_waits_for_no_thread_if_there_is_no_state(keeps_state: bool, lane: Lane) -> None:
+def test_a_barrier_waits_for_no_thread_without_state(keeps_state: bool, lane: Lane) -> None:
     assert Chain(keeps_state=keeps_state).lane_of(SNAPSHOT) is lane

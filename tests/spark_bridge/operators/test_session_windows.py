@@ -1,4 +1,4 @@
-"""Sessions by key on Spark: they are those of a batch with any parallelism, and late rows are counted."""
+"""Tests sessions by key on Spark: they equal those of a batch at any parallelism, and late rows are counted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.aggregates import PartialAggregates, analyze
-from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, taken
-from tests.spark_bridge.laboratory import Laboratory, at_ms
+from tests.spark_bridge.harness import Harness, at_ms
+from tests.spark_bridge.keyed_attempts import KeyedAttempts, Sale, take_snapshots
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -23,29 +23,29 @@ FILES: list[list[Sale]] = [
 
 
 class Sessions(KeyedAttempts):
-    """Sessions with a gap of ten seconds, of three batches."""
+    """Sessions with a gap of ten seconds, from three batches."""
 
-    def __init__(self, laboratory: Laboratory) -> None:
-        prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+    def __init__(self, harness: Harness) -> None:
+        prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         plan = analyze(prototype, ("key",), (F.count("*").alias("n"), F.max("at").alias("last"), F.sum("amount")))
         assert isinstance(plan, PartialAggregates)
         code = SessionWindowCode(plan=plan, event_time=EventTime(column="at"), gap_ms=10_000)
-        super().__init__(laboratory, code, FILES, LocalAggregateCode(of=code))
+        super().__init__(harness, code, FILES, LocalAggregateCode(of=code))
 
     def published(self) -> list[tuple[int, ...]]:
-        """The sessions that were published: keys, their first and last second, their end, rows and sums."""
+        """Return the published sessions: keys, their first and last second, their end, rows and sums."""
         seconds = (F.col(name).cast("long") for name in ("window_start", "last", "window_end"))
-        rows = self.laboratory.published().select("key", *seconds, "n", "sum(amount)")
+        rows = self.harness.published().select("key", *seconds, "n", "sum(amount)")
         return sorted(map(tuple, rows.collect()))
 
 
-def batch_sessions(laboratory: Laboratory) -> list[tuple[int, ...]]:
-    """The same by Spark's session_window."""
-    rows = laboratory.plane.session.read.parquet(str(laboratory.input))
+def batch_sessions(harness: Harness) -> list[tuple[int, ...]]:
+    """Compute the same with Spark's session_window."""
+    rows = harness.plane.session.read.parquet(str(harness.input))
     session = F.session_window("at", "10 seconds").alias("w")
-    found = rows.groupBy("key", session).agg(F.max("at").alias("last"), F.count("*").alias("n"), F.sum("amount"))
+    sessions = rows.groupBy("key", session).agg(F.max("at").alias("last"), F.count("*").alias("n"), F.sum("amount"))
     seconds = (F.col(name).cast("long") for name in ("w.start", "last", "w.end"))
-    return sorted(map(tuple, found.select("key", *seconds, "n", "sum(amount)").collect()))
+    return sorted(map(tuple, sessions.select("key", *seconds, "n", "sum(amount)").collect()))
 
 
 @pytest.mark.parametrize(
@@ -54,30 +54,28 @@ def batch_sessions(laboratory: Laboratory) -> list[tuple[int, ...]]:
         (1, 1),
         pytest.param(1, 2, marks=pytest.mark.long),
         pytest.param(1, 3, marks=pytest.mark.long),
-        # Of three, one is taken over as a whole, and one cut in two.
+        # Of three subtasks, one is taken over as a whole, and one is split in two.
         pytest.param(3, 2, marks=pytest.mark.long),
     ],
 )
-def test_sessions_are_those_of_a_batch_also_where_others_go_on_with_them(
-    laboratory: Laboratory, before: int, after: int
-) -> None:
-    sessions = Sessions(laboratory)
+def test_sessions_equal_a_batch_also_after_rescaling(harness: Harness, before: int, after: int) -> None:
+    sessions = Sessions(harness)
     subtasks = sessions.begin(before)
     sessions.read(subtasks, 0, 1)
     for each in subtasks:
         each.advance_watermark(at_ms(12))
 
-    others = sessions.begin(after, taken(subtasks, 1))
+    others = sessions.begin(after, take_snapshots(subtasks, 1))
     sessions.read(others, 2)
     for each in others:
         each.advance_watermark(WATERMARK_MAX)
-    taken(others, 2)
+    take_snapshots(others, 2)
 
-    assert sessions.published() == batch_sessions(laboratory)
+    assert sessions.published() == batch_sessions(harness)
 
 
-def test_a_session_comes_out_when_the_watermark_has_come_to_its_end(laboratory: Laboratory) -> None:
-    sessions = Sessions(laboratory)
+def test_a_session_is_emitted_when_the_watermark_reaches_its_end(harness: Harness) -> None:
+    sessions = Sessions(harness)
     (subtask,) = sessions.begin()
     sessions.read([subtask], 0)
 
@@ -87,8 +85,8 @@ def test_a_session_comes_out_when_the_watermark_has_come_to_its_end(laboratory: 
     assert emitted == [0, 1, 0, 2]
 
 
-def test_rows_are_late_whose_session_has_ended_and_are_told(laboratory: Laboratory) -> None:
-    sessions = Sessions(laboratory)
+def test_rows_of_ended_sessions_are_late_and_reported(harness: Harness) -> None:
+    sessions = Sessions(harness)
     (subtask,) = sessions.begin()
 
     late = []
@@ -97,5 +95,5 @@ def test_rows_are_late_whose_session_has_ended_and_are_told(laboratory: Laborato
         late += [finished.late_rows for finished in subtask.run(batch, watermark_ms)]
     subtask.close(cancel=True)
 
-    # Of the batch that came second, open sessions take the rows of key 1 alone; of the next one all that were late.
+    # From the second batch, open sessions take only the rows of key 1; from the next, all late rows.
     assert late == [0, 2, 0]

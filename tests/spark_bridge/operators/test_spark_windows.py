@@ -1,4 +1,4 @@
-"""Windows as columns: cut into panes and put together again they are Spark's own windows."""
+"""Tests windows as columns: split into panes and merged again, they equal Spark's own windows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.actors.machines.windows.event_time_windows import EventTimeWindows
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.spark_windows import WindowCode, WindowLayout, by_window
 from flykka.spark_bridge.program.aggregates import TIME, analyze
-from tests.spark_bridge.laboratory import END
+from tests.spark_bridge.harness import END
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -29,12 +29,12 @@ SIZES = [
 
 @pytest.fixture(scope="module")
 def rows(spark: SparkSession) -> DataFrame:
-    """Rows before and after the epoch, at the edges of windows, and one at no time."""
-    made = [
+    """Rows before and after the epoch, at the edges of windows, and one without a time."""
+    times = [
         (number % 2, number, None if seconds is None else EPOCH + timedelta(seconds=seconds))
         for number, seconds in enumerate(SECONDS * 2)
     ]
-    return spark.createDataFrame(made, "key long, amount long, at timestamp").coalesce(1).localCheckpoint()
+    return spark.createDataFrame(times, "key long, amount long, at timestamp").coalesce(1).localCheckpoint()
 
 
 def code_of(rows: DataFrame, windows: tuple[int, int, int], *aggregates: Column) -> WindowCode:
@@ -57,7 +57,7 @@ def in_order(rows: list[Row]) -> list[str]:
 
 
 @pytest.mark.parametrize("windows", SIZES)
-def test_windows_are_those_of_spark(rows: DataFrame, windows: tuple[int, int, int]) -> None:
+def test_windows_equal_those_of_spark(rows: DataFrame, windows: tuple[int, int, int]) -> None:
     aggregates = F.count("*").alias("n"), F.sum("amount").alias("sum"), F.avg("amount").alias("mean")
     code = code_of(rows, windows, *aggregates)
 
@@ -67,7 +67,7 @@ def test_windows_are_those_of_spark(rows: DataFrame, windows: tuple[int, int, in
     assert in_order(ours.collect()) == in_order(spark.collect())
 
 
-def test_rows_that_are_kept_as_they_are_fall_into_the_same_windows(rows: DataFrame) -> None:
+def test_rows_without_aggregation_fall_into_the_same_windows(rows: DataFrame) -> None:
     distinct = F.countDistinct("amount").alias("different")
     code = code_of(rows, (10_000, 3000, 1000), distinct)
 
@@ -77,7 +77,7 @@ def test_rows_that_are_kept_as_they_are_fall_into_the_same_windows(rows: DataFra
     assert in_order(ours.collect()) == in_order(spark.collect())
 
 
-def test_every_window_fires_in_one_of_several_steps(rows: DataFrame) -> None:
+def test_every_window_fires_in_exactly_one_step(rows: DataFrame) -> None:
     code = code_of(rows, (10_000, 3000, 1000), F.count("*").alias("n"))
     state, windows = code.local_state(rows).localCheckpoint(), code.windows
     steps = [windows.last_fired_start(watermark) for watermark in (-10_001, 3999, 6000, 12_345)]

@@ -1,4 +1,4 @@
-"""Temporal joins in one attempt: rows that are late, and what is through behind a restore."""
+"""Tests temporal joins in one attempt: late rows, and what is final after a restore."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows
 from flykka.spark_bridge.operators.stateless import SideOutputCode
 from flykka.spark_bridge.operators.temporal_join import TemporalJoin
-from tests.spark_bridge.laboratory import END, Laboratory, at_ms, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import END, Harness, at_ms, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -24,14 +24,14 @@ LEFT, RIGHT = 0, 1
 
 
 class Job:
-    """A join that reads batches of either side, by their numbers; each has rows (key, amount, seconds)."""
+    """A join that reads numbered batches of either side; each has rows (key, amount, seconds)."""
 
     def __init__(
-        self, laboratory: Laboratory, *batches: Sequence[tuple[int, int, float]], gives_late_data: bool = False
+        self, harness: Harness, *batches: Sequence[tuple[int, int, float]], gives_late_data: bool = False
     ) -> None:
         for number, rows in enumerate(batches):
-            write_rows(laboratory.input / f"{number}.parquet", rows)
-        prototype = laboratory.plane.session.createDataFrame([], "key long, amount long, at timestamp")
+            write_rows(harness.input / f"{number}.parquet", rows)
+        prototype = harness.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         left, right = (
             JoinedRows(
                 prototype=prototype, keys=("key",), event_time=EventTime(column="at"), side_outputs_late_data=late
@@ -40,31 +40,30 @@ class Job:
         )
         columns = F.col("left.amount").alias("one"), F.col("right.amount").alias("other")
         _, self.code, inputs = TemporalJoin(left=left, right=right, columns=columns, is_outer=True).code()
-        self.laboratory = laboratory
-        self._vertices = [laboratory.source(code, name=f"input-{number}") for number, code in enumerate(inputs)]
-        keys = laboratory.registry.bind("keys of both", KeyByCode(columns=self.code.keys))
-        self._sources = [laboratory.begin(vertex, key_by=keys).open() for vertex in self._vertices]
+        self.harness = harness
+        self._vertices = [harness.source(code, name=f"input-{number}") for number, code in enumerate(inputs)]
+        keys = harness.registry.bind("keys of both", KeyByCode(columns=self.code.keys))
+        self._sources = [harness.begin(vertex, key_by=keys).open() for vertex in self._vertices]
         self._attempts = 0
 
-    def begin(self, *behind: OperatorCode, restore: TaskStateSnapshot | None = None) -> Told:
-        """Begin an attempt of the join, with operators behind it."""
+    def begin(self, *behind: OperatorCode, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
+        """Start an attempt of the join, with operators after it."""
         self._attempts += 1
-        vertex = self.laboratory.vertex("join", self.code, *behind, self.laboratory.sink())
-        return self.laboratory.begin(vertex, number=self._attempts, reads=self._sources[LEFT]).open(restore)
+        vertex = self.harness.vertex("join", self.code, *behind, self.harness.sink())
+        return self.harness.begin(vertex, number=self._attempts, reads=self._sources[LEFT]).open(restore)
 
-    def process(self, join: Told, number: int, side: int, watermark_ms: int) -> StageResult:
-        """Let a batch come as one of a side."""
-        split = self.laboratory.splits(self._vertices[side])[number]
+    def process(self, join: DrivenAttempt, number: int, side: int, watermark_ms: int) -> StageResult:
+        """Process a batch as input of a side."""
+        split = self.harness.splits(self._vertices[side])[number]
         (finished,) = join.run(self._sources[side].read([split]), watermark_ms)
         return finished
 
     def published(self) -> list[tuple[int | None, ...]]:
-        """What a reader of the output sees."""
-        return sorted(map(tuple, self.laboratory.published().collect()), key=str)
+        return sorted(map(tuple, self.harness.published().collect()), key=str)
 
 
-def test_what_is_late_and_what_has_come_out_stays_so_behind_a_restore(laboratory: Laboratory) -> None:
-    job = Job(laboratory, [(1, 20, 1.0), (1, 21, 3.0)], [(1, 10, 2.0), (1, 11, 4.0)], [(1, 12, 2.0), (2, 13, 3.5)])
+def test_late_and_emitted_rows_stay_so_after_a_restore(harness: Harness) -> None:
+    job = Job(harness, [(1, 20, 1.0), (1, 21, 3.0)], [(1, 10, 2.0), (1, 11, 4.0)], [(1, 12, 2.0), (2, 13, 3.5)])
     join = job.begin()
     job.process(join, 0, RIGHT, at_ms(0))
     job.process(join, 1, LEFT, at_ms(0))
@@ -73,7 +72,7 @@ def test_what_is_late_and_what_has_come_out_stays_so_behind_a_restore(laboratory
     state = join.snapshot_and_commit(1, at_ms(3.0)).state
     first = job.published()
     join.close(cancel=True)
-    laboratory.lose_local_state()
+    harness.lose_local_state()
     again = job.begin(restore=state)
     late = job.process(again, 2, LEFT, at_ms(0))
     again.advance_watermark(END)
@@ -84,8 +83,8 @@ def test_what_is_late_and_what_has_come_out_stays_so_behind_a_restore(laboratory
     assert job.published() == [(10, 20), (11, 21), (13, None)]
 
 
-def test_left_rows_behind_the_watermark_go_to_the_late_side_output(laboratory: Laboratory) -> None:
-    job = Job(laboratory, [(1, 10, 1.0), (1, 11, 2.0)], [(1, 20, 0.5)], gives_late_data=True)
+def test_left_rows_before_the_watermark_go_to_the_late_side_output(harness: Harness) -> None:
+    job = Job(harness, [(1, 10, 1.0), (1, 11, 2.0)], [(1, 20, 0.5)], gives_late_data=True)
     join = job.begin(SideOutputCode(tag=Side.LEFT.late_data))
     join.advance_watermark(at_ms(1.0))
 
@@ -94,4 +93,4 @@ def test_left_rows_behind_the_watermark_go_to_the_late_side_output(laboratory: L
     join.snapshot_and_commit(1, at_ms(1.0))
 
     assert [left.late_rows, right.late_rows] == [0, 0]
-    assert [row.amount for row in laboratory.published().collect()] == [10]
+    assert [row.amount for row in harness.published().collect()] == [10]

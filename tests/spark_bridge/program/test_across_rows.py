@@ -1,4 +1,4 @@
-"""What a function of a batch does across its rows, as Spark's analyzed plan shows it."""
+"""Tests which operations across rows are found in a batch function, by Spark's analyzed plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCHEMA = "key long, amount long, at timestamp"
 
 
 def static(rows: DataFrame) -> DataFrame:
-    """Rows that are no stream's, and that were aggregated, sorted, limited and ranked before."""
+    """Return rows that are not part of a stream, and were aggregated, sorted, limited and ranked before."""
     names = rows.sparkSession.range(9).groupBy((F.col("id") % 3).alias("key")).agg(F.max("id").alias("name"))
     return names.orderBy("name").limit(2).withColumn("n", F.row_number().over(Window.orderBy("name")))
 
@@ -79,28 +79,28 @@ def found_in(rows: DataFrame, function: Function) -> list[str]:
 
 
 @pytest.mark.parametrize("function", ROW_BY_ROW.values(), ids=ROW_BY_ROW.keys())
-def test_nothing_is_found_where_rows_are_looked_at_one_by_one(spark: SparkSession, function: Function) -> None:
+def test_row_wise_operations_are_not_reported(spark: SparkSession, function: Function) -> None:
     assert found_in(spark.createDataFrame([], SCHEMA), function) == []
 
 
 @pytest.mark.parametrize(("function", "begins"), ACROSS_ROWS.values(), ids=ACROSS_ROWS.keys())
-def test_what_looks_at_several_rows_is_found(spark: SparkSession, function: Function, begins: str) -> None:
-    (found,) = found_in(spark.createDataFrame([], SCHEMA), function)
+def test_operations_across_rows_are_found(spark: SparkSession, function: Function, begins: str) -> None:
+    (operations,) = found_in(spark.createDataFrame([], SCHEMA), function)
 
-    assert found.startswith(begins)
+    assert operations.startswith(begins)
 
 
-def test_operations_are_told_once_each_in_the_order_in_which_they_are_done(spark: SparkSession) -> None:
+def test_operations_are_reported_once_each_in_execution_order(spark: SparkSession) -> None:
     text = """WITH latest AS (SELECT key, max(amount) AS most FROM rows_of_a_batch GROUP BY key)
         SELECT key, rank() OVER (ORDER BY most) AS r FROM latest GROUP BY key, most ORDER BY r LIMIT 3"""
 
-    found = found_in(spark.createDataFrame([], SCHEMA), query(text))
+    operations = found_in(spark.createDataFrame([], SCHEMA), query(text))
 
-    told = ["aggregates rows", "uses a window function", "sorts rows", "limits rows"]
-    assert [each.split(" (")[0] for each in found] == told
+    expected = ["aggregates rows", "uses a window function", "sorts rows", "limits rows"]
+    assert [each.split(" (")[0] for each in operations] == expected
 
 
-def test_what_was_done_to_the_stream_before_is_not_told_again(spark: SparkSession) -> None:
+def test_operations_before_the_function_are_not_reported_again(spark: SparkSession) -> None:
     windows = spark.createDataFrame([], SCHEMA).groupBy("key", "at").agg(F.sum("amount").alias("amount"))
     named = windows.join(static(windows).select("key"), "key")
 

@@ -1,4 +1,4 @@
-"""Aggregates that were taken apart and put together again give what Spark's batch gives, in value, name and type."""
+"""Tests that split and merged aggregates equal Spark's batch in value, name and type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.spark_bridge.program.aggregates import TIME, PartialAggregates, RowS
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 Columns = Callable[[], list[Column]]
-"""A Column needs a running session: it is made in the test."""
+"""A Column needs a running session, so it is created in the test."""
 
 SCHEMA = "k string, l long, d double, c decimal(10,2), w long, `odd.name` int"
 
@@ -25,7 +25,7 @@ SCHEMA = "k string, l long, d double, c decimal(10,2), w long, `odd.name` int"
 def rows(spark: SparkSession) -> DataFrame:
     """Seeded rows with nulls everywhere; the doubles are halves, so that sums do not depend on their order."""
     chance = random.Random(1)
-    made = [
+    tuples = [
         (
             chance.choice(["a", "b", None]),
             chance.choice([None, *range(20)]),
@@ -36,7 +36,7 @@ def rows(spark: SparkSession) -> DataFrame:
         )
         for _ in range(300)
     ]
-    return spark.createDataFrame(made, SCHEMA).coalesce(1).localCheckpoint()
+    return spark.createDataFrame(tuples, SCHEMA).coalesce(1).localCheckpoint()
 
 
 def assert_same_as_batch(rows: DataFrame, keys: list[Column | str], aggregates: list[Column], *, apart: bool) -> None:
@@ -87,7 +87,7 @@ def assert_same_as_batch(rows: DataFrame, keys: list[Column | str], aggregates: 
         pytest.param(lambda: [F.concat("k", F.max("l").cast("string")).alias("named")], id="a key beside an aggregate"),
     ],
 )
-def test_what_can_be_put_together_from_parts_is(rows: DataFrame, columns: Columns) -> None:
+def test_decomposable_aggregates_are_merged_from_parts(rows: DataFrame, columns: Columns) -> None:
     assert_same_as_batch(rows, ["k"], columns(), apart=True)
 
 
@@ -101,11 +101,11 @@ def test_what_can_be_put_together_from_parts_is(rows: DataFrame, columns: Column
         pytest.param(lambda: [F.expr("try_sum(l)")], id="sums that forgive"),
     ],
 )
-def test_anything_else_is_computed_from_the_rows(rows: DataFrame, columns: Columns) -> None:
+def test_other_aggregates_are_computed_from_rows(rows: DataFrame, columns: Columns) -> None:
     assert_same_as_batch(rows, ["k"], columns(), apart=False)
 
 
-def test_keys_may_be_expressions_and_several(rows: DataFrame) -> None:
+def test_keys_may_be_several_expressions(rows: DataFrame) -> None:
     assert_same_as_batch(rows, [F.upper("k").alias("K"), "`odd.name`"], [F.sum("l"), F.avg("d")], apart=True)
 
 
@@ -126,18 +126,18 @@ def test_a_decimal_sum_that_may_become_null_keeps_the_rows(spark: SparkSession, 
     assert in_parts.wrapping == {in_parts.parts[0].name}
 
 
-def test_only_the_columns_that_matter_are_kept(rows: DataFrame) -> None:
+def test_only_needed_columns_are_stored(rows: DataFrame) -> None:
     plan = analyze(rows, ["k"], [F.countDistinct("l")])
 
     assert plan.local(rows, F.col("w")).columns == [TIME, "k", "l"]
 
 
-def test_a_part_serves_every_aggregate_that_needs_it(rows: DataFrame) -> None:
+def test_a_part_is_shared_by_all_aggregates_that_need_it(rows: DataFrame) -> None:
     plan = analyze(rows, ["k"], [F.sum("l"), F.sum("l") * 2, F.avg("l"), F.count("l"), F.count("*")])
 
     parts = [name for name in plan.local(rows, F.col("w")).columns if name.startswith("__part")]
 
-    # The sum of an average is a double, that of a sum an integer; the count of the rows is always there.
+    # The sum of an average is a double, that of a sum an integer; the row count is always included.
     assert len(parts) == 3
 
 
@@ -149,6 +149,6 @@ def test_a_changed_aggregate_changes_the_structure_and_a_renamed_one_does_not(ro
     assert analyze(rows, ["l"], [F.sum("l").alias("a")]).structure != structure
 
 
-def test_a_column_that_is_not_there_is_refused(rows: DataFrame) -> None:
+def test_a_missing_column_is_refused(rows: DataFrame) -> None:
     with pytest.raises(AnalysisException, match="nothing"):
         analyze(rows, ["k"], [F.sum("nothing")])

@@ -1,4 +1,4 @@
-"""An operator remembers the user's line."""
+"""Tests that an operator remembers the user's line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def line() -> int:
     return frame.f_back.f_lineno
 
 
-def test_a_call_site_is_the_line_that_runs() -> None:
+def test_a_call_site_is_the_running_line() -> None:
     here = call_site()
 
     assert (here.file, here.line) == (__file__, line() - 2)
@@ -28,17 +28,19 @@ def test_a_call_site_is_the_line_that_runs() -> None:
     assert str(here) == f"{__file__}:{here.line}"
 
 
-def test_the_package_s_own_frames_are_passed_over() -> None:
-    made = Transformation(kind=OperatorKind.STATELESS, position=1, name="m", code=SideOutputCode(tag=LATE_DATA))
+def test_frames_of_flykka_itself_are_skipped() -> None:
+    transformation = Transformation(
+        kind=OperatorKind.STATELESS, position=1, name="m", code=SideOutputCode(tag=LATE_DATA)
+    )
 
-    assert made.call_site == CallSite(file=__file__, line=line() - 2)
+    assert transformation.call_site == CallSite(file=__file__, line=line() - 2)
 
 
-def test_a_line_that_cannot_be_read_any_more_is_empty() -> None:
+def test_an_unreadable_line_is_empty() -> None:
     assert CallSite(file="<ipython-input-7>", line=3).source == ""
 
 
-def test_the_registry_says_where_an_operator_was_written() -> None:
+def test_the_registry_records_the_line_of_an_operator() -> None:
     registry = CodeRegistry()
 
     registry.bind("counts", KeyByCode(columns=()), call_site=CallSite(file="app.py", line=12))

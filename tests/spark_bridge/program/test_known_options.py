@@ -1,4 +1,4 @@
-"""Options that Spark knows, as it says itself."""
+"""Tests the options that Spark reports as known."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ pytestmark = pytest.mark.spark
         ("parquet", ("mergeSchema", "compression", "parquet.bloom.filter.enabled#id", "parquet.block.size")),
     ],
 )
-def test_what_spark_knows_passes_in_any_case_and_so_do_settings_of_hadoop(
+def test_known_options_and_hadoop_settings_are_accepted_in_any_case(
     spark: SparkSession, file_format: FileFormat, options: tuple[str, ...]
 ) -> None:
     check_known(spark, file_format, options)
 
 
-def test_what_spark_does_not_know_is_refused_with_what_was_meant(spark: SparkSession) -> None:
+def test_an_unknown_option_is_refused_with_similar_ones(spark: SparkSession) -> None:
     with pytest.raises(PrototypeError, match=r"no option 'haeder' for csv files \(did you mean 'header'\?\)"):
         check_known(spark, "csv", ("sep", "haeder"))
 
 
-def test_what_is_like_nothing_is_refused_with_what_there_is(spark: SparkSession) -> None:
+def test_an_option_without_similar_ones_is_refused_with_all(spark: SparkSession) -> None:
     with pytest.raises(PrototypeError, match=r"no option 'q' for parquet files; it has compression, .*mergeSchema"):
         check_known(spark, "parquet", ("q",))
 

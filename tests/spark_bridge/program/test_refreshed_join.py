@@ -1,4 +1,4 @@
-"""A table that is read again every so often: what a batch is joined with, and when that changes."""
+"""Tests a periodically refreshed table: which version a batch is joined with, and when that changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Clock:
-    """Seconds that are set."""
+    """A clock that the test sets, in seconds."""
 
     seconds = 100.0
 
@@ -39,7 +39,7 @@ def orders(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([(1,), (2,)], "item long")
 
 
-def test_what_was_read_is_kept_for_a_while_and_read_again_then_with_the_files_that_are_there(
+def test_a_table_is_cached_and_then_read_again_with_current_files(
     spark: SparkSession, orders: DataFrame, tmp_path: Path
 ) -> None:
     write_name(tmp_path / "items", 1, "one")
@@ -58,7 +58,7 @@ def test_what_was_read_is_kept_for_a_while_and_read_again_then_with_the_files_th
     assert names_by_item(first) == kept
 
 
-def test_an_attempt_that_begins_reads_the_table_again(spark: SparkSession, orders: DataFrame, tmp_path: Path) -> None:
+def test_a_new_attempt_reads_the_table_again(spark: SparkSession, orders: DataFrame, tmp_path: Path) -> None:
     write_name(tmp_path / "items", 1, "one")
     items = spark.read.parquet(str(tmp_path / "items")).withColumnRenamed("id", "item")
     join = JoinRefreshed(CachedTable(items, 60_000, Clock()), "item", "left", orders)
@@ -70,7 +70,7 @@ def test_an_attempt_that_begins_reads_the_table_again(spark: SparkSession, order
     assert names_by_item(join(orders)) == {1: "one", 2: "two"}
 
 
-def test_where_a_program_is_written_the_table_is_not_read(spark: SparkSession, orders: DataFrame) -> None:
+def test_defining_a_program_does_not_read_the_table(spark: SparkSession, orders: DataFrame) -> None:
     broken = spark.range(1).selectExpr("id AS item", "CAST(raise_error('it is read') AS STRING) AS name")
 
     join = JoinRefreshed(CachedTable(broken, 60_000, Clock()), "item", "inner", orders)

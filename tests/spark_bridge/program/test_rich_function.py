@@ -1,4 +1,4 @@
-"""The life of rich functions in an attempt: opened from the last to the first, closed however the attempt ends."""
+"""Tests the lifecycle of rich functions in an attempt: opened from the last to the first, and always closed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.program.rich_function import RichFunction, RuntimeContext
 from flykka.spark_bridge.program.row_wise import works_row_by_row
-from tests.spark_bridge.laboratory import Laboratory, transform, write_rows
-from tests.spark_bridge.told import PATIENCE_SECONDS, Told
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS, DrivenAttempt
+from tests.spark_bridge.harness import Harness, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Life:
-    """What happened to the functions of a test, in order, and on which threads."""
+    """Records the calls of a test's functions in order, with their threads."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -37,7 +37,7 @@ class Life:
 
 
 class Noting(RichFunction):
-    """Passes rows on, and notes what it is told; each copy counts its own batches. Raises at `fails_at`."""
+    """Forwards rows and records its calls; each copy counts its own batches. Raises at `fails_at`."""
 
     def __init__(self, life: Life, name: str, fails_at: str = "never") -> None:
         self.life = life
@@ -68,36 +68,36 @@ def life() -> Life:
     return Life()
 
 
-def begin_attempt(laboratory: Laboratory, *functions: RichFunction, number: int = 0) -> Told:
-    """An attempt of a source with these functions and a sink behind it, not yet opened."""
+def begin_attempt(harness: Harness, *functions: RichFunction, number: int = 0) -> DrivenAttempt:
+    """Create an attempt of a source with these functions and a sink after it, not yet opened."""
     transforms = (transform(function) for function in functions)
-    return laboratory.begin(laboratory.source(*transforms, laboratory.sink()), number=number)
+    return harness.begin(harness.source(*transforms, harness.sink()), number=number)
 
 
-def read_batches(laboratory: Laboratory, told: Told, batches: int = 1) -> None:
-    """Let the attempt read so many batches, one after the other."""
+def read_batches(harness: Harness, attempt: DrivenAttempt, batches: int = 1) -> None:
+    """Make the attempt read so many batches, one after the other."""
     for number in range(batches):
-        write_rows(laboratory.input / f"{number}.parquet", [(1, 1, number)])
-    for split in laboratory.splits(told.engine.descriptor.vertex):
-        told.read([split])
+        write_rows(harness.input / f"{number}.parquet", [(1, 1, number)])
+    for split in harness.splits(attempt.engine.descriptor.vertex):
+        attempt.read([split])
 
 
-def closing(told: Told, *, cancel: bool = False) -> SerializedThrowable | None:
-    """Close the attempt; the failure that it tells before its end."""
-    told.tell_close(cancel=cancel)
-    return told.expect(ChainClosed).failure
+def close_attempt(attempt: DrivenAttempt, *, cancel: bool = False) -> SerializedThrowable | None:
+    """Close the attempt and return the failure that it reports before its end."""
+    attempt.start_close(cancel=cancel)
+    return attempt.expect(ChainClosed).failure
 
 
 @pytest.mark.parametrize("cancel", [False, True])
-def test_functions_live_from_the_last_to_the_first_around_their_batches(
-    laboratory: Laboratory, life: Life, cancel: bool
+def test_functions_are_opened_from_last_to_first_and_closed_after_their_batches(
+    harness: Harness, life: Life, cancel: bool
 ) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
-    told = begin_attempt(laboratory, Noting(life, "first"), Noting(life, "second")).open()
+    write_rows(harness.input / "0.parquet", [])
+    attempt = begin_attempt(harness, Noting(life, "first"), Noting(life, "second")).open()
 
-    read_batches(laboratory, told, batches=2)
-    assert closing(told, cancel=cancel) is None
-    told.engine.close()
+    read_batches(harness, attempt, batches=2)
+    assert close_attempt(attempt, cancel=cancel) is None
+    attempt.engine.close()
 
     assert life.events == [
         *("open second", "open first"),
@@ -106,25 +106,25 @@ def test_functions_live_from_the_last_to_the_first_around_their_batches(
     ]
 
 
-def test_they_are_called_on_threads_of_the_attempt(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
-    told = begin_attempt(laboratory, Noting(life, "it")).open()
+def test_functions_are_called_on_threads_of_the_attempt(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
+    attempt = begin_attempt(harness, Noting(life, "it")).open()
 
-    read_batches(laboratory, told)
-    told.close()
+    read_batches(harness, attempt)
+    attempt.close()
 
-    attempt = told.engine.descriptor.attempt
-    assert life.threads == {f"{attempt} stages", f"{attempt} close"}
+    name = attempt.engine.descriptor.attempt
+    assert life.threads == {f"{name} stages", f"{name} close"}
 
 
-def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
+def test_each_attempt_has_its_own_copy_with_its_subtask(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
     function = Noting(life, "it")
 
     for number in range(2):
-        told = begin_attempt(laboratory, function, number=number).open()
-        read_batches(laboratory, told)
-        told.close()
+        attempt = begin_attempt(harness, function, number=number).open()
+        read_batches(harness, attempt)
+        attempt.close()
 
     assert life.events == ["open it", "batch 1 it", "close it"] * 2
     assert function.batches == 0
@@ -133,34 +133,32 @@ def test_each_attempt_has_a_copy_of_its_own_and_knows_its_subtask(laboratory: La
         uid="source-stateless-1",
         task_name="source",
         session=None,  # type: ignore[arg-type]
-        job_id=laboratory.job_id,
+        job_id=harness.job_id,
         max_number_of_parallel_subtasks=128,
         attempt_number=1,
     )
-    assert context.session.sparkContext is laboratory.plane.session.sparkContext
+    assert context.session.sparkContext is harness.plane.session.sparkContext
 
 
-def test_an_open_that_raises_fails_the_attempt_and_what_was_begun_is_closed(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
+def test_a_failing_open_fails_the_attempt_and_opened_functions_are_closed(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
     functions = (Noting(life, "first"), Noting(life, "second", fails_at="open"), Noting(life, "third"))
-    told = begin_attempt(laboratory, *functions)
+    attempt = begin_attempt(harness, *functions)
 
-    told.tell_open()
-    failed = told.expect_failure()
-    assert closing(told, cancel=True) is None
+    attempt.start_open()
+    failed = attempt.expect_failure()
+    assert close_attempt(attempt, cancel=True) is None
 
     assert failed.cause.type_name == "ConnectionError"
     assert failed.cause.message.startswith("opening operator 'source-stateless-2': second is unreachable")
     assert life.events == ["open third", "open second", "close third", "close second"]
 
 
-def test_a_close_that_raises_at_the_end_fails_the_attempt_and_the_others_are_closed(
-    laboratory: Laboratory, life: Life
-) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
-    told = begin_attempt(laboratory, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
+def test_a_failing_close_fails_the_attempt_and_others_are_closed(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
+    attempt = begin_attempt(harness, Noting(life, "first"), Noting(life, "second", fails_at="close")).open()
 
-    failed = closing(told)
+    failed = close_attempt(attempt)
 
     assert failed is not None
     assert failed.type_name == "ConnectionError"
@@ -168,43 +166,41 @@ def test_a_close_that_raises_at_the_end_fails_the_attempt_and_the_others_are_clo
     assert life.events[-2:] == ["close second", "close first"]
 
 
-def test_a_close_that_raises_behind_a_failure_does_not_hide_it(
-    laboratory: Laboratory, life: Life, caplog: pytest.LogCaptureFixture
+def test_a_failing_close_does_not_hide_an_earlier_failure(
+    harness: Harness, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    told = begin_attempt(
-        laboratory, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    attempt = begin_attempt(
+        harness, Noting(life, "it", fails_at="batch"), Noting(life, "other", fails_at="close")
     ).open()
-    told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
-    failed = told.expect_failure()
+    attempt.start_read(harness.splits(attempt.engine.descriptor.vertex))
+    failed = attempt.expect_failure()
 
     with caplog.at_level(logging.WARNING):
-        assert closing(told, cancel=True) is None
+        assert close_attempt(attempt, cancel=True) is None
 
     assert failed.cause.message.startswith("operator 'source-stateless-1': it is unreachable")
     assert "closing operator 'source-stateless-2' failed" in caplog.text
 
 
-def test_an_attempt_that_was_never_opened_closes_nothing(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [])
+def test_a_never_opened_attempt_closes_no_function(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [])
 
-    begin_attempt(laboratory, Noting(life, "it")).close(cancel=True)
+    begin_attempt(harness, Noting(life, "it")).close(cancel=True)
 
     assert life.events == []
 
 
-def test_a_function_sees_one_batch_after_the_other(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
-    told = begin_attempt(laboratory, Noting(life, "it"))
+def test_a_function_receives_one_batch_at_a_time(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
+    attempt = begin_attempt(harness, Noting(life, "it"))
 
-    told.tell_open()
+    attempt.start_open()
 
-    assert told.expect(ChainOpened).is_ordered
+    assert attempt.expect(ChainOpened).is_ordered
 
 
-def test_plain_functions_are_called_in_no_order_and_their_results_leave_in_that_of_the_batches(
-    laboratory: Laboratory, life: Life
-) -> None:
+def test_plain_functions_run_unordered_but_results_keep_batch_order(harness: Harness, life: Life) -> None:
     is_second_called = Event()
 
     def first(rows: DataFrame) -> DataFrame:
@@ -220,18 +216,18 @@ def test_plain_functions_are_called_in_no_order_and_their_results_leave_in_that_
         return rows
 
     for key in range(2):
-        write_rows(laboratory.input / f"{key}.parquet", [(key, 1, 0.0)] * (key + 1))
-    told = laboratory.begin(laboratory.source(transform(first), transform(second))).open()
+        write_rows(harness.input / f"{key}.parquet", [(key, 1, 0.0)] * (key + 1))
+    attempt = harness.begin(harness.source(transform(first), transform(second))).open()
 
-    for split in laboratory.splits(told.engine.descriptor.vertex):
-        told.tell_read([split])
-    finished = sorted((told.expect_result() for _ in range(2)), key=lambda result: result.stage)
+    for split in harness.splits(attempt.engine.descriptor.vertex):
+        attempt.start_read([split])
+    finished = sorted((attempt.expect_result() for _ in range(2)), key=lambda result: result.stage)
 
     assert life.events == ["first 1", "second 1", "first 0", "second 0"]
     assert [output.batch.rows for stage in finished for output in stage.outputs] == [1, 2]
 
 
-def test_a_close_that_blocks_is_not_waited_for_for_ever(
+def test_a_blocking_close_is_abandoned(
     spark: SparkSession, registry: CodeRegistry, tmp_path: Path, life: Life, caplog: pytest.LogCaptureFixture
 ) -> None:
     may_go_on = Event()
@@ -241,29 +237,29 @@ def test_a_close_that_blocks_is_not_waited_for_for_ever(
             assert may_go_on.wait(PATIENCE_SECONDS)
             super().close()
 
-    laboratory = Laboratory(SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1), registry, tmp_path)
-    write_rows(laboratory.input / "0.parquet", [])
-    told = begin_attempt(laboratory, Blocking(life, "it")).open()
+    harness = Harness(SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1), registry, tmp_path)
+    write_rows(harness.input / "0.parquet", [])
+    attempt = begin_attempt(harness, Blocking(life, "it")).open()
 
     with caplog.at_level(logging.WARNING):
-        told.close(cancel=True)
-    ended_while_it_blocked = told.engine.end.wait(0)
+        attempt.close(cancel=True)
+    ended_while_it_blocked = attempt.engine.end.wait(0)
     may_go_on.set()
 
     assert "closing its rich functions" in caplog.text
     assert not ended_while_it_blocked
-    assert told.engine.end.wait(PATIENCE_SECONDS)
+    assert attempt.engine.end.wait(PATIENCE_SECONDS)
     assert life.events == ["open it", "close it"]
 
 
-def test_a_result_without_the_declared_columns_fails_the_attempt(laboratory: Laboratory, life: Life) -> None:
-    write_rows(laboratory.input / "0.parquet", [(1, 1, 0.0)])
+def test_a_result_without_the_declared_columns_fails_the_attempt(harness: Harness, life: Life) -> None:
+    write_rows(harness.input / "0.parquet", [(1, 1, 0.0)])
     function = Noting(life, "it")
     function.schema = "key long"
-    told = begin_attempt(laboratory, function).open()
+    attempt = begin_attempt(harness, function).open()
 
-    told.tell_read(laboratory.splits(told.engine.descriptor.vertex))
-    failed = told.expect_failure()
+    attempt.start_read(harness.splits(attempt.engine.descriptor.vertex))
+    failed = attempt.expect_failure()
 
     assert failed.cause.type_name == "DeclaredSchemaError"
     assert "declares struct<key:bigint>, but returned struct<key:bigint,amount:bigint,at:timestamp>" in (
@@ -271,6 +267,6 @@ def test_a_result_without_the_declared_columns_fails_the_attempt(laboratory: Lab
     )
 
 
-def test_a_rich_function_is_not_called_to_find_out_what_it_does(spark: SparkSession, life: Life) -> None:
+def test_a_rich_function_is_not_called_for_analysis(spark: SparkSession, life: Life) -> None:
     assert not works_row_by_row(spark, StructType(), [Noting(life, "it")])
     assert life.events == []

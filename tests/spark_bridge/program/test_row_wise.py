@@ -1,4 +1,4 @@
-"""Functions that may be given a batch in slices: they make of each row what they would make of it alone."""
+"""Tests functions that may be called with slices of a batch: they map each row as they would by itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode
 from flykka.spark_bridge.program.row_wise import works_row_by_row
-from tests.spark_bridge.laboratory import END, Laboratory, transform, write_rows
+from tests.spark_bridge.harness import END, Harness, transform, write_rows
 
 pytestmark = pytest.mark.spark
 
@@ -49,21 +49,21 @@ WHOLE: dict[str, Function] = {
 
 
 @pytest.mark.parametrize("function", ROW_BY_ROW.values(), ids=ROW_BY_ROW.keys())
-def test_what_only_looks_at_one_row_may_be_sliced(spark: SparkSession, function: Function) -> None:
+def test_row_wise_functions_may_be_sliced(spark: SparkSession, function: Function) -> None:
     schema = spark.createDataFrame([], "key long, amount long, at timestamp").schema
 
     assert works_row_by_row(spark, schema, [function])
 
 
 @pytest.mark.parametrize("function", WHOLE.values(), ids=WHOLE.keys())
-def test_what_may_need_all_rows_sees_them(spark: SparkSession, function: Function) -> None:
+def test_functions_across_rows_receive_all_rows(spark: SparkSession, function: Function) -> None:
     schema = spark.createDataFrame([], "key long, amount long, at timestamp").schema
 
     assert not works_row_by_row(spark, schema, [function])
     assert not works_row_by_row(spark, schema, [ROW_BY_ROW["where"], function])
 
 
-def test_no_function_is_no_hindrance(spark: SparkSession) -> None:
+def test_a_missing_function_allows_slicing(spark: SparkSession) -> None:
     schema = spark.createDataFrame([], "key struct<a: int, b: array<string>>").schema
 
     assert works_row_by_row(spark, schema, [])
@@ -71,16 +71,16 @@ def test_no_function_is_no_hindrance(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_a_function_of_all_rows_before_windows_sees_the_whole_batch(laboratory: Laboratory) -> None:
+def test_a_function_across_rows_before_windows_receives_the_whole_batch(harness: Harness) -> None:
     for number in range(2):
-        write_rows(laboratory.input / f"{number}.parquet", [(1, 10, 0.0), (number + 2, 20, 0.5)])
-    windows = laboratory.windows()
+        write_rows(harness.input / f"{number}.parquet", [(1, 10, 0.0), (number + 2, 20, 0.5)])
+    windows = harness.windows()
     once = transform(lambda rows: rows.dropDuplicates(["key"]))
-    source = laboratory.begin(laboratory.source(once, LocalAggregateCode(of=windows), per_batch=2)).open()
-    window = laboratory.begin(laboratory.vertex("windows", windows, laboratory.sink()), reads=source).open()
+    source = harness.begin(harness.source(once, LocalAggregateCode(of=windows), per_batch=2)).open()
+    window = harness.begin(harness.vertex("windows", windows, harness.sink()), reads=source).open()
 
-    window.run(source.read(laboratory.splits(source.engine.descriptor.vertex)))
+    window.run(source.read(harness.splits(source.engine.descriptor.vertex)))
     window.snapshot(1, END)
     window.commit(1)
 
-    assert sorted((row.key, row.n) for row in laboratory.published().collect()) == [(1, 1), (2, 1), (3, 1)]
+    assert sorted((row.key, row.n) for row in harness.published().collect()) == [(1, 1), (2, 1), (3, 1)]

@@ -1,4 +1,4 @@
-"""The batch store: who holds a batch, and when its blocks are freed."""
+"""Tests the batch store: which holders a batch has, and when its blocks are freed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.messages.tasks.exchange import BatchRef
 from flykka.messages.wire.ids import BatchId, ExecutionAttemptId, ResultPartitionId
 from flykka.spark_bridge.rows.batches import Batch, BatchStore
 from flykka.spark_bridge.rows.materialise import Blocks
-from tests.spark_bridge.told import PATIENCE_SECONDS
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.spark
 
@@ -34,7 +34,7 @@ class Store:
     def put(
         self, *names: str, address: Address | None = HERE, holder: str = IN_TRANSIT, producer: str = PRODUCER
     ) -> Blocks:
-        """Batches that lie in the same blocks."""
+        """Put batches that share the same blocks."""
         blocks = Blocks(self.spark.range(1).localCheckpoint())
         refs = [BatchRef(batch_id=BatchId(name), rows=1, size_bytes=8) for name in names]
         batches = [Batch(ref=ref, rows=blocks.frame, address=address, holder=holder) for ref in refs]
@@ -42,7 +42,7 @@ class Store:
         return blocks
 
     def holds(self, blocks: Blocks) -> bool:
-        """True if Spark has the blocks."""
+        """Return whether Spark has the blocks."""
         return blocks.rdd_id in dict(self.spark.sparkContext._jsc.getPersistentRDDs())
 
 
@@ -51,7 +51,7 @@ def store(spark: SparkSession) -> Store:
     return Store(spark)
 
 
-def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
+def test_a_batch_is_freed_when_its_reader_has_finished(store: Store) -> None:
     blocks = store.put("a")
     name = BatchId("a")
 
@@ -68,7 +68,7 @@ def test_a_batch_is_freed_when_its_reader_is_done(store: Store) -> None:
     assert store.store.stats().materialisations == 0
 
 
-def test_a_batch_outlives_its_reader_where_state_holds_it(store: Store) -> None:
+def test_a_batch_held_by_state_outlives_its_reader(store: Store) -> None:
     blocks = store.put("a")
     store.store.claim(BatchId("a"), READER)
     store.store.hold([BatchId("a")], f"{READER} state")
@@ -98,7 +98,7 @@ def test_blocks_without_a_batch_are_freed_at_once(store: Store) -> None:
     assert not store.holds(store.put())
 
 
-def test_a_closing_reader_releases_what_is_on_its_way_to_it(store: Store) -> None:
+def test_a_closing_reader_releases_batches_in_flight_to_it(store: Store) -> None:
     store.put("mine")
     store.put("another's", address=THERE)
 
@@ -108,7 +108,7 @@ def test_a_closing_reader_releases_what_is_on_its_way_to_it(store: Store) -> Non
     store.store.close()
 
 
-def test_a_cancelled_producer_releases_only_what_nobody_took(store: Store) -> None:
+def test_a_cancelled_producer_releases_only_untaken_batches(store: Store) -> None:
     store.put("taken")
     store.put("waiting")
     store.store.claim(BatchId("taken"), READER)
@@ -119,7 +119,7 @@ def test_a_cancelled_producer_releases_only_what_nobody_took(store: Store) -> No
     store.store.close()
 
 
-def test_an_attempt_lets_go_of_everything_it_holds_and_of_nothing_else(store: Store) -> None:
+def test_an_attempt_releases_exactly_the_batches_it_holds(store: Store) -> None:
     store.put("state", holder="job_window_0_1 state")
     store.put("other", holder="job_window_0_10 state")
 
@@ -129,7 +129,7 @@ def test_an_attempt_lets_go_of_everything_it_holds_and_of_nothing_else(store: St
     store.store.close()
 
 
-def test_the_end_of_a_job_frees_every_batch_of_it(store: Store) -> None:
+def test_the_end_of_a_job_frees_all_its_batches(store: Store) -> None:
     blocks = [store.put("a"), store.put("b", holder="somebody")]
 
     before = store.store.stats().rows
@@ -139,7 +139,7 @@ def test_the_end_of_a_job_frees_every_batch_of_it(store: Store) -> None:
     assert not any(store.holds(each) for each in blocks)
 
 
-def test_a_released_batch_is_named_when_somebody_asks_for_it(store: Store) -> None:
+def test_an_error_names_a_released_batch(store: Store) -> None:
     store.put("a")
     store.store.release([BatchId("a")])
 
@@ -147,7 +147,7 @@ def test_a_released_batch_is_named_when_somebody_asks_for_it(store: Store) -> No
         store.store.claim(BatchId("a"), READER)
 
 
-def test_a_kept_batch_is_read_again_and_again_until_its_partition_is_released(store: Store) -> None:
+def test_a_retained_batch_is_readable_until_its_partition_is_released(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
     for reader in (READER, "job_window_0_2"):
         store.store.claim(BatchId("a"), reader)
@@ -163,7 +163,7 @@ def test_a_kept_batch_is_read_again_and_again_until_its_partition_is_released(st
     assert not store.holds(blocks)
 
 
-def test_a_reader_of_a_released_partition_keeps_what_it_has_taken(store: Store) -> None:
+def test_a_reader_of_a_released_partition_keeps_batches_it_has_taken(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
     store.store.claim(BatchId("a"), READER)
 
@@ -175,7 +175,7 @@ def test_a_reader_of_a_released_partition_keeps_what_it_has_taken(store: Store) 
     assert not store.holds(blocks)
 
 
-def test_a_cancelled_producer_keeps_nothing(store: Store) -> None:
+def test_a_cancelled_producer_retains_no_batch(store: Store) -> None:
     blocks = store.put("a", holder=KEPT)
 
     store.store.release_produced(PRODUCER)
@@ -184,7 +184,7 @@ def test_a_cancelled_producer_keeps_nothing(store: Store) -> None:
 
 
 class SlowBlocks(Blocks):
-    """Blocks that are freed when it is said so."""
+    """Blocks that are freed when the test allows it."""
 
     def __init__(self, spark: SparkSession) -> None:
         super().__init__(spark.range(1).localCheckpoint())
@@ -199,7 +199,7 @@ class SlowBlocks(Blocks):
 @pytest.mark.parametrize(
     "free", [BatchStore.close, lambda store: store.release([BatchId("a")])], ids=["end", "release"]
 )
-def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_have(
+def test_ending_a_job_returns_after_concurrent_frees(
     store: Store, spark: SparkSession, free: Callable[[BatchStore], None]
 ) -> None:
     blocks = SlowBlocks(spark)
@@ -216,7 +216,7 @@ def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_
 
     ending = Thread(target=end)
     ending.start()
-    # Who does not wait for the other returns at once, and long before this.
+    # A caller that does not wait for the other returns at once, long before this.
     ending.join(0.5)
     blocks.may_go_on.set()
     for each in (freeing, ending):
@@ -225,7 +225,7 @@ def test_a_thread_that_ends_the_job_while_others_free_batches_returns_when_they_
     assert held_at_the_end == [False]
 
 
-def test_what_is_put_behind_the_end_of_the_job_is_freed_at_once(store: Store) -> None:
+def test_a_batch_put_after_the_jobs_end_is_freed_at_once(store: Store) -> None:
     store.store.close()
 
     blocks = store.put("late", holder=KEPT)

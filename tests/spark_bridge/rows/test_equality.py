@@ -1,4 +1,4 @@
-"""Keys are equal where Spark's GROUP BY has them equal: for Arrow in workers, for Spark's hash, and for map state."""
+"""Tests that keys are equal if Spark's GROUP BY has them equal: for Arrow in workers, Spark's hash, and map state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ZEROS = (0.0, -0.0)
 OTHER_NAN = float(np.uint64(0xFFF8_0000_0000_0001).view(np.float64))
-"""A NaN of other bits than Python's."""
+"""A NaN whose bits differ from Python's."""
 
 NUMBERS = [None, *ZEROS, math.nan, OTHER_NAN, 1.5, -1.5, math.inf, -math.inf]
 VALUES: dict[str, list[Any]] = {
@@ -55,29 +55,29 @@ LONG = (
     "decimal(10,2)",
     "timestamp",
 )
-"""These are compared as others are, or by their bits."""
+"""Compared like other types, or by their bits."""
 
 
 @pytest.fixture(
     scope="module", params=[pytest.param(each, marks=pytest.mark.long if each in LONG else ()) for each in VALUES]
 )
 def keyed(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[DataFrame]:
-    """Each pair of values twice, with the group that GROUP BY has them in."""
+    """Yields each pair of values twice, with the group that GROUP BY assigns."""
     schema = f"place long, key {request.param}"
     rows = spark.createDataFrame([(place, value) for place, value in enumerate(VALUES[request.param] * 2)], schema)
     groups = rows.groupBy("key").agg(F.min("place").alias("first"), F.collect_list("place").alias("place"))
     of_place = groups.select("first", F.explode("place").alias("place"))
-    made = rows.join(of_place, "place").orderBy("place").cache()
-    yield made
-    made.unpersist()
+    pairs_of_rows = rows.join(of_place, "place").orderBy("place").cache()
+    yield pairs_of_rows
+    pairs_of_rows.unpersist()
 
 
 def pairs(values: Any) -> Any:
-    """True for each pair of values that are equal."""
+    """Return for each pair of values whether they are equal."""
     return np.equal.outer(values, values)
 
 
-def test_workers_find_the_groups_of_spark(keyed: DataFrame) -> None:
+def test_workers_find_the_same_groups_as_spark(keyed: DataFrame) -> None:
     table = keyed.toArrow()
     keys, first = table.select(["key"]), table["first"].to_numpy()
     count = len(first)
@@ -162,7 +162,7 @@ def people(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Any
     ],
     ids=["key", "part of a key", "duplicates", "max_by", "max", "connected", "map", "duplicates of maps"],
 )
-def test_a_key_that_cannot_be_compared_is_refused_on_its_line(people: Any, verb: Any, text: str) -> None:
+def test_an_incomparable_key_is_refused_on_its_line(people: Any, verb: Any, text: str) -> None:
     with pytest.raises(StreamTypeError, match=text.replace('"', '\\"')):
         verb(people[1])
 
@@ -179,6 +179,6 @@ def test_a_key_that_cannot_be_compared_is_refused_on_its_line(people: Any, verb:
         "SELECT a.id FROM newest a JOIN newest b ON a.name = b.name",
     ],
 )
-def test_sql_that_would_compare_texts_with_a_collation_is_refused(people: Any, query: str) -> None:
+def test_sql_that_compares_texts_with_a_collation_is_refused(people: Any, query: str) -> None:
     with pytest.raises(ProgramError, match="collat"):
         people[0].sql(query)

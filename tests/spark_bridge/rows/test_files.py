@@ -1,4 +1,4 @@
-"""Files read in their order, where Spark's scan of several begins with the largest."""
+"""Tests that files are read in their order, although Spark's scan of several begins with the largest."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from flykka.spark_bridge.session.session import engine_session
 pytestmark = pytest.mark.spark
 
 SIZES = (1, 40, 3, 3, 900, 20)
-"""Rows of the files: the order by size is another one."""
+"""Rows per file; the order by size is another one."""
 
 
 def write_numbers(folder: Path, names: Sequence[str], sizes: Sequence[int] = SIZES) -> list[str]:
-    """Write files of numbers that count on from file to file; returns their paths as sources have them."""
+    """Write files of consecutive numbers, and return their paths in the form of sources."""
     paths, number = [], 0
     for name, size in zip(names, sizes, strict=True):
         path = folder / name
@@ -51,7 +51,7 @@ def numbers(rows: DataFrame) -> list[int]:
 @pytest.mark.parametrize(
     ("limit", "value"), [("_RUN_FILES", 128), ("_RUN_FILES", 2), ("_RUN_BYTES", 1000)], ids=["one", "few", "large"]
 )
-def test_rows_are_in_the_order_of_files(
+def test_rows_keep_the_order_of_files(
     spark: SparkSession,
     tmp_path: Path,
     names: list[str],
@@ -80,9 +80,7 @@ def test_a_few_small_files_are_one_scan_in_one_partition(spark: SparkSession, tm
 
 
 @pytest.mark.parametrize("part_bytes", [700, 128 * 1024**2], ids=["cut", "whole"])
-def test_lines_of_files_are_in_order_also_if_files_are_cut(
-    spark: SparkSession, tmp_path: Path, part_bytes: int
-) -> None:
+def test_lines_keep_their_order_even_in_split_files(spark: SparkSession, tmp_path: Path, part_bytes: int) -> None:
     session = engine_session(spark)
     session.conf.set("spark.sql.files.maxPartitionBytes", part_bytes)
     paths, number = [], 0
@@ -108,7 +106,7 @@ def test_columns_and_filters_reach_the_scan(spark: SparkSession, tmp_path: Path)
     assert rows.count() == sum(SIZES) - 4
 
 
-def test_a_file_that_was_not_asked_for_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_unrequested_file_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     paths = write_numbers(tmp_path, list("abcdef"))
     session = engine_session(spark)
 
@@ -127,5 +125,5 @@ def test_a_file_that_was_not_asked_for_is_an_error(spark: SparkSession, tmp_path
         ("s3a://bucket/a-1.parquet", "s3a://bucket/a-1.parquet"),
     ],
 )
-def test_a_path_has_the_form_that_spark_gives_it(spark: SparkSession, path: str, uri: str) -> None:
+def test_a_path_has_sparks_form(spark: SparkSession, path: str, uri: str) -> None:
     assert FileSystem(spark).uri(path) == uri

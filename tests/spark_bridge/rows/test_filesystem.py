@@ -1,4 +1,4 @@
-"""Paths as users mean them."""
+"""Tests how users' paths are interpreted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.spark_bridge.rows.filesystem import FileSystem
 pytestmark = pytest.mark.spark
 
 
-def test_a_relative_path_begins_where_the_program_is_and_not_where_the_jvm_was_started(
+def test_a_relative_path_starts_at_the_programs_folder_not_the_jvms(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -21,5 +21,5 @@ def test_a_relative_path_begins_where_the_program_is_and_not_where_the_jvm_was_s
 
 
 @pytest.mark.parametrize("path", ["/data/logs", "file:/data/logs", "hdfs://cluster/logs", "s3a://bucket/logs"])
-def test_every_other_path_stays_as_it_is(spark: SparkSession, path: str) -> None:
+def test_other_paths_are_unchanged(spark: SparkSession, path: str) -> None:
     assert FileSystem(spark).absolute(path) == path

@@ -1,4 +1,4 @@
-"""Folders tell that something in them has changed."""
+"""Tests that changes in a folder are detected by its modification time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def noted(*folders: Path) -> FolderTimes:
 
 
 def touch_later(file: str, *, written_before_it_came: bool) -> None:
-    """Make a file whose time is later than those of all that were made before."""
+    """Create a file whose time is later than those of all earlier files."""
     Path(file).touch()
     begun_ns = time.time_ns()
     while os.stat(file).st_ctime_ns <= begun_ns:
@@ -32,13 +32,13 @@ def touch_later(file: str, *, written_before_it_came: bool) -> None:
 
 @pytest.fixture
 def old_folder(tmp_path: Path) -> Path:
-    made = tmp_path / "in"
-    made.mkdir()
-    os.utime(made, (LONG_AGO, LONG_AGO))
-    return made
+    folder = tmp_path / "in"
+    folder.mkdir()
+    os.utime(folder, (LONG_AGO, LONG_AGO))
+    return folder
 
 
-def test_a_folder_is_unchanged_until_a_file_comes(old_folder: Path) -> None:
+def test_a_folder_is_unchanged_until_a_file_arrives(old_folder: Path) -> None:
     times = noted(old_folder)
     before = times.changed()
 
@@ -59,7 +59,7 @@ def test_a_file_in_any_of_the_folders_is_noticed(old_folder: Path, tmp_path: Pat
     assert times.changed()
 
 
-def test_a_folder_that_is_not_there_yet_is_noticed_when_it_comes(tmp_path: Path) -> None:
+def test_a_missing_folder_is_noticed_once_it_exists(tmp_path: Path) -> None:
     times = noted(tmp_path / "later")
     before = times.changed()
 
@@ -79,7 +79,7 @@ def test_a_change_within_one_tick_of_the_clock_is_not_missed(old_folder: Path, m
     assert (at_once, times.changed()) == (False, True)
 
 
-def test_what_was_forgotten_changes_no_more(old_folder: Path) -> None:
+def test_a_forgotten_folder_reports_no_change(old_folder: Path) -> None:
     times = noted(old_folder)
     (old_folder / "a").touch()
 
@@ -88,7 +88,7 @@ def test_what_was_forgotten_changes_no_more(old_folder: Path) -> None:
     assert not times.changed()
 
 
-def test_a_file_may_grow_until_nothing_was_written_to_it_for_a_moment(
+def test_a_file_may_grow_until_it_was_not_written_for_a_moment(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times, file = noted(), old_folder / "a"
@@ -103,9 +103,7 @@ def test_a_file_may_grow_until_nothing_was_written_to_it_for_a_moment(
     assert (times.settled([str(file)]), times.changed()) == ({str(file)}, True)
 
 
-def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
-    old_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_renamed_or_dated_after_writing_does_not_grow(old_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     times, file = noted(), old_folder / "a"
     file.touch()
     os.utime(file, ns=(file.stat().st_mtime_ns - 10_000_000,) * 2)
@@ -115,7 +113,7 @@ def test_a_file_that_got_its_name_or_time_after_it_was_written_does_not_grow(
     assert times.settled([str(file)]) == {str(file)}
 
 
-def test_what_came_behind_a_file_that_may_grow_waits_with_it_and_what_came_before_does_not(
+def test_files_after_a_growing_file_wait_and_earlier_ones_do_not(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = noted()
@@ -132,7 +130,7 @@ def test_what_came_behind_a_file_that_may_grow_waits_with_it_and_what_came_befor
     assert times.settled([behind, grows]) == {behind, grows}
 
 
-def test_what_came_while_the_folder_was_listed_waits_since_the_list_may_lack_what_came_before_it(
+def test_files_that_arrived_during_a_listing_wait_for_the_next(
     old_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times, before, meanwhile = FolderTimes(), str(old_folder / "b"), str(old_folder / "a")

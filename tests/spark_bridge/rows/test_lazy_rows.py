@@ -1,4 +1,4 @@
-"""A few small files of a source: its stage hands them on unread, and the stage that they go to reads them."""
+"""Tests that a source forwards a few small files unread, and that the stage that receives them reads them."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from flykka.spark_bridge.data_plane import SparkDataPlane
 from flykka.spark_bridge.operators.code_registry import CodeRegistry
 from flykka.spark_bridge.rows.batches import LazyRows, slices_of
 from flykka.spark_bridge.session.fast_paths import LAZY_READING
-from tests.spark_bridge.laboratory import Laboratory, at_ms, transform, write_rows
-from tests.spark_bridge.told import Told
+from tests.spark_bridge.driven_attempts import DrivenAttempt
+from tests.spark_bridge.harness import Harness, at_ms, transform, write_rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def write_files_of_one_row(laboratory: Laboratory, files: int = 3) -> None:
-    """Files of one row each."""
+def write_files_of_one_row(harness: Harness, files: int = 3) -> None:
     for number in range(files):
-        write_rows(laboratory.input / f"{number}.parquet", [(number, 10 * number, number)])
+        write_rows(harness.input / f"{number}.parquet", [(number, 10 * number, number)])
 
 
-def open_source(laboratory: Laboratory, name: str = "source", strategy: ShipStrategy = ShipStrategy.REBALANCE) -> Told:
-    """A source that feeds another task."""
-    vertex = laboratory.source(name=name, per_batch=None)
-    return laboratory.begin(vertex, strategy=strategy).open()
+def open_source(
+    harness: Harness, name: str = "source", strategy: ShipStrategy = ShipStrategy.REBALANCE
+) -> DrivenAttempt:
+    """Open a source that feeds another task."""
+    vertex = harness.source(name=name, per_batch=None)
+    return harness.begin(vertex, strategy=strategy).open()
 
 
-def read_all(laboratory: Laboratory, told: Told) -> StageResult:
-    return told.read(laboratory.splits(told.engine.descriptor.vertex))
+def read_all(harness: Harness, attempt: DrivenAttempt) -> StageResult:
+    return attempt.read(harness.splits(attempt.engine.descriptor.vertex))
 
 
-def open_sink(laboratory: Laboratory, reads: Told) -> Told:
+def open_sink(harness: Harness, reads: DrivenAttempt) -> DrivenAttempt:
     columns = ("key", "amount", F.input_file_name().alias("file"))
-    codes = transform(lambda rows: rows.select(*columns).where("key > 0")), laboratory.sink()
-    return laboratory.begin(laboratory.vertex("sink", *codes), reads=reads).open()
+    codes = transform(lambda rows: rows.select(*columns).where("key > 0")), harness.sink()
+    return harness.begin(harness.vertex("sink", *codes), reads=reads).open()
 
 
 def batch_of(finished: StageResult) -> BatchRef:
@@ -48,31 +49,31 @@ def batch_of(finished: StageResult) -> BatchRef:
     return output.batch
 
 
-def jobs(laboratory: Laboratory) -> int:
-    """The number of Spark jobs so far."""
-    return int(laboratory.plane.session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
+def jobs(harness: Harness) -> int:
+    """Return the number of Spark jobs so far."""
+    return int(harness.plane.session.sparkContext._jsc.sc().dagScheduler().numTotalJobs())
 
 
-def test_the_stage_of_the_source_runs_no_spark_job_and_says_what_the_files_say(laboratory: Laboratory) -> None:
-    write_files_of_one_row(laboratory)
-    told = open_source(laboratory)
-    before, held = jobs(laboratory), laboratory.persisted()
+def test_a_lazy_source_stage_runs_no_spark_job_and_reports_file_statistics(harness: Harness) -> None:
+    write_files_of_one_row(harness)
+    attempt = open_source(harness)
+    before, held = jobs(harness), harness.persisted()
 
-    finished = read_all(laboratory, told)
+    finished = read_all(harness, attempt)
 
-    assert jobs(laboratory) == before
-    assert laboratory.persisted() <= held
+    assert jobs(harness) == before
+    assert harness.persisted() <= held
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (3, 3, at_ms(2))
     assert (batch_of(finished).rows, batch_of(finished).event_time_max) == (3, at_ms(2))
 
 
-def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(laboratory: Laboratory) -> None:
-    write_files_of_one_row(laboratory)
-    first, second = open_source(laboratory, "first"), open_source(laboratory, "second")
-    made = [first.read([split]) for split in laboratory.splits(first.engine.descriptor.vertex)]
-    made.append(read_all(laboratory, second))
-    reader = open_sink(laboratory, first)
-    batch, *others = map(batch_of, made)
+def test_one_stage_reads_batches_of_two_sources_with_every_row_once(harness: Harness) -> None:
+    write_files_of_one_row(harness)
+    first, second = open_source(harness, "first"), open_source(harness, "second")
+    results = [first.read([split]) for split in harness.splits(first.engine.descriptor.vertex)]
+    results.append(read_all(harness, second))
+    reader = open_sink(harness, first)
+    batch, *others = map(batch_of, results)
 
     reader.tell(ProcessBatch(stage=1, gate=0, batch=batch, watermark_ms=WATERMARK_MIN, coalesced=tuple(others)))
     finished = reader.expect_result()
@@ -81,10 +82,10 @@ def test_the_batches_of_two_sources_are_read_by_one_stage_with_every_row_once(la
     reader.commit(1)
 
     assert finished.rows_in == 6
-    assert sorted((row.key, row.amount) for row in laboratory.published().collect()) == [(1, 10)] * 2 + [(2, 20)] * 2
+    assert sorted((row.key, row.amount) for row in harness.published().collect()) == [(1, 10)] * 2 + [(2, 20)] * 2
 
 
-def test_batches_keep_their_order_where_some_are_read_already() -> None:
+def test_batches_keep_their_order_if_some_are_already_read() -> None:
     def unread(*names: str) -> LazyRows:
         return LazyRows(uid="source", splits=names, read=tuple, rows=1, size_bytes=1, event_time_max=None)  # type: ignore[arg-type]
 
@@ -93,49 +94,49 @@ def test_batches_keep_their_order_where_some_are_read_already() -> None:
     assert list(slices) == [("source", ("a", "b")), (None, ("read",)), ("source", ("c",))]
 
 
-def test_what_state_is_made_of_is_read_by_the_source(laboratory: Laboratory) -> None:
-    write_files_of_one_row(laboratory)
-    told = open_source(laboratory, strategy=ShipStrategy.HASH)
-    before = jobs(laboratory)
+def test_rows_that_become_state_are_read_by_the_source(harness: Harness) -> None:
+    write_files_of_one_row(harness)
+    attempt = open_source(harness, strategy=ShipStrategy.HASH)
+    before = jobs(harness)
 
-    read_all(laboratory, told)
+    read_all(harness, attempt)
 
-    assert jobs(laboratory) > before
-
-
-def test_many_files_are_read_by_the_source(laboratory: Laboratory) -> None:
-    write_files_of_one_row(laboratory, files=36)
-    told = open_source(laboratory)
-    before = jobs(laboratory)
-
-    read_all(laboratory, told)
-
-    assert jobs(laboratory) > before
+    assert jobs(harness) > before
 
 
-def test_a_setting_turns_it_off(laboratory: Laboratory) -> None:
-    write_files_of_one_row(laboratory)
-    session = laboratory.plane.sessions.current.newSession()
+def test_many_files_are_read_by_the_source(harness: Harness) -> None:
+    write_files_of_one_row(harness, files=36)
+    attempt = open_source(harness)
+    before = jobs(harness)
+
+    read_all(harness, attempt)
+
+    assert jobs(harness) > before
+
+
+def test_a_setting_turns_lazy_rows_off(harness: Harness) -> None:
+    write_files_of_one_row(harness)
+    session = harness.plane.sessions.current.newSession()
     session.conf.set(LAZY_READING, "false")
     registry = CodeRegistry()
-    plain = Laboratory(SparkDataPlane(session, registry), registry, laboratory.folder)
+    plain = Harness(SparkDataPlane(session, registry), registry, harness.folder)
     try:
-        told = open_source(plain)
+        attempt = open_source(plain)
         before = jobs(plain)
 
-        read_all(plain, told)
+        read_all(plain, attempt)
 
         assert jobs(plain) > before
     finally:
         plain.end()
 
 
-def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(laboratory: Laboratory) -> None:
-    write_files_of_one_row(laboratory)
-    told = open_source(laboratory)
-    finished = read_all(laboratory, told)
-    reader = open_sink(laboratory, told)
-    damaged = laboratory.input / "1.parquet"
+def test_an_unreadable_file_is_reported_with_its_source(harness: Harness) -> None:
+    write_files_of_one_row(harness)
+    attempt = open_source(harness)
+    finished = read_all(harness, attempt)
+    reader = open_sink(harness, attempt)
+    damaged = harness.input / "1.parquet"
     content = damaged.read_bytes()
     damaged.write_bytes(b"x" * len(content))
 
@@ -147,16 +148,16 @@ def test_a_file_that_cannot_be_read_is_told_with_the_source_that_it_is_of(labora
     assert f"cannot read {damaged}: " in failed.cause.message
 
 
-def test_batches_on_their_way_are_written_for_an_unaligned_checkpoint(laboratory: Laboratory, tmp_path: Path) -> None:
-    write_files_of_one_row(laboratory)
-    told = open_source(laboratory)
-    batch = batch_of(read_all(laboratory, told))
-    reader = open_sink(laboratory, told)
+def test_in_flight_lazy_batches_are_written_for_an_unaligned_checkpoint(harness: Harness, tmp_path: Path) -> None:
+    write_files_of_one_row(harness)
+    attempt = open_source(harness)
+    batch = batch_of(read_all(harness, attempt))
+    reader = open_sink(harness, attempt)
 
     reader.tell(HoldBatches(checkpoint_id=1, batch_ids=(batch.batch_id,), holder="checkpoint 1"))
     reader.expect(WorkDone)
-    part = ChannelStatePart(path=f"{laboratory.folder}/checkpoints/job/in-flight/batch", batches=(batch,), gate=0)
+    part = ChannelStatePart(path=f"{harness.folder}/checkpoints/job/in-flight/batch", batches=(batch,), gate=0)
     reader.tell(WriteChannelState(checkpoint_id=1, parts=(part,)))
 
     (handle,) = reader.expect(ChannelStateWritten).folders
-    assert sorted(row.key for row in laboratory.plane.session.read.parquet(handle.path).collect()) == [0, 1, 2]
+    assert sorted(row.key for row in harness.plane.session.read.parquet(handle.path).collect()) == [0, 1, 2]

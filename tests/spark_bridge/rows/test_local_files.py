@@ -1,4 +1,4 @@
-"""Local files are what Hadoop says they are, without it."""
+"""Tests that local files are listed as Hadoop lists them, without Hadoop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spark
 
 
 class ByHadoop(FileSystem):
-    """The same files through the JVM."""
+    """Accesses the same files through the JVM."""
 
     def local(self, path: str) -> str | None:
         return None
@@ -21,8 +21,8 @@ class ByHadoop(FileSystem):
 
 @pytest.fixture(params=[FileSystem, ByHadoop], ids=["local", "hadoop"])
 def filesystem(request: pytest.FixtureRequest, spark: SparkSession) -> FileSystem:
-    made: FileSystem = request.param(spark)
-    return made
+    created: FileSystem = request.param(spark)
+    return created
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def test_both_list_the_same(filesystem: FileSystem, tree: Path) -> None:
+def test_local_and_hadoop_listings_are_equal(filesystem: FileSystem, tree: Path) -> None:
     listed = [(status.name, status.path, status.size_bytes, status.is_folder) for status in filesystem.list(str(tree))]
 
     assert [each for each in listed if not each[-1]] == [
@@ -46,15 +46,15 @@ def test_both_list_the_same(filesystem: FileSystem, tree: Path) -> None:
     assert filesystem.list(str(tree / "nothing")) == []
 
 
-def test_both_find_the_same_below_a_folder(filesystem: FileSystem, tree: Path) -> None:
-    wanted = {f"file:{tree}/{name}" for name in ("a.parquet", "b.parquet", "day=1/c d.parquet", "_day=2/e")}
+def test_local_and_hadoop_recursive_listings_are_equal(filesystem: FileSystem, tree: Path) -> None:
+    expected = {f"file:{tree}/{name}" for name in ("a.parquet", "b.parquet", "day=1/c d.parquet", "_day=2/e")}
 
-    assert {status.path for status in filesystem.files_below(f"file:{tree}")} == wanted
-    assert set(filesystem.paths_below(str(tree))) == wanted
-    assert filesystem.bytes_below(str(tree)) == sum(len(path) - len(f"file:{tree}/") for path in wanted)
+    assert {status.path for status in filesystem.files_below(f"file:{tree}")} == expected
+    assert set(filesystem.paths_below(str(tree))) == expected
+    assert filesystem.bytes_below(str(tree)) == sum(len(path) - len(f"file:{tree}/") for path in expected)
 
 
-def test_both_look_rename_and_delete_alike(filesystem: FileSystem, tree: Path) -> None:
+def test_local_and_hadoop_status_rename_and_delete_are_equal(filesystem: FileSystem, tree: Path) -> None:
     assert filesystem.exists(f"{tree}/a.parquet")
     assert filesystem.is_folder(f"file:{tree}/day=1")
     assert not filesystem.is_folder(str(tree / "a.parquet"))
@@ -70,7 +70,7 @@ def test_both_look_rename_and_delete_alike(filesystem: FileSystem, tree: Path) -
     assert sorted(path.name for path in tree.iterdir()) == ["_day=2", "_hidden", "gone"]
 
 
-def test_both_make_folders_and_delete_those_that_are_empty(filesystem: FileSystem, tree: Path) -> None:
+def test_local_and_hadoop_create_folders_and_delete_empty_ones_alike(filesystem: FileSystem, tree: Path) -> None:
     filesystem.make_folder(str(tree / "x" / "y"))
     filesystem.make_folder(str(tree / "x" / "y"))
     (tree / "x" / "file").touch()
@@ -92,5 +92,5 @@ def test_both_make_folders_and_delete_those_that_are_empty(filesystem: FileSyste
         ("hdfs://cluster/in", None),
     ],
 )
-def test_a_local_path_is_told_from_others(spark: SparkSession, path: str, local: str | None) -> None:
+def test_a_local_path_is_distinguished_from_others(spark: SparkSession, path: str, local: str | None) -> None:
     assert FileSystem(spark).local(path) == local

@@ -1,4 +1,4 @@
-"""Frames of several slices."""
+"""Tests frames of several slices."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 def test_slices_in_few_partitions_keep_their_order(
     spark: SparkSession, slices: int, partitions: int, expected: int
 ) -> None:
-    # Kept blocks have a place, and by places Spark's coalesce would deal them out.
+    # Cached blocks have locations, by which Spark's coalesce would distribute them.
     session = engine_session(spark)
     kept = [session.range(4 * each, 4 * each + 4, 1, 2).localCheckpoint() for each in range(slices)]
 

@@ -1,4 +1,4 @@
-"""Slices by key group: complete, disjoint, and owned as the control plane says."""
+"""Tests slices by key group: complete, disjoint, and owned as the control plane assigns them."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def rows(spark: SparkSession) -> DataFrame:
 )
 def sliced(spark: SparkSession, rows: DataFrame, request: pytest.FixtureRequest) -> Iterator[Sliced]:
     scope = AttemptScope(spark, ExecutionAttemptId("attempt"), pool="pool", label="(1/1)#0")
-    made = materialise_slices(scope, rows, GROUPS, request.param, {"most": F.max("number")})
-    yield made
-    made.materialised.blocks.free()
+    slices = materialise_slices(scope, rows, GROUPS, request.param, {"most": F.max("number")})
+    yield slices
+    slices.materialised.blocks.free()
 
 
 def test_slices_are_complete_and_disjoint(rows: DataFrame, sliced: Sliced) -> None:
@@ -42,7 +42,7 @@ def test_slices_are_complete_and_disjoint(rows: DataFrame, sliced: Sliced) -> No
     assert sorted(together, key=repr) == sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
-def test_a_slice_holds_the_key_groups_of_its_subtask(sliced: Sliced) -> None:
+def test_a_slice_contains_the_key_groups_of_its_subtask(sliced: Sliced) -> None:
     for subtask, part in enumerate(sliced.slices):
         owned = key_groups_of(subtask, GROUPS.max_parallelism, len(sliced.slices))
         lowest, highest = part.agg(F.min(GROUPS.of_row()), F.max(GROUPS.of_row())).collect()[0]
@@ -59,19 +59,19 @@ def test_rows_and_the_control_plane_agree_on_key_groups_and_their_owners(rows: D
         assert subtask == owner(group, GROUPS.max_parallelism, parallelism)
 
 
-def test_rows_are_counted_by_slice_on_the_way(sliced: Sliced) -> None:
+def test_rows_are_counted_by_slice_while_they_are_computed(sliced: Sliced) -> None:
     assert sliced.rows == tuple(part.count() for part in sliced.slices)
     assert sliced.materialised.rows == 1000
     assert sliced.materialised.numbers["most"] == 12
 
 
-def test_a_slice_is_read_without_the_partitions_of_others(sliced: Sliced) -> None:
+def test_a_slice_is_read_without_other_partitions(sliced: Sliced) -> None:
     partitions = [part.rdd.getNumPartitions() for part in sliced.slices]
 
     assert sum(partitions) == sliced.materialised.frame.rdd.getNumPartitions()
 
 
-def test_a_range_of_key_groups_keeps_what_its_owner_needs(rows: DataFrame) -> None:
+def test_a_range_of_key_groups_keeps_its_owners_rows(rows: DataFrame) -> None:
     parts = [GROUPS.within(rows, key_groups_of(subtask, 128, 4)).count() for subtask in range(4)]
 
     assert sum(parts) == 1000

@@ -1,4 +1,4 @@
-"""CHAR(n) and VARCHAR(n) are strings wherever columns are declared, at any depth."""
+"""Tests that CHAR(n) and VARCHAR(n) are strings in any declared columns, at any depth."""
 
 from __future__ import annotations
 

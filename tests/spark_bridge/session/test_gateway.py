@@ -1,4 +1,4 @@
-"""The end of Spark's JVM is explained by its exit status."""
+"""Tests that the end of Spark's JVM is explained by its exit status."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from flykka.spark_bridge.session.gateway import end_of_jvm
         ("kill -SEGV $$", "it has crashed .signal 11., and hs_err_pid.*log says why"),
     ],
 )
-def test_the_exit_status_of_the_jvm_says_why_it_ended(monkeypatch: pytest.MonkeyPatch, ending: str, words: str) -> None:
+def test_the_exit_status_of_the_jvm_explains_its_end(monkeypatch: pytest.MonkeyPatch, ending: str, words: str) -> None:
     with subprocess.Popen(["/bin/sh", "-c", ending]) as process:
         monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
 
-        said = end_of_jvm()
+        explanation = end_of_jvm()
 
-    assert re.match(words, said)
+    assert re.match(words, explanation)
 
 
-def test_all_that_may_have_ended_an_unknown_jvm_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_possible_causes_of_an_unknown_exit_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", None)
 
     assert end_of_jvm().startswith("it was killed, has run out of memory (spark.driver.memory) or has crashed")

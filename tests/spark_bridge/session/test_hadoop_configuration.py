@@ -1,4 +1,4 @@
-"""Hadoop's settings go to tasks without their sources."""
+"""Tests that Hadoop's settings are sent to tasks without their sources."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ pytestmark = pytest.mark.spark
 
 
 def settings(configuration: Any) -> dict[str, str]:
-    found = configuration.getValByRegex(r"^(ipc|mapreduce\.map)\.")
-    return {str(key): str(found[key]) for key in found}
+    matches = configuration.getValByRegex(r"^(ipc|mapreduce\.map)\.")
+    return {str(key): str(matches[key]) for key in matches}
 
 
-def test_settings_of_jobs_have_no_sources_and_are_the_same(spark: SparkSession) -> None:
+def test_hadoop_settings_of_jobs_have_no_sources_and_equal_values(spark: SparkSession) -> None:
     fresh = jvm_class(spark.sparkContext, "org.apache.hadoop.conf.Configuration")()
 
     ours = engine_session(spark)._jsparkSession.sessionState().newHadoopConf()

@@ -1,4 +1,4 @@
-"""Classes of the JVM are looked up once, and PySpark notes the lines of users alone."""
+"""Tests that JVM classes are looked up once, and that PySpark records the call site of users' calls only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOOKUP, CALL = "r", "c"
 
 @pytest.fixture
 def calls(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The number of commands to the JVM from now on, by their kind and by what they ask for."""
+    """Count the commands to the JVM from now on, by kind and target."""
     sent = Counter[str]()
     gateway: Any = spark.sparkContext._gateway
     client_class = type(gateway._gateway_client)
@@ -48,14 +48,14 @@ def test_a_class_and_its_functions_are_looked_up_once(spark: SparkSession, calls
     assert not is_instance(items, "java.lang.String")
 
 
-def test_a_name_that_is_no_class_yet_is_looked_up_again(spark: SparkSession, calls: Counter[str]) -> None:
+def test_a_name_without_a_class_is_looked_up_again(spark: SparkSession, calls: Counter[str]) -> None:
     for _ in range(2):
         jvm_class(spark.sparkContext, "NotImportedYet")
 
     assert calls[LOOKUP] == 2
 
 
-def test_the_line_of_a_user_is_noted_and_none_of_ours(spark: SparkSession, calls: Counter[str]) -> None:
+def test_only_the_users_line_is_recorded_as_call_site(spark: SparkSession, calls: Counter[str]) -> None:
     def origin(column: Any) -> str:
         return str(column._jc.node().origin().pysparkErrorContext())
 

@@ -1,4 +1,4 @@
-"""The local file system of the JVM sets permissions as Hadoop's does."""
+"""Tests that the JVM's local file system sets permissions as Hadoop's does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 class Hadoop:
-    """Classes of Hadoop in the JVM of a session."""
+    """Hadoop classes in the JVM of a session."""
 
     def __init__(self, session: SparkSession) -> None:
         context = session.sparkContext
@@ -44,7 +44,7 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize("octal", ["000", "400", "644", "751", "777", "1777"])
-def test_permissions_are_set_as_they_are_given(hadoop: Hadoop, tmp_path: Path, octal: str) -> None:
+def test_permissions_are_set_as_requested(hadoop: Hadoop, tmp_path: Path, octal: str) -> None:
     (tmp_path / "file").touch()
 
     hadoop.local_file_system().setPermission(hadoop.path(tmp_path / "file"), hadoop.permission(octal))
@@ -52,9 +52,7 @@ def test_permissions_are_set_as_they_are_given(hadoop: Hadoop, tmp_path: Path, o
     assert mode(tmp_path / "file") == int(octal, 8)
 
 
-def test_the_file_system_of_jobs_is_ours_and_files_and_folders_have_the_permissions_of_hadoop(
-    hadoop: Hadoop, tmp_path: Path
-) -> None:
+def test_jobs_use_our_file_system_with_hadoops_permissions(hadoop: Hadoop, tmp_path: Path) -> None:
     ours = hadoop.local_file_system()
     theirs = getattr(hadoop._jvm, "org.apache.hadoop.fs.LocalFileSystem")()
     theirs.initialize(ours.getUri(), hadoop.configuration)
@@ -67,12 +65,12 @@ def test_the_file_system_of_jobs_is_ours_and_files_and_folders_have_the_permissi
         assert mode(tmp_path / "ours" / name) == mode(tmp_path / "theirs" / name)
 
 
-def test_a_file_that_is_not_there_is_an_error_of_hadoops_kind(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_a_missing_file_raises_hadoops_error(hadoop: Hadoop, tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"java\.nio\.file\.NoSuchFileException"):
         hadoop.local_file_system().setPermission(hadoop.path(tmp_path / "none"), hadoop.permission("644"))
 
 
-def test_a_file_system_that_somebody_has_chosen_stays(hadoop: Hadoop, spark: SparkSession) -> None:
+def test_a_configured_file_system_is_not_replaced(hadoop: Hadoop, spark: SparkSession) -> None:
     chosen = "org.apache.hadoop.fs.LocalFileSystem"
     hadoop.local_file_system().close()
     hadoop.configuration.set("fs.file.impl", chosen)

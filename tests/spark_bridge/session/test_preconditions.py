@@ -1,4 +1,6 @@
-"""What a Spark session needs is checked before it is started, and missing parts are named with a remedy."""
+"""Tests that the requirements of a Spark session are checked before it starts, and missing ones are reported with a
+remedy.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,13 @@ from tests.layout.sources import ROOT
 
 @pytest.fixture
 def closed_port() -> Iterator[int]:
-    """A port of this machine at which no server listens."""
+    """A port of this machine on which no server listens."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         yield bound.getsockname()[1]
 
 
-def test_a_java_home_without_a_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_error_names_a_java_home_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
     with pytest.raises(SessionError, match=rf"no bin/java in JAVA_HOME, which is {tmp_path}: set it to") as refused:
@@ -48,7 +50,7 @@ def test_a_machine_without_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_
 
 @pytest.fixture
 def java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Something that may be executed in place of Java."""
+    """An executable file in place of Java."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "java").touch(mode=0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -71,14 +73,14 @@ def test_too_few_open_files_are_refused_or_raised_if_allowed(
         assert limits[-1] == (NEEDED_FILES, most)
 
 
-def test_a_master_that_does_not_answer_is_named(closed_port: int) -> None:
+def test_an_error_names_an_unreachable_master(closed_port: int) -> None:
     master = f"spark://127.0.0.1:{closed_port}"
 
     with pytest.raises(SessionError, match=rf"no master answers there \(127.0.0.1:{closed_port}: Connection refused"):
         check_preconditions(master, starts_jvm=False)
 
 
-def test_one_of_several_masters_is_enough(closed_port: int) -> None:
+def test_one_reachable_master_is_enough(closed_port: int) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
 
@@ -91,7 +93,7 @@ def session_at(master: str, **settings: str) -> Any:
     )
 
 
-def test_speculation_is_refused_by_its_name_on_clusters() -> None:
+def test_speculation_is_refused_on_clusters() -> None:
     for usable in (
         session_at("yarn"),
         session_at("yarn", speculation="false"),
@@ -104,16 +106,16 @@ def test_speculation_is_refused_by_its_name_on_clusters() -> None:
 
 
 @pytest.mark.parametrize("installed", ["3.5.7", "4.2.1", "4.4.0", "4.4.0.dev1", "5.0.0"])
-def test_another_pyspark_is_refused_as_setup_has_it(installed: str) -> None:
+def test_an_unsupported_pyspark_version_is_refused(installed: str) -> None:
     with pytest.raises(
         SessionError, match=f"PySpark {installed} is installed, .* pip install 'pyspark>=4.3,<4.4'"
     ) as no:
         check_version(installed)
-    (wanted,) = re.findall("'(pyspark.*)'", str(no.value))
+    (requirement,) = re.findall("'(pyspark.*)'", str(no.value))
 
-    assert wanted.replace(">", " >") in (ROOT / "setup.cfg").read_text()
+    assert requirement.replace(">", " >") in (ROOT / "setup.cfg").read_text()
 
 
-def test_each_patch_of_the_known_pyspark_is_taken() -> None:
+def test_each_patch_of_the_supported_pyspark_is_accepted() -> None:
     for installed in ("4.3.0", "4.3.12", "4.3.1.dev0"):
         check_version(installed)

@@ -1,4 +1,4 @@
-"""The watch of Spark's Python workers over the attempt that they work for."""
+"""Tests that Spark's Python workers watch the attempt that they work for."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from flykka.spark_bridge.session import python_daemon
 
 
 def watches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the process, and how many threads watch its attempt."""
+    """Return the process id, and the number of threads that watch its attempt."""
     assert sum(batch.num_rows for batch in batches) == 1
     number = sum(thread.name == "attempt watch" for thread in threading.enumerate())
     yield pa.RecordBatch.from_pydict({"process": [os.getpid()], "watches": [number]})
 
 
 @pytest.mark.spark
-def test_a_worker_that_is_used_again_has_one_watch(spark: SparkSession) -> None:
+def test_a_reused_worker_has_one_watch(spark: SparkSession) -> None:
     rows = spark.range(1).coalesce(1).mapInArrow(watches, "process bigint, watches bigint")
 
-    found = [row for _ in range(5) for row in rows.collect()]
+    watches_seen = [row for _ in range(5) for row in rows.collect()]
 
-    assert len({row["process"] for row in found}) < 5
-    assert {row["watches"] for row in found} == {1}
+    assert len({row["process"] for row in watches_seen}) < 5
+    assert {row["watches"] for row in watches_seen} == {1}
 
 
-def test_a_context_without_properties_names_no_attempt_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_without_properties_names_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TaskContext, "_taskContext", None)
 
     assert python_daemon._attempt(TaskContext()) is None

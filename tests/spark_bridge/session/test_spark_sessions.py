@@ -1,4 +1,4 @@
-"""The errors that explain why a session no longer runs."""
+"""Tests the errors that explain why a session no longer runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOTICED = SerializedThrowable(type_name="Py4JError", message="no answer")
 @pytest.mark.parametrize(
     ("last_state", "name"), [(SessionState.GONE, "SparkLostError"), (SessionState.STOPPED, "SessionStoppedError")]
 )
-def test_a_jvm_that_stops_its_session_before_it_ends_is_lost(
+def test_a_jvm_that_stops_its_session_before_exiting_is_reported_as_lost(
     monkeypatch: pytest.MonkeyPatch, last_state: SessionState, name: str
 ) -> None:
     states = iter([SessionState.STOPPED, SessionState.STOPPED, last_state])

@@ -1,4 +1,4 @@
-"""The clause of temporal joins is taken out of a text, at whose places all else stays; one of a constant is Spark's."""
+"""Tests that the clause of temporal joins is cut out of a text in place; one with a constant is left to Spark."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def position(line: int, column: int) -> Position:
 def test_a_clause_of_a_column_is_blanked(clause: str) -> None:
     text = f"SELECT *\nFROM orders o JOIN rates {clause} AS r ON true"
 
-    without, (found,) = without_as_of(text)
+    without, (parsed,) = without_as_of(text)
 
     assert without == text.replace(clause, " " * len(clause))
-    assert (found.table, found.column) == (position(2, 20), ("o", "at"))
+    assert (parsed.table, parsed.column) == (position(2, 20), ("o", "at"))
 
 
-def test_each_clause_knows_its_table_and_its_place() -> None:
+def test_each_clause_has_its_table_and_position() -> None:
     text = "FROM o JOIN a.b FOR SYSTEM_TIME AS OF at ON x JOIN `c d` FOR SYSTEM_TIME AS OF o.at AS c ON y"
 
     _, clauses = without_as_of(text)
@@ -55,7 +55,7 @@ def test_each_clause_knows_its_table_and_its_place() -> None:
         "SELECT 'FOR SYSTEM_TIME AS OF o.at' -- FOR SYSTEM_TIME AS OF o.at",
     ],
 )
-def test_all_else_stays(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert without_as_of(text) == (text, ())
 
 
@@ -74,7 +74,7 @@ def test_all_else_stays(text: str) -> None:
         ),
     ],
 )
-def test_a_clause_that_is_of_another_form_is_refused_at_its_place(text: str, why: str, position: Position) -> None:
+def test_a_clause_of_another_form_is_refused_at_its_position(text: str, why: str, position: Position) -> None:
     with pytest.raises(SqlTextError, match=re.escape(why)) as refused:
         without_as_of(text)
 

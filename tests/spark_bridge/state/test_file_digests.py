@@ -1,4 +1,4 @@
-"""Digests of the files that Spark has written, and the syncs that make them durable."""
+"""Tests digests of the files that Spark has written, and the syncs that make them durable."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write_range_files(spark: SparkSession, folder: Path) -> tuple[str, list[str]
     return path, [file.path for file in files]
 
 
-def test_executors_compute_the_digests_that_the_driver_computes(
+def test_executors_compute_the_same_digests_as_the_driver(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, files = write_range_files(spark, tmp_path / "rows")
@@ -42,7 +42,7 @@ def test_executors_compute_the_digests_that_the_driver_computes(
 
 
 @pytest.mark.parametrize("has_one_machine", [True, False])
-def test_verifying_names_the_file_that_was_altered_or_removed(
+def test_verify_names_the_changed_or_removed_file(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_one_machine: bool
 ) -> None:
     folder, files = write_range_files(spark, tmp_path / "rows")
@@ -75,7 +75,7 @@ def test_files_are_synced_before_the_folders_that_name_them(spark: SparkSession,
     )
 
 
-def test_nothing_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_file_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
     folder, files = write_range_files(spark, tmp_path / "rows")
 
     with watched_syncs() as syncs:

@@ -1,4 +1,4 @@
-"""State lies in the executors' memory as far as its attempt's managed memory goes, and else on their disks."""
+"""Tests that state lies in executor memory up to its attempt's managed memory, and otherwise on executor disks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flykka.spark_bridge.rows.batches import Batch
 from flykka.spark_bridge.rows.materialise import materialise
 from flykka.spark_bridge.state.attempt_storage import ManagedMemory
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 from tests.spark_bridge.state.test_spark_state_backend import backend_of
 
 A, B = BatchId("a"), BatchId("b")
 
 
-def test_no_more_is_counted_than_the_budget() -> None:
+def test_counted_memory_never_exceeds_the_budget() -> None:
     memory = ManagedMemory(100)
 
     assert (memory.reserve(A, 60), memory.reserve(B, 60), memory.used_bytes) == (True, False, 60)
@@ -32,34 +32,32 @@ def test_a_segment_counts_once() -> None:
     assert (memory.reserve(A, 60), memory.reserve(A, 30), memory.used_bytes) == (True, True, 60)
 
 
-def test_without_a_budget_everything_may_lie_in_memory() -> None:
+def test_all_state_may_be_in_memory_without_a_budget() -> None:
     assert ManagedMemory().reserve(A, 1 << 50)
     assert ManagedMemory().has_room_for(1 << 50)
 
 
 def in_memory_and_on_disk(spark: SparkSession, segment: Segment[DataFrame] | None) -> tuple[bool, bool]:
-    """True for memory, and for disk, where Spark has blocks of the segment there."""
+    """Return whether Spark has blocks of the segment in memory, and on disk."""
     assert segment is not None
     rdd_id = segment.frame._jdf.queryExecution().analyzed().rdd().id()
     jvm = spark.sparkContext._jsc
     assert jvm is not None
-    jvm.sc().listenerBus().waitUntilEmpty()  # Spark counts blocks where it handles events, after the job has ended.
+    jvm.sc().listenerBus().waitUntilEmpty()  # Spark counts blocks when it handles events, after the job has ended.
     (info,) = (each for each in jvm.sc().getRDDStorageInfo() if each.id() == rdd_id)
     return info.memSize() > 0, info.diskSize() > 0
 
 
-def begin_backend(laboratory: Laboratory, managed_memory_bytes: int) -> SparkStateBackend:
-    windows = laboratory.vertex("windows", laboratory.windows(), laboratory.sink())
-    return backend_of(laboratory.begin(windows, managed_memory_bytes=managed_memory_bytes).engine)
+def begin_backend(harness: Harness, managed_memory_bytes: int) -> SparkStateBackend:
+    windows = harness.vertex("windows", harness.windows(), harness.sink())
+    return backend_of(harness.begin(windows, managed_memory_bytes=managed_memory_bytes).engine)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_state_beyond_the_budget_lies_on_disk_until_there_is_room_again(
-    laboratory: Laboratory, spark: SparkSession
-) -> None:
-    backend = begin_backend(laboratory, managed_memory_bytes=100 * 24)
-    rows = laboratory.plane.session.range(100).selectExpr("id as __window", "id as __key_0")
+def test_state_beyond_the_budget_is_on_disk_until_memory_is_free(harness: Harness, spark: SparkSession) -> None:
+    backend = begin_backend(harness, managed_memory_bytes=100 * 24)
+    rows = harness.plane.session.range(100).selectExpr("id as __window", "id as __key_0")
 
     kept = [backend.keep(rows) for _ in range(3)]
     assert [in_memory_and_on_disk(spark, each) for each in kept] == [(True, False), (False, True), (False, True)]
@@ -71,16 +69,16 @@ def test_state_beyond_the_budget_lies_on_disk_until_there_is_room_again(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_batch_that_becomes_state_is_copied_to_disk_where_memory_has_no_room(
-    laboratory: Laboratory, spark: SparkSession
+def test_a_batch_that_becomes_state_is_copied_to_disk_without_free_memory(
+    harness: Harness, spark: SparkSession
 ) -> None:
-    backend = begin_backend(laboratory, managed_memory_bytes=1)
-    rows = laboratory.plane.session.range(10).selectExpr("id as __window", "id as __key_0")
-    made = materialise(backend._scope, rows, {})
+    backend = begin_backend(harness, managed_memory_bytes=1)
+    rows = harness.plane.session.range(10).selectExpr("id as __window", "id as __key_0")
+    blocks = materialise(backend._scope, rows, {})
     ref = BatchRef(batch_id=BatchId("came"), rows=10, size_bytes=240)
-    backend._store.put(made.blocks, [Batch(ref=ref, rows=made.frame)], producer=backend._descriptor.attempt)
+    backend._store.put(blocks.blocks, [Batch(ref=ref, rows=blocks.frame)], producer=backend._descriptor.attempt)
 
-    segment = backend.adopt(ref, made.frame, 3, 7)
+    segment = backend.adopt(ref, blocks.frame, 3, 7)
 
     assert (segment.first_ms, segment.last_ms, segment.rows) == (3, 7, 10)
     assert in_memory_and_on_disk(spark, segment) == (False, True)

@@ -1,4 +1,4 @@
-"""What a sink has staged is copied into a savepoint and out of it again; the savepoint stays as it is."""
+"""Tests that staged sink files are copied into a savepoint and out of it again; the savepoint is not changed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pending_file(tmp_path: Path) -> PendingFile:
 
 @pytest.fixture
 def staged_batch(tmp_path: Path) -> StagedBatch:
-    """A folder of rows that waits to be given to a function."""
+    """A folder of rows that waits for its function call."""
     folder = tmp_path / "staged" / "0-1"
     folder.mkdir(parents=True)
     (folder / "part-0.parquet").write_bytes(b"rows")
@@ -43,7 +43,7 @@ def staged_batch(tmp_path: Path) -> StagedBatch:
 
 
 def contents_of_files(folder: Path) -> dict[str, bytes]:
-    """By name, without the checksums that Hadoop writes beside them."""
+    """Return the files' contents by name, without the checksums that Hadoop writes."""
     there = (file for file in folder.rglob("*") if file.is_file() and not file.name.endswith(".crc"))
     return {str(file.relative_to(folder)): file.read_bytes() for file in there}
 
@@ -52,7 +52,7 @@ def local(path: str) -> Path:
     return Path(path.removeprefix("file:"))
 
 
-def test_what_is_staged_goes_into_the_savepoint_and_stays_where_it_is(
+def test_staged_files_are_copied_into_the_savepoint_and_stay(
     filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
     folder = f"file:{tmp_path}/savepoint/sink"
@@ -71,7 +71,7 @@ def test_what_is_staged_goes_into_the_savepoint_and_stays_where_it_is(
     assert local(staged_batch.path).exists()
 
 
-def test_a_job_begins_with_copies_as_if_it_had_staged_them_itself(
+def test_a_job_starts_with_copies_like_its_own_staged_files(
     filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
     kept = into_savepoint(filesystem, [pending_file, staged_batch], f"file:{tmp_path}/savepoint/sink")
@@ -91,7 +91,7 @@ def test_a_job_begins_with_copies_as_if_it_had_staged_them_itself(
     assert contents_of_files(tmp_path / "savepoint") == before
 
 
-def test_a_file_that_was_published_meanwhile_is_not_published_again(
+def test_a_file_published_meanwhile_is_not_published_again(
     filesystem: FileSystem, pending_file: PendingFile, tmp_path: Path
 ) -> None:
     kept = into_savepoint(filesystem, [pending_file], f"file:{tmp_path}/savepoint/sink")
@@ -102,7 +102,7 @@ def test_a_file_that_was_published_meanwhile_is_not_published_again(
     assert not (tmp_path / "staging").exists()
 
 
-def test_what_an_attempt_before_has_half_copied_is_copied_again(
+def test_a_half_finished_copy_is_repeated(
     filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
     kept = into_savepoint(filesystem, [pending_file, staged_batch], f"file:{tmp_path}/savepoint/sink")
@@ -118,7 +118,7 @@ def test_what_an_attempt_before_has_half_copied_is_copied_again(
     }
 
 
-def test_what_a_checkpoint_holds_is_taken_as_it_is(
+def test_files_of_a_checkpoint_are_used_without_copying(
     filesystem: FileSystem, pending_file: PendingFile, staged_batch: StagedBatch, tmp_path: Path
 ) -> None:
     prepared = (pending_file, staged_batch, StagingFolder(path="staging"))
@@ -126,7 +126,7 @@ def test_what_a_checkpoint_holds_is_taken_as_it_is(
     assert out_of_savepoint(filesystem, prepared, f"file:{tmp_path}/staging") == prepared
 
 
-def test_what_cannot_be_copied_is_an_error_that_names_it(
+def test_an_error_names_a_file_that_cannot_be_copied(
     filesystem: FileSystem, pending_file: PendingFile, tmp_path: Path
 ) -> None:
     local(pending_file.staged).unlink()
@@ -136,7 +136,7 @@ def test_what_cannot_be_copied_is_an_error_that_names_it(
 
 
 @pytest.mark.slow
-def test_a_function_is_given_the_rows_of_a_savepoint_under_their_id_and_the_savepoint_keeps_them(
+def test_a_function_receives_a_savepoints_rows_under_their_id_without_changing_it(
     spark: SparkSession, filesystem: FileSystem, tmp_path: Path
 ) -> None:
     calls: list[tuple[int, list[int]]] = []
@@ -159,7 +159,7 @@ def test_a_function_is_given_the_rows_of_a_savepoint_under_their_id_and_the_save
 
 
 @pytest.mark.slow
-def test_a_file_sink_publishes_what_a_savepoint_had_pending_once(
+def test_a_file_sink_publishes_a_savepoints_pending_files_once(
     spark: SparkSession, filesystem: FileSystem, tmp_path: Path
 ) -> None:
     sink = FileSink.parquet(str(tmp_path / "output"))
@@ -180,7 +180,7 @@ def test_a_file_sink_publishes_what_a_savepoint_had_pending_once(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("restarted", [True, False])
-def test_a_job_that_goes_on_while_another_one_starts_from_its_savepoint_is_not_in_its_own_way(
+def test_a_job_and_one_started_from_its_savepoint_do_not_interfere(
     spark: SparkSession, filesystem: FileSystem, tmp_path: Path, restarted: bool
 ) -> None:
     sink = FileSink.parquet(str(tmp_path / "output"))

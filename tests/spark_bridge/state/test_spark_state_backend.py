@@ -1,4 +1,4 @@
-"""Restored state is loaded at once, in however many pieces it lies."""
+"""Tests that restored state is loaded at once, from any number of pieces."""
 
 from __future__ import annotations
 
@@ -13,17 +13,15 @@ from flykka.messages.state.handles import SharedStateHandle
 from flykka.spark_bridge.attempt.engine import SparkEngine
 from flykka.spark_bridge.operators.keyed_store import KeyedOperator
 from flykka.spark_bridge.state.spark_state_backend import SparkStateBackend
-from tests.spark_bridge.laboratory import Laboratory
+from tests.spark_bridge.harness import Harness
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_pieces_of_a_state_are_read_by_one_job_each_time_and_their_columns_are_looked_up_once(
-    laboratory: Laboratory, spark: SparkSession
-) -> None:
-    windows = laboratory.begin(laboratory.vertex("windows", laboratory.windows(), laboratory.sink()))
+def test_pieces_of_a_state_are_read_by_one_job_each_time(harness: Harness, spark: SparkSession) -> None:
+    windows = harness.begin(harness.vertex("windows", harness.windows(), harness.sink()))
     backend = backend_of(windows.engine)
-    handles = [write_three_rows(backend, laboratory.plane.session, f"{piece}") for piece in range(4)]
+    handles = [write_three_rows(backend, harness.plane.session, f"{piece}") for piece in range(4)]
     spark.sparkContext.setJobGroup("reading state", "")
 
     whole, half = backend.load(part(handles)), backend.load(part(handles[:2]))
@@ -35,7 +33,7 @@ def test_the_pieces_of_a_state_are_read_by_one_job_each_time_and_their_columns_a
 
 
 def backend_of(engine: SparkEngine) -> SparkStateBackend:
-    """The backend of the windows' state."""
+    """Return the backend of the windows' state."""
     assert isinstance(engine.head, KeyedOperator)
     backend = engine.head.stores[""].backend
     assert isinstance(backend, SparkStateBackend)
@@ -43,7 +41,7 @@ def backend_of(engine: SparkEngine) -> SparkStateBackend:
 
 
 def write_three_rows(backend: SparkStateBackend, session: SparkSession, state_id: str) -> SharedStateHandle:
-    """Three rows of state in a folder."""
+    """Write three rows of state to a folder."""
     segment = backend.keep(session.range(3).selectExpr("id as __window", "id as __key_0"))
     assert segment is not None
     (handle,) = backend.write(
@@ -53,5 +51,5 @@ def write_three_rows(backend: SparkStateBackend, session: SparkSession, state_id
 
 
 def part(handles: Sequence[SharedStateHandle]) -> StatePart:
-    """All rows behind these handles."""
+    """Return all rows of these handles."""
     return StatePart(handles=[(handle, None) for handle in handles])

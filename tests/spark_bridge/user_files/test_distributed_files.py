@@ -1,4 +1,4 @@
-"""Units that Spark distributes: as long as a job holds them, and no longer."""
+"""Tests that Spark distributes units exactly as long as a job holds them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def on_executor(spark: SparkSession, unit: str) -> bool:
     return any(spark.sparkContext.parallelize([1], 1).mapPartitions(is_there).collect())
 
 
-def test_a_unit_is_there_until_the_last_job_that_has_it_is_over(spark: SparkSession, unit: str) -> None:
+def test_a_unit_exists_until_its_last_job_has_ended(spark: SparkSession, unit: str) -> None:
     one, other = JobFiles(units=(unit,)), JobFiles(units=(unit,))
     for job in (one, other, one):
         job.distribute(spark)
@@ -54,7 +54,7 @@ def test_a_unit_is_there_until_the_last_job_that_has_it_is_over(spark: SparkSess
     assert not on_executor(spark, unit)
 
 
-def test_a_unit_comes_again_with_a_later_job(spark: SparkSession, unit: str) -> None:
+def test_a_unit_is_distributed_again_with_a_later_job(spark: SparkSession, unit: str) -> None:
     first, later = JobFiles(units=(unit,)), JobFiles(units=(unit,))
     first.distribute(spark)
     first.withdraw()
@@ -65,7 +65,7 @@ def test_a_unit_comes_again_with_a_later_job(spark: SparkSession, unit: str) -> 
     later.withdraw()
 
 
-def test_workers_with_another_path_are_other_processes(spark: SparkSession, unit: str) -> None:
+def test_workers_with_different_paths_are_different_processes(spark: SparkSession, unit: str) -> None:
     def worker(_: Iterable[int]) -> Iterator[str | None]:
         yield os.environ.get("FLYKKA_PYTHON_PATH")
 

@@ -1,4 +1,4 @@
-"""Requirements are installed from a folder of packages, and what cannot be is named."""
+"""Tests that requirements are installed from a folder of packages, and that unavailable ones are reported by name."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ CALL = "set_python_requirements('needs.txt') (app.py:3)"
 
 
 def required(folder: Path, *requirements: str) -> Path:
-    made = folder / "needs.txt"
-    made.write_text("\n".join(requirements))
-    return made
+    file = folder / "needs.txt"
+    file.write_text("\n".join(requirements))
+    return file
 
 
-# So are those of the job in tests/integration/test_user_files.py.
+# tests/integration/test_user_files.py also covers those of the job.
 @pytest.mark.long
-def test_the_packages_of_a_folder_are_installed_without_a_network(tmp_path: Path) -> None:
+def test_packages_of_a_folder_are_installed_offline(tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "tides", "1.0", "HIGH = 2\n")
 
     install(required(tmp_path, "tides==1.0"), tmp_path / "wheels", tmp_path / "installed", CALL)
@@ -30,7 +30,7 @@ def test_the_packages_of_a_folder_are_installed_without_a_network(tmp_path: Path
     assert (tmp_path / "installed" / "tides" / "__init__.py").read_text() == "HIGH = 2\n"
 
 
-def test_the_requirement_that_cannot_be_installed_is_named_with_the_call(tmp_path: Path) -> None:
+def test_an_error_names_the_uninstallable_requirement_and_its_call(tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "tides", "1.0", "")
     needs = required(tmp_path, "tides==1.0", "moons>=3")
 
@@ -40,14 +40,14 @@ def test_the_requirement_that_cannot_be_installed_is_named_with_the_call(tmp_pat
     assert str(refused.value).startswith(f"{CALL}: {needs} cannot be installed, for the requirement moons>=3: ")
 
 
-def test_a_line_that_is_no_requirement_is_shown(tmp_path: Path) -> None:
+def test_an_invalid_requirement_line_is_shown(tmp_path: Path) -> None:
     (tmp_path / "wheels").mkdir()
 
     with pytest.raises(UserFileError, match=r"cannot be installed.*tides=1=2"):
         install(required(tmp_path, "tides=1=2"), tmp_path / "wheels", tmp_path / "installed", CALL)
 
 
-def test_a_file_without_requirements_makes_an_empty_folder(tmp_path: Path) -> None:
+def test_an_empty_requirements_file_gives_an_empty_folder(tmp_path: Path) -> None:
     install(required(tmp_path, "# none yet"), None, tmp_path / "installed", CALL)
 
     assert list((tmp_path / "installed").iterdir()) == []

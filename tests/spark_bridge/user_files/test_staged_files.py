@@ -1,4 +1,4 @@
-"""Copies of what users register: named by content, counted, and packed for executors."""
+"""Tests the copies of users' files: named by content, counted, and packed for executors."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ def test_a_unit_is_named_by_its_content_and_label(staged_files: StagedFiles) -> 
     assert add_text(staged_files, "two") != unit
 
 
-def test_a_folder_is_another_unit_where_a_file_of_it_is_changed_or_renamed(staged_files: StagedFiles) -> None:
+def test_a_folder_is_another_unit_if_a_file_changed_or_was_renamed(staged_files: StagedFiles) -> None:
     unit = add_folder(staged_files, a="1", b="2")
 
     assert add_folder(staged_files, a="1", b="2") == unit
     assert len({unit, add_folder(staged_files, a="1", b="3"), add_folder(staged_files, a="1", c="2")}) == 3
 
 
-def test_a_unit_is_there_until_its_last_use_is_released(staged_files: StagedFiles) -> None:
+def test_a_unit_exists_until_its_last_use_is_released(staged_files: StagedFiles) -> None:
     unit = add_folder(staged_files, a="1")
     add_folder(staged_files, a="1")
     archive = staged_files.archive(unit)
@@ -59,7 +59,7 @@ def test_a_unit_is_there_until_its_last_use_is_released(staged_files: StagedFile
     assert not archive.exists()
 
 
-def test_a_folder_is_packed_with_all_below_it_and_a_file_is_not(staged_files: StagedFiles) -> None:
+def test_a_folder_is_packed_recursively_and_a_file_is_not_packed(staged_files: StagedFiles) -> None:
     archive = staged_files.archive(add_folder(staged_files, a="1"))
 
     assert archive is not None
@@ -68,7 +68,7 @@ def test_a_folder_is_packed_with_all_below_it_and_a_file_is_not(staged_files: St
     assert staged_files.archive(add_text(staged_files, "one")) is None
 
 
-def test_nothing_is_left_of_what_could_not_be_written(staged_files: StagedFiles) -> None:
+def test_a_failed_write_leaves_no_file(staged_files: StagedFiles) -> None:
     unit = add_text(staged_files, "one")
 
     with pytest.raises(OSError, match="full"):

@@ -1,4 +1,4 @@
-"""Wheels of one module, made by hand: the tests have no network."""
+"""Builds wheels of one module by hand, because tests have no network."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def make_wheel(folder: Path, name: str, version: str, module: str) -> None:
-    """Put a package that is `module` into a folder of packages."""
+    """Put a package that contains only `module` into a folder of packages."""
     folder.mkdir(exist_ok=True)
     about = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:

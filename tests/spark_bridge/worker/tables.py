@@ -1,4 +1,4 @@
-"""Rows of state for tests: few positions, so that keys share them."""
+"""State rows for tests, with few positions, so that keys share them."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ STATE = pa.schema([SCHEMA.field("total")])
 
 
 def position(key: Key) -> int:
-    """A position that many keys share."""
+    """Return a position that many keys share."""
     return hash(key[1]) % 3 if key[0] is None else key[0] % 3
 
 
 def key_columns(keys: Iterable[Key]) -> pa.Table:
-    """The columns of keys, with their positions."""
+    """Return the columns of keys, with their positions."""
     listed = list(keys)
     return pa.table(
         {
@@ -42,7 +42,7 @@ def key_columns(keys: Iterable[Key]) -> pa.Table:
 
 
 def state_rows(totals: Mapping[Key, int | None], version: int) -> pa.Table:
-    """Rows of one version, in any order; those of None are deleted."""
+    """Return rows of one version, in any order; a total of None is a deletion."""
     values = list(totals.values())
     return (
         key_columns(totals)
@@ -53,12 +53,10 @@ def state_rows(totals: Mapping[Key, int | None], version: int) -> pa.Table:
 
 
 def segment(path: Path, tables: Iterable[pa.Table]) -> Segment:
-    """A segment of sorted tables."""
     return read_segment(path) if write_segment(path, SCHEMA, tables) else ()
 
 
 def key_of(row: Mapping[str, object]) -> Key:
-    """The key of a row."""
     number, text = row["__key_0"], row["__key_1"]
     assert number is None or isinstance(number, int)
     assert isinstance(text, str)

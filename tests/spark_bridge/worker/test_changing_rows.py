@@ -1,4 +1,4 @@
-"""Functions of rows that change, batch by batch: what is emitted is what makes the results of now of those before."""
+"""Tests functions on a changelog, batch by batch: they emit the changes from the last results to the current ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BY_N = (RowOrder(column="n", is_descending=False, nulls_first=True),)
 
 
 class Kept:
-    """A function with its state, which it is given for the keys of each batch."""
+    """A function with its state, which it receives for the keys of each batch."""
 
     def __init__(self, function: Any, rows: pa.Schema, state: pa.Schema) -> None:
         self._function = function
@@ -40,12 +40,12 @@ class Kept:
         self._kept: dict[tuple[Any, ...], dict[str, Any]] = {}
 
     def batch(self, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """The rows that a batch emits."""
-        given = pa.Table.from_pylist([dict(zip(self._rows.names, row, strict=True)) for row in rows], self._rows)
+        """Return the rows that a batch emits."""
+        table = pa.Table.from_pylist([dict(zip(self._rows.names, row, strict=True)) for row in rows], self._rows)
         keys = list(self._function.keys)
-        found = dict.fromkeys(tuple(row[key] for key in keys) for row in given.select(keys).to_pylist())
-        state = [self._kept.get(key, dict(zip(keys, key, strict=True))) for key in found]
-        emitted, after = self._function(given, pa.Table.from_pylist(state, self._state))
+        keys_of_batch = dict.fromkeys(tuple(row[key] for key in keys) for row in table.select(keys).to_pylist())
+        state = [self._kept.get(key, dict(zip(keys, key, strict=True))) for key in keys_of_batch]
+        emitted, after = self._function(table, pa.Table.from_pylist(state, self._state))
         assert after.schema.equals(self._state)
         for row in after.to_pylist():
             self._kept[tuple(row[key] for key in keys)] = row
@@ -57,7 +57,7 @@ CHANGES = COLUMNS.append(pa.field("kind", pa.string()))
 ROWS_OF_KEY = pa.list_(pa.struct(list(COLUMNS)))
 
 
-def test_a_changed_row_is_emitted_behind_the_one_that_no_longer_holds() -> None:
+def test_an_updated_row_is_emitted_after_its_retraction() -> None:
     state = pa.schema([("id", pa.int64()), (ROW, pa.struct(list(COLUMNS)))])
     function = NormalizeChanges(keys=("id",), columns=tuple(COLUMNS.names), row_kind="kind", emitted_kind="said")
     changes = Kept(function, CHANGES, state)
@@ -74,7 +74,7 @@ def test_a_changed_row_is_emitted_behind_the_one_that_no_longer_holds() -> None:
     assert changes.batch(("c", 1, 5, "+I")) == [("c", 1, 5, "+I")]
 
 
-def test_the_first_rows_move_up_when_one_is_deleted() -> None:
+def test_the_first_rows_move_up_after_a_deletion() -> None:
     function = FirstOfChangingRows(
         keys=("key",),
         columns=tuple(COLUMNS.names),
@@ -98,7 +98,7 @@ def test_the_first_rows_move_up_when_one_is_deleted() -> None:
     assert first.batch(("a", 1, 0, "-D"), ("b", 1, 0, "+I")) == [("a", 1, 1, "-D"), ("b", 1, 1, "+I")]
 
 
-def test_aggregates_are_those_of_the_rows_that_are_left() -> None:
+def test_aggregates_equal_those_of_the_remaining_rows() -> None:
     greatest = AggregateCall(
         argument="n", is_distinct=False, count="values", value="greatest", function=PartFunction.MAX
     )
@@ -124,7 +124,7 @@ def test_aggregates_are_those_of_the_rows_that_are_left() -> None:
     assert aggregates.batch(("a", 3, 2, "-D")) == [("a", 1, 2, 1, 2, "-D")]
 
 
-def test_without_keys_all_rows_are_of_one() -> None:
+def test_all_rows_share_one_key_without_keys() -> None:
     counted = AggregateCall(argument="n", is_distinct=True, count="values", value="", function=None)
     function = AggregatesOfChangingRows(
         keys=("all",),
@@ -144,7 +144,7 @@ def test_without_keys_all_rows_are_of_one() -> None:
     assert aggregates.batch(("a", 1, 7, "-D", 0), ("b", 2, 7, "-D", 0)) == [(1, "-D")]
 
 
-def test_frames_are_of_a_row_and_those_before_it() -> None:
+def test_frames_consist_of_a_row_and_its_predecessors() -> None:
     function = OverChangingRows(
         keys=("key",),
         columns=tuple(COLUMNS.names),
@@ -171,7 +171,7 @@ WIDEST = Decimal(10**38 - 1)
 
 
 def sum_of(numbers: list[Any], kind: pa.DataType, overflow: Overflow, *, doubles: bool = False) -> Any:
-    """The sum of the numbers of a key."""
+    """Return the sum of the numbers of a key."""
     call = AggregateCall(
         argument="n",
         is_distinct=False,
@@ -200,7 +200,7 @@ def sum_of(numbers: list[Any], kind: pa.DataType, overflow: Overflow, *, doubles
 
 
 def frame_of(function: FrameFunction, overflow: Overflow) -> list[Any]:
-    """A function of a frame of two rows, for each of three, of which the first two are too large together."""
+    """Apply a function to frames of two rows for each of three; the first two are too large together."""
     over = OverChangingRows(
         keys=("key",),
         columns=tuple(COLUMNS.names),
@@ -213,7 +213,7 @@ def frame_of(function: FrameFunction, overflow: Overflow) -> list[Any]:
         emitted=("key", "id"),
     )
     rows = Kept(over, COLUMNS, pa.schema([("key", pa.string()), (ROWS, ROWS_OF_KEY)]))
-    return [made for _, _, made, _ in rows.batch(("a", 1, LARGEST), ("a", 2, LARGEST), ("a", 3, -5))]
+    return [value for _, _, value, _ in rows.batch(("a", 1, LARGEST), ("a", 2, LARGEST), ("a", 3, -5))]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def frame_of(function: FrameFunction, overflow: Overflow) -> list[Any]:
     [([LARGEST, 7, LARGEST], pa.int64(), 5), ([WIDEST, Decimal(1)], pa.decimal128(38, 0), None)],
     ids=["integers", "decimals"],
 )
-def test_a_sum_that_is_too_large_is_what_spark_makes_of_it(numbers: list[Any], kind: pa.DataType, wrapped: Any) -> None:
+def test_an_overflowing_sum_equals_sparks(numbers: list[Any], kind: pa.DataType, wrapped: Any) -> None:
     with pytest.raises(OverflowError, match=r"ARITHMETIC_OVERFLOW.* sum\(n\) is too large for its type"):
         sum_of(numbers, kind, Overflow.ERROR)
     assert sum_of(numbers, kind, Overflow.WRAP) == wrapped
@@ -230,7 +230,7 @@ def test_a_sum_that_is_too_large_is_what_spark_makes_of_it(numbers: list[Any], k
     assert sum_of(numbers, kind, Overflow.ERROR, doubles=True) == sum(map(float, numbers))
 
 
-def test_frames_that_are_too_large_are_what_spark_makes_of_them() -> None:
+def test_overflowing_frames_equal_sparks() -> None:
     with pytest.raises(OverflowError, match=r"ARITHMETIC_OVERFLOW.* sum\(n\) is too large for its type, int64"):
         frame_of(FrameFunction.SUM, Overflow.ERROR)
     assert frame_of(FrameFunction.SUM, Overflow.WRAP) == [LARGEST, -2, LARGEST - 5]
@@ -295,7 +295,7 @@ def right(key: int | None, other: int, kind: str = "+I") -> tuple[Any, ...]:
         ("anti", [(1, "a", "+I"), (9, "z", "+I")], [(1, "a", "-D")], [(1, "a", "+I")]),
     ],
 )
-def test_a_join_emits_what_a_row_of_either_side_changes(
+def test_a_join_emits_the_changes_from_a_row_of_either_side(
     kind: str, first: list[Any], then: list[Any], last: list[Any]
 ) -> None:
     rows = join_of_kind(kind)
@@ -303,12 +303,12 @@ def test_a_join_emits_what_a_row_of_either_side_changes(
     assert rows.batch(left(5, 1, "a"), left(None, 9, "z")) == first
     assert rows.batch(right(5, 7)) == then
     assert rows.batch(right(5, 7, "-D")) == last
-    # A row that comes and goes within a batch was never there.
+    # A row added and removed within a batch never existed.
     assert rows.batch(right(5, 8), right(5, 8, "-D")) == []
     assert rows.batch(right(None, 8)) == ([(None, None, 8, "+I")] if kind in ("right", "full") else [])
 
 
-def test_changes_of_random_batches_make_what_all_of_them_at_once_make() -> None:
+def test_changes_in_random_batches_equal_all_changes_at_once() -> None:
     draw = np.random.default_rng(7)
     rows, whole = join_of_kind("full"), join_of_kind("full")
     now: dict[Any, Any] = {}

@@ -1,4 +1,4 @@
-"""Duplicates are dropped as if the rows came one by one, and what is forgotten is nothing that anybody would miss."""
+"""Tests that duplicates are dropped as if the rows arrived one by one, and that only unneeded state expires."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Row = tuple[int, int | None]
 
 
 class Kept:
-    """The state of keys between batches, and what was emitted."""
+    """The state of keys between batches, and the emitted rows."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -40,7 +40,7 @@ class Kept:
         self.emitted: list[Row] = []
 
     def process(self, rows: list[Row], function: BatchFunction) -> int:
-        """Process a batch; the number of rows that came too late."""
+        """Process a batch, and return the number of rows that were too late."""
         keys = pa.array([key for key, _ in rows], pa.int64())
         times = pa.array([None if at is None else at * 1000 for _, at in rows], pa.int64()).cast(MICROS)
         batch = KeyedBatch(pa.table({"id": keys, "at": times, "__key_0": keys, POSITION: keys}))
@@ -59,14 +59,14 @@ class Kept:
 
 
 def within(watermark_ms: int = WATERMARK_MIN) -> DropDuplicatesWithin:
-    """The function behind a watermark."""
+    """Return the function at a watermark."""
     return DropDuplicatesWithin(
         columns=("id", "at"), event_time=EventTime(column="at"), within_ms=WITHIN_MS, watermark_ms=watermark_ms
     )
 
 
 def one_by_one(batches: list[list[Row]]) -> list[Row]:
-    """The rows that are kept, of all that come."""
+    """Return the rows that remain if they arrive one by one."""
     last: dict[int, int] = {}
     kept: list[Row] = []
     for key, at in (row for batch in batches for row in batch):
@@ -81,7 +81,7 @@ BATCHES = st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 30)), mi
 
 
 @given(BATCHES)
-def test_rows_are_kept_as_if_they_came_one_by_one(batches: list[list[Row]]) -> None:
+def test_rows_are_deduplicated_as_if_they_came_one_by_one(batches: list[list[Row]]) -> None:
     kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
 
     for batch in batches:
@@ -91,7 +91,7 @@ def test_rows_are_kept_as_if_they_came_one_by_one(batches: list[list[Row]]) -> N
 
 
 @given(BATCHES)
-def test_in_the_order_of_event_time_nothing_that_was_forgotten_is_missed(batches: list[list[Row]]) -> None:
+def test_expired_keys_are_not_needed_in_event_time_order(batches: list[list[Row]]) -> None:
     rows = sorted((row for batch in batches for row in batch), key=lambda row: row[1] or 0)
     sizes = np.cumsum([0, *(len(batch) for batch in batches)]).tolist()
     kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
@@ -99,7 +99,7 @@ def test_in_the_order_of_event_time_nothing_that_was_forgotten_is_missed(batches
     watermark_ms = WATERMARK_MIN
     for start, end in pairwise(sizes):
         kept.process(rows[start:end], within(watermark_ms))
-        # The next rows may be of the same time as the last.
+        # The next rows may have the same time as the last.
         watermark_ms = (rows[end - 1][1] or 0) - 1
         forget = ExpireDuplicates(within_ms=WITHIN_MS, watermark_ms=watermark_ms)
         state = pa.table({"key": list(kept.values), SEEN_AT: pa.array(list(kept.values.values()), MICROS)})
@@ -109,7 +109,7 @@ def test_in_the_order_of_event_time_nothing_that_was_forgotten_is_missed(batches
     assert sorted(kept.emitted) == sorted(one_by_one([rows]))
 
 
-def test_rows_behind_the_watermark_are_dropped_and_counted_for_what_they_duplicate_may_be_forgotten() -> None:
+def test_rows_before_the_watermark_are_dropped_and_counted() -> None:
     kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
 
     assert kept.process([(1, 10)], within()) == 0
@@ -119,14 +119,14 @@ def test_rows_behind_the_watermark_are_dropped_and_counted_for_what_they_duplica
     assert kept.emitted == [(1, 10), (1, 15), (2, 15), (2, 21)]
 
 
-def test_at_the_end_of_the_input_all_is_forgotten() -> None:
+def test_all_state_expires_at_the_end_of_the_input() -> None:
     state = pa.table({SEEN_AT: pa.array([1, 2], MICROS)})
 
     assert ExpireDuplicates(within_ms=WITHIN_MS, watermark_ms=WATERMARK_MAX)(state).num_rows == 0
     assert ExpireDuplicates(within_ms=WITHIN_MS, watermark_ms=WATERMARK_MIN)(state) == state
 
 
-def test_a_row_without_event_time_is_kept_once() -> None:
+def test_a_row_without_event_time_is_emitted_once() -> None:
     kept = Kept(pa.schema([(SEEN_AT, MICROS)]))
 
     kept.process([(1, None), (1, None)], within(watermark_ms=100))
@@ -135,7 +135,7 @@ def test_a_row_without_event_time_is_kept_once() -> None:
     assert kept.emitted == [(1, None)]
 
 
-def test_for_ever_the_first_row_of_a_key_is_the_only_one() -> None:
+def test_only_the_first_row_of_a_key_is_emitted_without_ttl() -> None:
     kept = Kept(pa.schema([(IS_SEEN, pa.bool_())]))
 
     batches: list[list[Row]] = [[(1, 9), (2, 8), (1, 7)], [(2, 6), (3, None)]]

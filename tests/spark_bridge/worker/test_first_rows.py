@@ -1,4 +1,4 @@
-"""The first rows of keys, batch by batch."""
+"""Tests the first rows of keys, batch by batch."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ ROW = pa.schema([("key", pa.string()), ("price", pa.float64()), ("id", pa.int64(
 
 
 class Kept:
-    """State as the operator hands it over: a row for each key of the batch."""
+    """State as the operator passes it: a row for each key of the batch."""
 
     def __init__(self, function: FirstRows) -> None:
         self._function = function
         self._lists: dict[str, Any] = {}
 
     def batch(self, *rows: tuple[str, float | None, int]) -> list[tuple[int, int]]:
-        """The ids that a batch emits, with their numbers."""
+        """Return the ids that a batch emits, with their numbers."""
         keys = list(dict.fromkeys(row[0] for row in rows))
         lists = pa.array([self._lists.get(key) for key in keys], pa.list_(pa.struct(list(ROW))))
         state = pa.table({"key": pa.array(keys, pa.string()), FIRST_ROWS: lists})
-        given = pa.Table.from_pylist([dict(zip(ROW.names, row, strict=True)) for row in rows], ROW)
-        emitted, after = self._function(given, state)
+        table = pa.Table.from_pylist([dict(zip(ROW.names, row, strict=True)) for row in rows], ROW)
+        emitted, after = self._function(table, state)
         self._lists.update(zip(after.column("key").to_pylist(), after.column(FIRST_ROWS).to_pylist(), strict=True))
         return sorted((row["id"], row["n"]) for row in emitted.to_pylist())
 
@@ -37,7 +37,7 @@ def first_rows(limit: int, *, is_descending: bool = True, nulls_first: bool = Fa
     )
 
 
-def test_a_row_is_emitted_with_each_number_that_it_takes() -> None:
+def test_a_row_is_emitted_with_each_rank_it_takes() -> None:
     first = first_rows(2)
 
     assert first.batch(("a", 5.0, 1), ("b", 9.0, 2), ("a", 7.0, 3)) == [(1, 2), (2, 1), (3, 1)]
@@ -46,14 +46,14 @@ def test_a_row_is_emitted_with_each_number_that_it_takes() -> None:
     assert first.batch(("a", 1.0, 6), ("b", 1.0, 7)) == [(7, 2)]
 
 
-def test_of_equal_rows_those_that_came_first_stay() -> None:
+def test_the_earliest_of_equal_rows_stay() -> None:
     first = first_rows(1)
 
     assert first.batch(("a", 5.0, 1), ("a", 5.0, 2)) == [(1, 1)]
     assert first.batch(("a", 5.0, 3)) == []
 
 
-def test_nulls_and_nan_stand_where_spark_has_them() -> None:
+def test_nulls_and_nan_are_sorted_as_in_spark() -> None:
     rows = [("a", 1.0, 1), ("a", None, 2), ("a", float("nan"), 3)]
 
     assert first_rows(3).batch(*rows) == [(1, 2), (2, 3), (3, 1)]
@@ -65,10 +65,10 @@ def test_the_first_true_row_of_a_key_is_marked_once() -> None:
     mark = FirstOfValues(keys=("key",), columns=("key", "cheap"), conditions=("cheap",))
 
     def batch(*rows: tuple[str, bool | None]) -> tuple[list[bool], list[bool]]:
-        given = pa.table({"key": [row[0] for row in rows], "cheap": pa.array([row[1] for row in rows], pa.bool_())})
+        table = pa.table({"key": [row[0] for row in rows], "cheap": pa.array([row[1] for row in rows], pa.bool_())})
         keys = list(dict.fromkeys(row[0] for row in rows))
         state = pa.table({"key": keys, "cheap": pa.array([seen.get(key) for key in keys], pa.bool_())})
-        marked, kept = mark(given, state)
+        marked, kept = mark(table, state)
         seen.update(zip(keys, kept.column("cheap").to_pylist(), strict=True))
         return marked.column("cheap").to_pylist(), kept.column("cheap").to_pylist()
 

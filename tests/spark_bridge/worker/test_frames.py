@@ -1,4 +1,4 @@
-"""Frames of pandas: what a function returns as it was given is the same, whatever is null."""
+"""Tests that a pandas function that returns its input unchanged changes no value or null."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.spark_bridge.errors import FunctionOutputError
 from flykka.spark_bridge.worker.frames import frame_of, table_from
 
 BIG = 2**60 + 1
-"""A whole number that no float is."""
+"""An integer that no float represents."""
 
 TIME = pa.timestamp("us", "UTC")
 FIRST, LAST = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
@@ -59,7 +59,7 @@ def column(kind: pa.DataType, values: list[Any]) -> pa.Table:
 
 @pytest.mark.parametrize("nulls", WITH_NULLS)
 @pytest.mark.parametrize(("kind", "values"), CASES)
-def test_a_frame_is_the_same_table_again(kind: pa.DataType, values: list[Any], nulls: str) -> None:
+def test_a_frame_round_trips(kind: pa.DataType, values: list[Any], nulls: str) -> None:
     table = column(kind, WITH_NULLS[nulls](values))
 
     assert table_from(frame_of(table), table.schema, "output") == table
@@ -67,12 +67,12 @@ def test_a_frame_is_the_same_table_again(kind: pa.DataType, values: list[Any], n
 
 @pytest.mark.parametrize("nulls", WITH_NULLS)
 @pytest.mark.parametrize(("kind", "values"), CASES)
-def test_a_frame_may_be_made_of_the_values_of_another(kind: pa.DataType, values: list[Any], nulls: str) -> None:
+def test_a_frame_may_contain_values_of_another(kind: pa.DataType, values: list[Any], nulls: str) -> None:
     table = column(kind, WITH_NULLS[nulls](values))
 
-    made = pd.DataFrame({"value": pd.Series(frame_of(table)["value"].tolist(), dtype=object)})
+    frame = pd.DataFrame({"value": pd.Series(frame_of(table)["value"].tolist(), dtype=object)})
 
-    assert table_from(made, table.schema, "output") == table
+    assert table_from(frame, table.schema, "output") == table
 
 
 @pytest.mark.parametrize(("kind", "values"), CASES)
@@ -83,7 +83,7 @@ def test_a_column_has_one_type_in_every_batch(kind: pa.DataType, values: list[An
 
 
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
-def test_times_are_in_utc_whatever_the_zone_of_the_session(zone: str) -> None:
+def test_times_are_in_utc_in_any_session_time_zone(zone: str) -> None:
     twice = [datetime(2026, 11, 1, hour, 30, tzinfo=UTC) for hour in (5, 6)]
     table = column(TIME, twice)
     frame = frame_of(table.cast(pa.schema([("value", pa.timestamp("us", zone))])))
@@ -95,7 +95,7 @@ def test_times_are_in_utc_whatever_the_zone_of_the_session(zone: str) -> None:
 
 @pytest.mark.parametrize("values", [[float(BIG), np.nan], [np.nan, -(2.0**53)]])
 @pytest.mark.parametrize("dtype", ["float64", "Float64", "double[pyarrow]"])
-def test_floats_that_may_have_been_other_whole_numbers_are_refused(values: list[float], dtype: Any) -> None:
+def test_inexact_floats_for_whole_numbers_are_refused(values: list[float], dtype: Any) -> None:
     frame = pd.DataFrame({"value": pd.Series(values).astype(dtype)})
 
     with pytest.raises(
@@ -104,7 +104,7 @@ def test_floats_that_may_have_been_other_whole_numbers_are_refused(values: list[
         table_from(frame, pa.schema([("value", pa.int64())]), "output")
 
 
-def test_floats_that_are_whole_numbers_are_taken() -> None:
+def test_integral_floats_are_accepted() -> None:
     frame = pd.DataFrame({"value": [2.0**53 - 1, np.nan, -3.0]})
 
     table = table_from(frame, pa.schema([("value", pa.int64())]), "output")
@@ -112,7 +112,7 @@ def test_floats_that_are_whole_numbers_are_taken() -> None:
     assert table["value"].to_pylist() == [2**53 - 1, None, -3]
 
 
-def test_columns_without_names_are_taken_by_their_places_and_an_empty_frame_has_no_rows() -> None:
+def test_unnamed_columns_are_matched_by_position_and_empty_frames_have_no_rows() -> None:
     schema = pa.schema([("id", pa.int64()), ("name", pa.string())])
 
     assert table_from(pd.DataFrame([[1, "a"]]), schema, "output").to_pylist() == [{"id": 1, "name": "a"}]

@@ -1,4 +1,4 @@
-"""A function in a Python worker: kept from batch to batch, as long as it stands where the batch before has left it."""
+"""Tests that a Python worker reuses a function from batch to batch while its state is that after the last batch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _events: list[str] = []
 
 
 class Numbers(ProcessFunction, CheckpointedFunction):
-    """Numbers rows; the number of those so far is its state."""
+    """Numbers rows; the number of rows so far is its state."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         self._state = context.get_operator_state_store().get_list_state(ListStateDescriptor("rows", "bigint"))
@@ -53,7 +53,7 @@ class Numbers(ProcessFunction, CheckpointedFunction):
 
 @pytest.fixture
 def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the function was told; no function is open yet."""
+    """The calls of the function; no function is open yet."""
     monkeypatch.setattr(function_spec, "_opened", {})
     _events.clear()
     return _events
@@ -75,13 +75,13 @@ def spec(state: SubtaskState, attempt: str = "attempt-0") -> FunctionSpec:
 
 
 def numbered(function: FunctionSpec, divisor: int = 1) -> tuple[int, Lists]:
-    """The number of one row, and the state behind it."""
+    """Return the number of one row, and the state after it."""
     with function.running(ProcessFunctionRunner) as runner:
         emitted = runner.process([{"divisor": divisor}], None, watermark_ms=0, processing_time_ms=0)
     return emitted.rows[0]["n"], runner.lists
 
 
-def test_a_function_goes_on_where_it_stands(events: list[str]) -> None:
+def test_a_worker_reuses_a_function_in_the_expected_state(events: list[str]) -> None:
     _, lists = numbered(spec(SubtaskState()))
 
     number, _ = numbered(spec(SubtaskState(lists=lists, is_restored=True)))
@@ -90,7 +90,7 @@ def test_a_function_goes_on_where_it_stands(events: list[str]) -> None:
     assert events == ["initialize at 0, restored: False", "open"]
 
 
-def test_it_begins_with_the_state_that_another_worker_has_left(events: list[str]) -> None:
+def test_a_function_starts_from_the_state_of_another_worker(events: list[str]) -> None:
     _, first = numbered(spec(SubtaskState()))
     numbered(spec(SubtaskState(lists=first, is_restored=True)))
     events.clear()
@@ -101,7 +101,7 @@ def test_it_begins_with_the_state_that_another_worker_has_left(events: list[str]
     assert events == ["close", "initialize at 1, restored: True", "open"]
 
 
-def test_what_a_failed_batch_has_done_is_forgotten(events: list[str]) -> None:
+def test_changes_of_a_failed_batch_are_discarded(events: list[str]) -> None:
     _, lists = numbered(spec(SubtaskState()))
     state = SubtaskState(lists=lists, is_restored=True)
     with pytest.raises(ZeroDivisionError):
@@ -113,7 +113,7 @@ def test_what_a_failed_batch_has_done_is_forgotten(events: list[str]) -> None:
     assert events[-3:] == ["close", "initialize at 1, restored: True", "open"]
 
 
-def test_another_attempt_begins_from_its_own_state(events: list[str]) -> None:
+def test_another_attempt_starts_from_its_own_state(events: list[str]) -> None:
     numbered(spec(SubtaskState()))
 
     number, _ = numbered(spec(SubtaskState(), attempt="attempt-1"))
@@ -122,7 +122,7 @@ def test_another_attempt_begins_from_its_own_state(events: list[str]) -> None:
     assert events[-3:] == ["close", "initialize at 0, restored: False", "open"]
 
 
-def test_a_function_without_such_state_keeps_its_copy(events: list[str]) -> None:
+def test_a_function_without_operator_state_keeps_its_copy(events: list[str]) -> None:
     plain = replace(spec(SubtaskState()), operator_state=None)
     numbered(plain)
 
@@ -134,7 +134,7 @@ def test_a_function_without_such_state_keeps_its_copy(events: list[str]) -> None
 
 
 class Measured(ProcessFunction):
-    """Has a metric of each kind, and uses none but the gauge."""
+    """Has a metric of each kind, and uses only the gauge."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         metrics = runtime_context.get_metrics_group()
@@ -148,8 +148,6 @@ class Measured(ProcessFunction):
 
 
 class Samples:
-    """Samples that were added."""
-
     def __init__(self) -> None:
         self.added: list[MetricSample] = []
 
@@ -157,7 +155,7 @@ class Samples:
         self.added.append(sample)
 
 
-def test_each_metric_is_reported_once_behind_a_batch(events: list[str]) -> None:
+def test_each_metric_is_reported_once_after_a_batch(events: list[str]) -> None:
     counts = {name: Samples() for name in ("counter", "meter", "histogram", "gauge")}
     measured = replace(spec(SubtaskState()), pickled=cloudpickle.dumps(Measured()), metrics=counts, operator_state=None)
 

@@ -1,4 +1,4 @@
-"""Rows of two inputs that came as one: each in its own columns, with its own event time, in the order of arrival."""
+"""Tests rows of two inputs in one batch: each in its own columns, with its own event time, in arrival order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def utc_second(seconds: int) -> datetime:
 
 
 def table_of_inputs(*rows: tuple[int, int]) -> pa.Table:
-    """Rows of inputs, each with its id, which is the time in seconds of one of the first."""
+    """Return rows of inputs, each with its id, which is the time in seconds of rows of the first input."""
     inputs = [number for number, _ in rows]
     return pa.table(
         {
@@ -34,7 +34,7 @@ def table_of_inputs(*rows: tuple[int, int]) -> pa.Table:
     )
 
 
-def test_rows_keep_the_order_in_which_they_came() -> None:
+def test_rows_keep_arrival_order() -> None:
     read = TwoInputs(inputs=(FIRST, SECOND)).read(table_of_inputs((0, 1), (1, 2), (1, 3), (0, 4)))
 
     assert read == RowsRead(
@@ -63,7 +63,7 @@ def test_broadcast_rows_come_first_and_have_no_key() -> None:
     assert read.slots(np.array([7, 0, 8, 0])) == [NO_SLOT, NO_SLOT, 7, 8]
 
 
-def test_a_batch_may_have_rows_of_one_input_alone() -> None:
+def test_a_batch_may_have_rows_of_one_input_only() -> None:
     both = TwoInputs(inputs=(FIRST, SECOND))
 
     assert both.read(table_of_inputs((1, 1), (1, 2))).rows == [{"id": "1"}, {"id": "2"}]

@@ -1,4 +1,4 @@
-"""Keys are found among others by their values."""
+"""Tests that keys are found among others by their values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ NAN = float("nan")
 
 
 def key_table(keys: list[tuple[int | None, str | None]]) -> pa.Table:
-    """Keys in two columns."""
     return pa.table(
         {
             "number": pa.array([number for number, _ in keys], pa.int64()),
@@ -24,12 +23,12 @@ def key_table(keys: list[tuple[int | None, str | None]]) -> pa.Table:
 
 
 @given(st.lists(KEYS, unique=True), st.lists(KEYS))
-def test_a_key_is_found_where_it_stands_or_not_at_all(
+def test_a_key_is_found_at_its_position_or_not_at_all(
     known: list[tuple[int | None, str | None]], keys: list[tuple[int | None, str | None]]
 ) -> None:
-    found = key_numbers(key_table(known), key_table(keys))
+    numbers = key_numbers(key_table(known), key_table(keys))
 
-    assert found.tolist() == [known.index(key) if key in known else -1 for key in keys]
+    assert numbers.tolist() == [known.index(key) if key in known else -1 for key in keys]
 
 
 @pytest.mark.parametrize(

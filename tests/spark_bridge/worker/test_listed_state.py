@@ -1,4 +1,4 @@
-"""State that has expired is removed where segments are merged, as a function would see it."""
+"""Tests that expired state is removed when segments are merged, by the same rules as in a function."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def expiring(descriptor: StateDescriptor) -> StateDescriptor:
 
 
 def segment_table(state: pa.DataType, touched: pa.DataType, rows: list[tuple[Any, Any, list[int] | None]]) -> pa.Table:
-    """Rows of a segment: the value of `kept`, when it was touched, and event-time timers."""
+    """Return rows of a segment: the value of `kept`, the time of its last write, and event-time timers."""
     schema = pa.schema(
         [
             (POSITION, pa.int64()),
@@ -85,7 +85,7 @@ def cleaned(descriptor: StateDescriptor, rows: pa.Table, processing_time_ms: int
     return [(row["kept"], row[f"{TOUCHED}kept"], row[IS_DELETED]) for row in left.to_pylist()]
 
 
-def test_a_value_that_has_expired_is_removed_and_its_key_with_it_unless_timers_are_left() -> None:
+def test_an_expired_value_is_removed_with_its_key_unless_timers_remain() -> None:
     rows = segment_table(pa.int64(), pa.int64(), [(1, 0, None), (2, 950, None), (3, 10, [7]), (None, None, [8])])
 
     left = cleaned(expiring(ValueStateDescriptor("kept", "bigint")), rows, 1000)
@@ -117,7 +117,7 @@ def test_a_value_that_has_expired_is_removed_and_its_key_with_it_unless_timers_a
     ],
     ids=["list", "map"],
 )
-def test_elements_and_entries_expire_one_by_one(
+def test_elements_and_entries_expire_individually(
     descriptor: StateDescriptor,
     state: pa.DataType,
     touched: pa.DataType,
@@ -136,7 +136,7 @@ def test_elements_and_entries_expire_one_by_one(
     assert left[0] == (None, None, False)
 
 
-def test_where_nothing_has_expired_the_rows_are_the_same() -> None:
+def test_rows_are_unchanged_if_no_state_has_expired() -> None:
     rows = segment_table(pa.int64(), pa.int64(), [(1, 950, None), (None, None, None)])
     clean_up = RemoveExpired(
         descriptors=cloudpickle.dumps([expiring(ValueStateDescriptor("kept", "bigint"))]),
@@ -147,7 +147,7 @@ def test_where_nothing_has_expired_the_rows_are_the_same() -> None:
     assert clean_up(rows) is rows
 
 
-def test_state_is_the_same_when_it_was_lists_meanwhile() -> None:
+def test_state_is_unchanged_by_a_conversion_to_lists() -> None:
     rows = segment_table(pa.map_(pa.string(), pa.int64()), pa.int64(), [([("a", 1)], 5, [3, 9]), (None, None, None)])
     state = rows.select(["kept", f"{TOUCHED}kept", *(name for name, _ in TIMER_COLUMNS)])
 

@@ -1,4 +1,4 @@
-"""Partial aggregates are merged as Spark's own aggregates would be."""
+"""Tests that partial aggregates are merged as Spark's own aggregates would be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOON, HOUR = datetime(2026, 1, 1, 12, tzinfo=UTC), timedelta(hours=1)
 def merged(
     function: PartFunction, data_type: pa.DataType, kept: Any, new: list[Any], wrapping: frozenset[str] = frozenset()
 ) -> Any:
-    """What becomes of the kept part of a single key when these come."""
+    """Return the stored part of a single key after merging these parts."""
     rows = {POSITION: [1] * len(new), "__key_0": [1] * len(new), "part": pa.array(new, data_type)}
     batch = KeyedBatch(pa.table(rows))
     state = pa.table({"part": pa.array([kept], data_type)})
@@ -53,14 +53,16 @@ def merged(
         pytest.param("min", pa.bool_(), True, [False, True], False, id="min of booleans"),
     ],
 )
-def test_parts_are_merged(function: str, data_type: pa.DataType, kept: Any, new: list[Any], wanted: Any) -> None:
-    found = merged(PartFunction(function), data_type, kept, new)
+def test_parts_are_merged_by_their_functions(
+    function: str, data_type: pa.DataType, kept: Any, new: list[Any], wanted: Any
+) -> None:
+    result = merged(PartFunction(function), data_type, kept, new)
 
-    assert found == wanted or (isinstance(wanted, float) and math.isnan(wanted) and math.isnan(found))
+    assert result == wanted or (isinstance(wanted, float) and math.isnan(wanted) and math.isnan(result))
 
 
 @pytest.mark.parametrize("new", [[1], [1, 1]], ids=["one row", "two rows"])
-def test_a_sum_that_its_type_cannot_hold_is_an_error(new: list[int]) -> None:
+def test_an_overflowing_sum_is_an_error(new: list[int]) -> None:
     with pytest.raises(OverflowError, match="running sum is too large for its type, int64"):
         merged(PartFunction.SUM, pa.int64(), 2**63 - 1, new)
 
@@ -68,7 +70,7 @@ def test_a_sum_that_its_type_cannot_hold_is_an_error(new: list[int]) -> None:
 @pytest.mark.parametrize(
     ("data_type", "greatest"), [(pa.int64(), 2**63 - 1), (pa.decimal128(38, 1), Decimal("9" * 37 + ".9"))], ids=str
 )
-def test_a_sum_that_is_too_large_on_the_way_alone_is_exact(data_type: pa.DataType, greatest: Any) -> None:
+def test_a_sum_that_overflows_only_temporarily_is_exact(data_type: pa.DataType, greatest: Any) -> None:
     least = greatest.copy_negate() if isinstance(greatest, Decimal) else -greatest
 
     assert merged(PartFunction.SUM, data_type, least, [greatest, 1]) == 1
@@ -80,6 +82,6 @@ def test_a_sum_that_wraps_keeps_its_lowest_bits() -> None:
     assert merged(PartFunction.SUM, pa.int64(), 2**63 - 1, [1], frozenset({"part"})) == -(2**63)
 
 
-def test_so_is_one_of_a_batch_alone() -> None:
+def test_an_overflowing_sum_of_one_batch_is_an_error() -> None:
     with pytest.raises(OverflowError, match="running sum is too large for its type, int64"):
         merged(PartFunction.SUM, pa.int64(), None, [2**63 - 1, 1])

@@ -1,4 +1,4 @@
-"""A batch in a Python worker: its rows reach the function as they have come."""
+"""Tests that a batch in a Python worker reaches its function in arrival order."""
 
 from __future__ import annotations
 
@@ -14,20 +14,17 @@ from tests.spark_bridge.worker.tables import SCHEMA, key_columns
 
 
 class Keeping:
-    """Keeps the rows that it is given, and no state."""
+    """Stores its input rows, and no state."""
 
     def __init__(self) -> None:
         self.given = pa.table({})
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Keep the rows of a batch."""
         self.given = batch.rows
         return Processed(rows=batch.rows.slice(0, 0), state=state)
 
 
-def test_a_column_of_the_rows_may_be_named_as_a_state_of_another_type(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_row_column_may_share_the_name_of_a_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path))
     function = Keeping()
     process = ProcessKeyedBatch(

@@ -1,4 +1,4 @@
-"""One row of each key is kept: the least, the greatest, or what a function makes of all of them."""
+"""Tests that one row of each key is kept: the least, the greatest, or the result of a reduce function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Keeping:
         self.changed: list[int] = []
 
     def process(self, rows: list[tuple[int, Any, int]]) -> list[dict[str, Any]]:
-        """Process a batch of keys, values and places; what is emitted."""
+        """Process a batch of keys, values and places, and return the emitted rows."""
         keys = pa.array([key for key, _, _ in rows], pa.int64())
         values = pa.array([value for _, value, _ in rows], self.schema.field("value").type)
         places = pa.array([place for _, _, place in rows], pa.int64())
@@ -57,7 +57,9 @@ class Keeping:
         pytest.param(True, pa.bool_(), [False], [True, True], 1, id="booleans"),
     ],
 )
-def test_the_row_that_is_kept(greatest: bool, data_type: pa.DataType, first: Any, then: Any, kept: int) -> None:
+def test_the_expected_row_of_each_key_is_kept(
+    greatest: bool, data_type: pa.DataType, first: Any, then: Any, kept: int
+) -> None:
     keeping = Keeping(KeepExtremeRow(column="value", is_greatest=greatest), data_type)
 
     keeping.process([(1, value, place) for place, value in enumerate(first)])
@@ -69,7 +71,7 @@ def test_the_row_that_is_kept(greatest: bool, data_type: pa.DataType, first: Any
     assert row["value"] == value or (math.isnan(value) and math.isnan(row["value"]))
 
 
-def test_a_row_of_each_key_of_the_batch_is_emitted_and_of_no_other() -> None:
+def test_exactly_one_row_per_key_of_the_batch_is_emitted() -> None:
     keeping = Keeping(KeepExtremeRow(column="value", is_greatest=False), pa.int64())
 
     keeping.process([(1, 4, 0), (2, 4, 1), (3, 4, 2)])
@@ -79,11 +81,10 @@ def test_a_row_of_each_key_of_the_batch_is_emitted_and_of_no_other() -> None:
 
 
 def reducing(function: Any) -> Keeping:
-    """Rows that a function reduces."""
     return Keeping(ReduceRows(pickled=cloudpickle.dumps(function)), pa.int64())
 
 
-def test_a_function_is_given_what_it_made_and_the_next_row() -> None:
+def test_a_function_receives_its_last_result_and_the_next_row() -> None:
     keeping = reducing(lambda one, other: {"value": 10 * one["value"] + other["value"], "place": other["place"]})
 
     first = keeping.process([(1, 1, 0), (2, 5, 0), (1, 2, 1)])
@@ -105,14 +106,14 @@ def test_a_function_is_given_what_it_made_and_the_next_row() -> None:
     ],
     ids=["None", "too few columns", "another type"],
 )
-def test_what_is_no_row_is_refused(function: Any, text: str) -> None:
+def test_a_value_that_is_no_row_is_refused(function: Any, text: str) -> None:
     keeping = reducing(function)
 
     with pytest.raises(FunctionOutputError, match=text):
         keeping.process([(1, 1, 0), (1, 2, 1)])
 
 
-def test_an_error_of_the_function_says_at_which_row() -> None:
+def test_an_error_of_the_function_shows_the_row() -> None:
     keeping = reducing(lambda one, other: one["no such column"])
 
     with pytest.raises(KeyError) as raised:

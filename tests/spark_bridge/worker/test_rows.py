@@ -1,4 +1,4 @@
-"""Rows of Arrow's as Python's dicts, as `to_pylist` would make them."""
+"""Tests that Arrow's rows become the dicts that `to_pylist` would create."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MICROS = [0, -1, 1_700_000_000_123_456, None, 253_402_300_799_999_999, -62_135_5
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", None])
-def test_times_are_those_that_arrow_makes(zone: str | None) -> None:
+def test_times_equal_those_of_arrow(zone: str | None) -> None:
     column = pa.chunked_array([MICROS[:2], MICROS[2:4]], pa.int64()).cast(pa.timestamp("us", zone))
 
     assert listed(column) == column.to_pylist()

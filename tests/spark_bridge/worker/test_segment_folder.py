@@ -1,4 +1,4 @@
-"""The folder of segments, where executors are on several machines and share one."""
+"""Tests the segment folder, with executors on several machines or sharing one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS = state_rows({(1, ""): 10}, 1)
 
 @pytest.fixture
 def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> On:
-    """Goes to an executor: its folder."""
+    """A function that switches to an executor and returns its folder."""
 
     def go(executor: str) -> Path:
         monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / executor))
@@ -38,7 +38,7 @@ def keys_in(folder: SegmentFolder, segment: str) -> list[int]:
     return keys
 
 
-def test_another_executor_finds_what_one_has_written_and_keeps_it(on: On, segment_folder: SegmentFolder) -> None:
+def test_another_executor_finds_and_keeps_a_written_segment(on: On, segment_folder: SegmentFolder) -> None:
     on("first")
     segment_folder.write("a", SCHEMA, [ROWS])
 
@@ -48,9 +48,7 @@ def test_another_executor_finds_what_one_has_written_and_keeps_it(on: On, segmen
     assert (second / "state" / "a").exists()
 
 
-def test_what_nobody_reads_any_more_goes_from_an_executor_and_stays_in_the_shared_folder(
-    on: On, segment_folder: SegmentFolder
-) -> None:
+def test_an_unread_segment_leaves_an_executor_but_stays_shared(on: On, segment_folder: SegmentFolder) -> None:
     first = on("first")
     for segment in ("a", "b"):
         segment_folder.write(segment, SCHEMA, [ROWS])
@@ -61,7 +59,7 @@ def test_what_nobody_reads_any_more_goes_from_an_executor_and_stays_in_the_share
     assert keys_in(segment_folder, "a") == [1]
 
 
-def test_a_segment_takes_its_name_when_the_others_have_it(
+def test_a_segment_gets_its_final_name_once_it_is_shared(
     on: On, segment_folder: SegmentFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = on("first")
@@ -77,7 +75,7 @@ def test_a_segment_takes_its_name_when_the_others_have_it(
 def forgetting(
     folder: SegmentFolder, put: list[list[str]], replace: Callable[[Path, Path], Path]
 ) -> Callable[[Path, Path], Path]:
-    """Renames a file when a batch beside it has forgotten what it does not read, and notes what is shared by then."""
+    """Return a rename before which another batch drops segments it does not read; records what is shared then."""
 
     def renamed(path: Path, target: Path) -> Path:
         folder.forget_all_but([])
@@ -88,7 +86,7 @@ def forgetting(
     return renamed
 
 
-def test_a_deleted_segment_is_nowhere_that_can_be_reached(on: On, segment_folder: SegmentFolder) -> None:
+def test_a_deleted_segment_is_removed_from_every_reachable_folder(on: On, segment_folder: SegmentFolder) -> None:
     on("first")
     segment_folder.write("a", SCHEMA, [ROWS])
 
@@ -99,7 +97,7 @@ def test_a_deleted_segment_is_nowhere_that_can_be_reached(on: On, segment_folder
         segment_folder.read(["a"])
 
 
-def test_a_segment_is_deleted_though_its_shared_folder_is_gone(
+def test_a_segment_is_deleted_even_if_its_shared_folder_is_gone(
     on: On, segment_folder: SegmentFolder, tmp_path: Path
 ) -> None:
     first = on("first")

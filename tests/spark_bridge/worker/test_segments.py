@@ -1,4 +1,4 @@
-"""Segments hold the newest row of each key, and it is found in them, though keys share positions."""
+"""Tests that segments hold the newest row of each key and find it, although keys share positions."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
 
 
 def known(versions: Sequence[dict[Key, int | None]]) -> dict[Key, int | None]:
-    """What holds after these versions."""
+    """Return the values that hold after these versions."""
     return {key: total for version in versions for key, total in version.items()}
 
 
 def totals(tables: Sequence[pa.Table]) -> dict[Key, int | None]:
-    """The rows of tables, each key once, sorted by position."""
+    """Return the rows of tables, checking that each key occurs once, sorted by position."""
     listed = [row for table in tables for row in table.to_pylist()]
     keys = [key_of(row) for row in listed]
     assert len(set(keys)) == len(keys)
@@ -49,13 +49,13 @@ def totals(tables: Sequence[pa.Table]) -> dict[Key, int | None]:
 
 @pytest.fixture(autouse=True)
 def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of three rows, so that a segment has several."""
+    """Makes runs three rows long, so that a segment has several."""
     monkeypatch.setattr(segment_file, "RUN_ROWS", 3)
 
 
 @given(versions=st.lists(TOTALS, min_size=1, max_size=4))
 @pytest.mark.slow
-def test_a_merge_leaves_the_newest_row_of_each_key(versions: list[dict[Key, int | None]]) -> None:
+def test_a_merge_keeps_the_newest_row_of_each_key(versions: list[dict[Key, int | None]]) -> None:
     with TemporaryDirectory() as folder:
         segments = [
             segment(Path(folder, str(number)), [newest(state_rows(version, number))])
@@ -69,7 +69,7 @@ def test_a_merge_leaves_the_newest_row_of_each_key(versions: list[dict[Key, int 
 
 
 @given(versions=st.lists(TOTALS, min_size=1, max_size=4))
-def test_rows_of_any_order_are_told_apart_by_their_versions(versions: list[dict[Key, int | None]]) -> None:
+def test_rows_in_any_order_are_ranked_by_version(versions: list[dict[Key, int | None]]) -> None:
     newest_first = [state_rows(version, number) for number, version in enumerate(versions)][::-1]
 
     assert totals([newest(pa.concat_tables(newest_first))]) == known(versions)
@@ -86,15 +86,15 @@ def test_each_key_of_a_batch_is_found_with_its_newest_state(
             for number, version in enumerate(versions)
         ]
 
-        found = look_up(reversed(segments), batch.keys, STATE)
+        rows = look_up(reversed(segments), batch.keys, STATE)
 
-    asked = [key_of(row) for row in batch.keys.to_pylist()]
-    assert sorted(asked, key=repr) == sorted(set(wanted), key=repr)
-    assert found.column("total").to_pylist() == [known(versions).get(key) for key in asked]
+    keys = [key_of(row) for row in batch.keys.to_pylist()]
+    assert sorted(keys, key=repr) == sorted(set(wanted), key=repr)
+    assert rows.column("total").to_pylist() == [known(versions).get(key) for key in keys]
 
 
 @given(wanted=st.lists(KEYS, min_size=1))
-def test_the_rows_of_a_key_lie_together_in_the_order_in_which_they_came(wanted: list[Key]) -> None:
+def test_rows_of_a_key_are_adjacent_in_arrival_order(wanted: list[Key]) -> None:
     numbered = key_columns(wanted).append_column("number", pa.array(range(len(wanted))))
 
     batch = KeyedBatch(numbered)
@@ -117,12 +117,12 @@ def test_nan_is_a_key_and_a_struct_may_be_one() -> None:
     assert KeyedBatch(pa.table(keys)).keys.num_rows == 2
 
 
-def test_of_no_rows_there_is_no_file(tmp_path: Path) -> None:
+def test_an_empty_segment_writes_no_file(tmp_path: Path) -> None:
     assert segment(tmp_path / "empty", [SCHEMA.empty_table()]) == ()
     assert not list(tmp_path.iterdir())
 
 
-def test_what_could_not_be_written_whole_is_not_there(tmp_path: Path) -> None:
+def test_a_partly_written_segment_is_not_visible(tmp_path: Path) -> None:
     wrong = state_rows({(1, "a"): 1}, 1).drop_columns([VERSION])
 
     with pytest.raises((pa.ArrowInvalid, ValueError)):
@@ -182,7 +182,7 @@ def test_no_row_of_a_damaged_file_is_read(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("scheme", ["", "memory://"])
-def test_rows_below_a_path_with_brackets_are_read_and_missing_ones_are_an_error(tmp_path: Path, scheme: str) -> None:
+def test_rows_below_a_path_with_brackets_are_read_or_reported_missing(tmp_path: Path, scheme: str) -> None:
     for name in ("app1", "app[1]", "empty[1]"):
         address = f"{scheme}{tmp_path}/{name}"
         filesystem, folder = url_to_fs(address)
@@ -204,7 +204,7 @@ def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) 
         {POSITION: [1, 5], "kept": pa.array([7, None], pa.int32()), "dropped": ["a", "b"], "sum": [2**62, None]}
     )
     pq.write_table(saved, tmp_path / "rows.parquet")
-    wanted = pa.schema(
+    schema = pa.schema(
         [
             (POSITION, pa.int64()),
             ("first", pa.string()),
@@ -215,6 +215,6 @@ def test_saved_rows_are_read_with_the_columns_of_another_schema(tmp_path: Path) 
     )
     moved = {"first": None, "second": "kept"}
 
-    [read] = SavedRows(address=str(tmp_path), between=(0, 4), stored_columns=moved).read(wanted)
+    [read] = SavedRows(address=str(tmp_path), between=(0, 4), stored_columns=moved).read(schema)
 
     assert read.to_pylist() == [{POSITION: 1, "first": None, "second": 7, "own": None, "sum": Decimal(2**62)}]

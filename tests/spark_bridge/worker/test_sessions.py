@@ -1,4 +1,4 @@
-"""Sessions are merged on columns: over gaps, with those that are open, and emitted when they have ended."""
+"""Tests that sessions are merged on columns: across gaps, with open sessions, and emitted when they end."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Session = tuple[int, int, int]
 
 
 class Keys:
-    """The sessions of keys, of which each batch and each firing reads the state and writes what has changed."""
+    """The sessions of keys; each batch and each firing reads their state and writes the changes."""
 
     def __init__(self) -> None:
         self._state: dict[int, dict[str, Any]] = {}
 
     def add(self, *rows: tuple[int, int], watermark_ms: int = NO_WATERMARK) -> int:
-        """Add rows, each a key and a time in ms; the number of those that came too late."""
+        """Add rows of a key and a time in ms, and return the number of those that are too late."""
         merge = MergeSessions(
             functions={"n": PartFunction.SUM},
             wrapping=frozenset(),
@@ -43,19 +43,19 @@ class Keys:
         return processed.late_rows
 
     def fire(self, watermark_ms: int) -> list[tuple[int, Session]]:
-        """The sessions that have ended, with their keys."""
+        """Return the sessions that have ended, with their keys."""
         rows = self._processed(FireSessions(due_ms=watermark_ms), sorted(self._state)).rows
         assert rows.column_names == ["__key_0", "session_start", "session_end", "n"]
         return [(key, _session(start, end, n)) for key, start, end, n in zip(*rows.to_pydict().values(), strict=True)]
 
     def open(self, key: int) -> list[Session]:
-        """The open sessions of a key."""
+        """Return the open sessions of a key."""
         state = self._state.get(key)
         lists = () if state is None else (state[name] for name in STATE.names[:3])
         return [_session(*each) for each in zip(*lists, strict=True)]
 
     def next_timer_ms(self, key: int) -> int | None:
-        """The timer of a key."""
+        """Return the timer of a key."""
         timer: int | None = self._state[key][NEXT_EVENT_TIMER]
         return timer
 
@@ -89,7 +89,7 @@ def keys() -> Keys:
     return Keys()
 
 
-def test_rows_of_a_key_without_a_gap_between_them_are_one_session(keys: Keys) -> None:
+def test_rows_without_a_gap_form_one_session(keys: Keys) -> None:
     keys.add((1, 0), (1, 9), (2, 5), (1, 18), (1, 40))
 
     assert (keys.open(1), keys.open(2)) == ([(0, 28, 3), (40, 50, 1)], [(5, 15, 1)])
@@ -103,21 +103,21 @@ def test_a_row_at_the_very_end_belongs_to_the_session(keys: Keys, at: int, sessi
     assert keys.open(1) == sessions
 
 
-def test_a_row_between_two_sessions_makes_one_of_them(keys: Keys) -> None:
+def test_a_row_between_two_sessions_merges_them(keys: Keys) -> None:
     keys.add((1, 0), (1, 16))
     keys.add((1, 8))
 
     assert keys.open(1) == [(0, 26, 3)]
 
 
-def test_a_long_session_takes_in_rows_that_come_out_of_order(keys: Keys) -> None:
+def test_a_long_session_absorbs_out_of_order_rows(keys: Keys) -> None:
     keys.add((1, 0), (1, 10), (1, 20), (1, 30), (1, 60))
     keys.add((1, 5), (1, -3), (1, 64))
 
     assert keys.open(1) == [(-3, 40, 6), (60, 74, 2)]
 
 
-def test_sessions_are_emitted_once_the_watermark_has_come_to_their_end(keys: Keys) -> None:
+def test_sessions_are_emitted_when_the_watermark_reaches_their_end(keys: Keys) -> None:
     keys.add((1, 0), (1, 30), (2, 4), (3, 50))
 
     assert keys.fire(9) == []
@@ -127,7 +127,7 @@ def test_sessions_are_emitted_once_the_watermark_has_come_to_their_end(keys: Key
     assert keys.fire(60) == [(1, (30, 40, 1)), (3, (50, 60, 1))]
 
 
-def test_rows_whose_session_has_ended_are_late_unless_an_open_one_takes_them(keys: Keys) -> None:
+def test_rows_of_ended_sessions_are_late_unless_an_open_one_absorbs_them(keys: Keys) -> None:
     keys.add((1, 12))
 
     assert keys.add((1, 5), (1, 0), (2, 0), (2, 9), (3, 0), (4, 11), watermark_ms=20) == 3

@@ -1,4 +1,4 @@
-"""A function of tables: what it is given, what becomes of what it returns, and what it is told where that is wrong."""
+"""Tests a function of tables: its arguments, the use of its results, and the errors for wrong results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXTS = ["a", "b", "c", "d"]
 def process(
     function: Callable[[Any, Any], Any], *, frames: Frames = Frames.ARROW, counts: tuple[int | None, ...] = (None,) * 3
 ) -> Processed:
-    """What becomes of four rows of three keys with these counts, in the order of their positions: 3, 7, null."""
+    """Process four rows of three keys with these counts, in the order of their positions: 3, 7, null."""
     batch = KeyedBatch(
         pa.table(
             {
@@ -51,7 +51,7 @@ def process(
 
 
 def count_per_key(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Counts the rows of each key, in columns of another order."""
+    """Count the rows of each key, in columns of another order."""
     new = rows.group_by("shop").aggregate([("text", "count"), ("text", "max")])
     new = new.take(pc.index_in(state["shop"], value_set=new["shop"]))
     n = pc.add(pc.fill_null(state["n"], 0), new["text_count"])
@@ -59,7 +59,7 @@ def count_per_key(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
     return kept.select(["n", "user"]), kept
 
 
-def test_it_is_given_rows_with_their_keys_and_the_state_of_each_key_once() -> None:
+def test_a_function_receives_rows_with_keys_and_each_keys_state_once() -> None:
     def looked_at(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, None]:
         assert rows.column_names == ["user", "text", "shop"]
         assert state.column_names == ["user", "shop", "n", "last"]
@@ -73,7 +73,7 @@ def test_it_is_given_rows_with_their_keys_and_the_state_of_each_key_once() -> No
     assert processed.changed.tolist() == []
 
 
-def test_state_is_found_by_its_key_wherever_it_stands() -> None:
+def test_state_is_matched_by_key_at_any_position() -> None:
     def reverse(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
         output, kept = count_per_key(rows, state)
         return output, kept.take(list(range(kept.num_rows))[::-1])
@@ -87,7 +87,7 @@ def test_state_is_found_by_its_key_wherever_it_stands() -> None:
     assert sum(straight.state["n"].to_pylist()) == 4 + 5
 
 
-def test_keys_that_are_left_out_are_not_changed_and_those_of_nulls_are_deleted() -> None:
+def test_omitted_keys_are_unchanged_and_null_states_are_deleted() -> None:
     def first_two(rows: pa.Table, state: pa.Table) -> tuple[None, pa.Table]:
         return None, state.slice(0, 2)
 
@@ -100,7 +100,7 @@ def test_keys_that_are_left_out_are_not_changed_and_those_of_nulls_are_deleted()
     assert processed.state["n"].to_pylist() == [5, None]
 
 
-def test_frames_of_pandas_keep_whole_numbers_and_are_returned_as_such() -> None:
+def test_pandas_frames_keep_whole_numbers_in_both_directions() -> None:
     large = 2**60 + 1
 
     def kept(rows: Any, state: Any) -> tuple[Any, Any]:
@@ -148,7 +148,7 @@ def test_frames_of_pandas_keep_whole_numbers_and_are_returned_as_such() -> None:
         ),
     ],
 )
-def test_what_is_no_result_is_refused_with_what_is_wrong(function: Callable[[Any, Any], Any], text: str) -> None:
+def test_an_invalid_result_is_refused_with_the_reason(function: Callable[[Any, Any], Any], text: str) -> None:
     with pytest.raises(FunctionOutputError, match=text):
         process(function, counts=(1, 2, 3))
 
@@ -157,7 +157,7 @@ TIMED = pa.schema([("n", pa.int64()), ("due", pa.timestamp("us", "UTC")), (NEXT_
 
 
 def fire(function: Callable[[Any], Any], timers_us: list[int | None], *, due_ms: int) -> Processed:
-    """What becomes of keys 0, 1, ... with these timers; the counts are tens."""
+    """Fire timers of keys 0, 1, ...; the counts are tens."""
     keys = pa.array(range(len(timers_us)), pa.int64())
     next_ms = pa.array([None if timer is None else -(-timer // 1000) for timer in timers_us], pa.int64())
     timers = pa.array(timers_us, pa.int64()).cast(TIMED.field("due").type)
@@ -175,7 +175,7 @@ def fire(function: Callable[[Any], Any], timers_us: list[int | None], *, due_ms:
     )
 
 
-def test_timers_that_are_due_have_fired_and_their_keys_keep_the_rest() -> None:
+def test_due_timers_fire_and_their_keys_keep_other_timers() -> None:
     processed = fire(lambda state: (state.select(["user", "n"]), None), [3000, 3001, None, 1], due_ms=3)
 
     assert processed.rows.to_pylist() == [{"user": 0, "n": 0}, {"user": 3, "n": 30}]
@@ -184,7 +184,7 @@ def test_timers_that_are_due_have_fired_and_their_keys_keep_the_rest() -> None:
     assert processed.state.to_pylist() == [{"n": n, "due": None, NEXT_EVENT_TIMER: None} for n in (0, 30)]
 
 
-def test_a_timer_function_may_set_the_next_one_and_delete_what_is_kept() -> None:
+def test_a_timer_function_may_set_timers_and_delete_state() -> None:
     def again(state: pa.Table) -> tuple[None, pa.Table]:
         due = pa.array([4001, None], TIMED.field("due").type)
         return None, pa.table({"user": state["user"].take([1, 0]), "n": pa.array([7, None], pa.int64()), "due": due})
@@ -204,7 +204,7 @@ def test_all_timers_fire_at_the_end_of_the_data() -> None:
     assert processed.state[NEXT_EVENT_TIMER].to_pylist() == [None, None]
 
 
-def test_where_no_timer_is_due_nothing_is_called() -> None:
+def test_no_function_is_called_if_no_timer_is_due() -> None:
     processed = fire(lambda state: 1 / 0, [3001, None], due_ms=3)
 
     assert processed.rows.num_rows == 0

@@ -1,4 +1,4 @@
-"""A row meets the version of its key that held at its time, however rows and watermarks come one after the other."""
+"""Tests that a row is joined with the version of its key at its time, in any interleaving of rows and watermarks."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Rate:
 
 
 class Join:
-    """The state of keys between batches, and what was emitted."""
+    """The state of keys between batches, and the emitted rows."""
 
     def __init__(self, *, is_outer: bool = True, late_data: str | None = None) -> None:
         self.sides = TemporalSides(
@@ -83,7 +83,7 @@ class Join:
             self._take(batch, fire.process(batch, self._of(batch)))
 
     def versions(self, key: int) -> list[str]:
-        """The versions that are kept of a key."""
+        """Return the stored versions of a key."""
         rates = self.state.get(key, {}).get("right") or []
         assert isinstance(rates, list)
         return [each["rate"] for each in rates]
@@ -133,7 +133,7 @@ def _batch(rows: tuple[Order | Rate, ...]) -> pa.Table:
 
 
 def rates_met(rows: list[Order | Rate]) -> list[Met]:
-    """What each order meets, of all rates."""
+    """Return the match of each order among all rates."""
     met: list[Met] = []
     for order in (row for row in rows if isinstance(row, Order)):
         held = [r for r in rows if isinstance(r, Rate) and r.key == order.key is not None and r.since <= order.at]
@@ -155,10 +155,10 @@ ROWS = st.lists(
 
 
 @given(ROWS, st.lists(st.integers(1, 29), max_size=5), st.booleans())
-def test_of_rows_that_are_not_late_each_meets_what_held_at_its_time(
+def test_each_row_in_time_matches_the_version_at_its_time(
     rows: list[Order | Rate], cuts: list[int], shuffled: bool
 ) -> None:
-    # In the order of their milliseconds no row is late, wherever it is cut.
+    # In the order of their milliseconds no row is late, however the batches are cut.
     rows = sorted(rows, key=_ms) if not shuffled else rows
     join = Join()
 
@@ -178,7 +178,7 @@ def _ms(row: Order | Rate) -> int:
     return (row.at if isinstance(row, Order) else row.since) // 1000
 
 
-def test_an_inner_join_leaves_out_what_meets_none() -> None:
+def test_an_inner_join_omits_unmatched_rows() -> None:
     join = Join(is_outer=False)
 
     join.read(Order(key=1, id=1, at=5000), Order(key=1, id=2, at=7000), Rate(key=1, rate="a", since=6000))
@@ -187,7 +187,7 @@ def test_an_inner_join_leaves_out_what_meets_none() -> None:
     assert join.met == [(2, "a")]
 
 
-def test_rows_wait_until_the_watermark_has_come_to_them() -> None:
+def test_rows_wait_until_the_watermark_reaches_them() -> None:
     join = Join()
     join.read(Order(key=1, id=1, at=5000), Rate(key=1, rate="a", since=1000))
 
@@ -201,7 +201,7 @@ def test_rows_wait_until_the_watermark_has_come_to_them() -> None:
 
 
 @pytest.mark.parametrize("late_data", [None, LATE])
-def test_left_rows_behind_the_watermark_are_late(late_data: str | None) -> None:
+def test_left_rows_before_the_watermark_are_late(late_data: str | None) -> None:
     join = Join(late_data=late_data)
     join.advance(5)
 
@@ -212,7 +212,7 @@ def test_left_rows_behind_the_watermark_are_late(late_data: str | None) -> None:
     assert (join.late_rows, join.late) == ((1, []) if late_data is None else (0, [1]))
 
 
-def test_a_version_behind_the_watermark_is_one_for_rows_to_come_unless_there_is_a_newer_one() -> None:
+def test_a_version_before_the_watermark_applies_unless_a_newer_one_exists() -> None:
     join = Join()
     join.advance(5)
 
@@ -223,7 +223,7 @@ def test_a_version_behind_the_watermark_is_one_for_rows_to_come_unless_there_is_
     assert join.met == [(1, "later")]
 
 
-def test_the_newest_version_behind_the_watermark_and_all_newer_ones_are_kept() -> None:
+def test_the_newest_version_before_the_watermark_and_later_ones_are_kept() -> None:
     join = Join()
     join.read(*(Rate(key=1, rate=name, since=1000 * at) for at, name in enumerate("abcd")))
 
@@ -235,7 +235,7 @@ def test_the_newest_version_behind_the_watermark_and_all_newer_ones_are_kept() -
     assert join.versions(1) == ["c", "d"]
 
 
-def test_nothing_is_kept_of_a_key_that_is_deleted() -> None:
+def test_a_deleted_key_has_no_state() -> None:
     join = Join()
     join.read(Rate(key=1, rate="a", since=1000), Rate(key=1, rate="a", since=3000, kind="-D"))
     join.read(Order(key=1, id=1, at=2000), Order(key=1, id=2, at=4000))
@@ -249,7 +249,7 @@ def test_nothing_is_kept_of_a_key_that_is_deleted() -> None:
     assert join.state == {}
 
 
-def test_a_deletion_is_forgotten_when_the_watermark_has_come_to_it() -> None:
+def test_a_deletion_is_removed_when_the_watermark_reaches_it() -> None:
     join = Join()
     join.read(Rate(key=1, rate="a", since=1000), Rate(key=1, rate="a", since=3000, kind="-D"))
 

@@ -1,4 +1,4 @@
-"""Columns of times: in UTC whatever the zone of the session, and as numbers like single times."""
+"""Tests time columns: in UTC in any time zone of the session, and converted to numbers like single times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = [
     datetime(1, 1, 1, 0, 0, 0, 1, tzinfo=UTC),
     datetime(1969, 12, 31, 23, 59, 59, 999_500, tzinfo=UTC),
     datetime(1969, 12, 31, 23, 59, 58, tzinfo=UTC),
-    # Half past one in New York: in summer time, and an hour later once more.
+    # 01:30 in New York: in summer time, and again an hour later.
     datetime(2026, 11, 1, 5, 30, tzinfo=UTC),
     datetime(2026, 11, 1, 6, 30, tzinfo=UTC),
     datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
@@ -25,7 +25,7 @@ TIMES = [
 
 
 def column(zone: str, values: list[Any], shape: pa.DataType = MICROS) -> pa.Array:
-    """Values of a type with UTC times, as Spark sends them in a session of this zone."""
+    """Return values of a type with UTC times, as Spark sends them in a session of this zone."""
     return pa.array(values, shape).cast(_in(zone, shape))
 
 
@@ -40,7 +40,7 @@ def _in(zone: str, shape: pa.DataType) -> pa.DataType:
 
 
 @pytest.mark.parametrize("zone", ZONES)
-def test_numbers_do_not_depend_on_the_zone(zone: str) -> None:
+def test_numbers_do_not_depend_on_the_time_zone(zone: str) -> None:
     times = column(zone, [*TIMES, None])
 
     assert micros(times).to_pylist() == [*map(micros_of, TIMES), None]
@@ -84,9 +84,9 @@ def test_times_without_a_zone_stay_as_they_are() -> None:
     assert as_held(rows) is rows
 
 
-def test_a_struct_may_be_null_whose_fields_may_not() -> None:
+def test_a_nullable_struct_may_have_non_nullable_fields() -> None:
     inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
-    # As Spark gives it: a struct that is null has nulls in its fields.
+    # Spark sends a null struct with nulls in its fields.
     nulls = pa.Array.from_buffers(inner, 1, [pa.py_buffer(b"\0")], children=[pa.nulls(1, pa.int64())])
     rows = pa.table({"s": nulls})
 
@@ -99,7 +99,7 @@ def test_a_struct_may_be_null_whose_fields_may_not() -> None:
         rows.cast(rows.schema)
 
 
-def test_all_parts_of_held_rows_may_be_null_but_keys_of_maps() -> None:
+def test_all_parts_of_stored_rows_are_nullable_except_map_keys() -> None:
     strict = pa.field("element", pa.int64(), nullable=False)
     schema = held_schema(pa.schema([pa.field("l", pa.list_(strict)), pa.field("m", pa.map_(pa.string(), strict))]))
 

@@ -1,4 +1,4 @@
-"""Rows of a generated source that are due by a clock."""
+"""Tests that a generated source emits the rows that are due at the current time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.spark_bridge.errors import SourceError
 
 @dataclass
 class Clock:
-    """A clock that stands still."""
+    """A clock that is set by the test."""
 
     seconds: float = 1000.0
 
@@ -30,22 +30,22 @@ def discovery(made: DataGenSource, clock: Clock) -> IndexRangeDiscovery:
     return IndexRangeDiscovery(made, OperatorId("source"), clock)
 
 
-def ranges(found: SplitsDiscovered) -> list[tuple[int, int]]:
-    splits = [split for split in found.splits if isinstance(split, IndexRangeSplit)]
+def ranges(discovered: SplitsDiscovered) -> list[tuple[int, int]]:
+    splits = [split for split in discovered.splits if isinstance(split, IndexRangeSplit)]
     return [(split.start, split.start + split.rows) for split in splits]
 
 
-def test_without_a_rate_everything_is_due_at_the_first_look() -> None:
+def test_all_rows_are_due_at_the_first_discovery_without_a_rate() -> None:
     look = discovery(sequence_source(25), Clock())
 
-    found = look.discover(b"")
+    discovered = look.discover(b"")
 
-    assert ranges(found) == [(0, 10), (10, 20), (20, 25)]
-    assert found.finished
+    assert ranges(discovered) == [(0, 10), (10, 20), (20, 25)]
+    assert discovered.finished
     assert look.interval_ms is None
 
 
-def test_much_is_found_in_several_looks() -> None:
+def test_many_rows_take_several_discoveries() -> None:
     look = discovery(sequence_source(1000, batch=2), Clock())
 
     first = look.discover(b"")
@@ -56,7 +56,7 @@ def test_much_is_found_in_several_looks() -> None:
     assert (second.more, second.finished) == (False, True)
 
 
-def test_with_a_rate_rows_are_due_as_time_goes_by() -> None:
+def test_rows_become_due_over_time_with_a_rate() -> None:
     clock = Clock()
     look = discovery(sequence_source(25, rate=5), clock)
 
@@ -68,40 +68,40 @@ def test_with_a_rate_rows_are_due_as_time_goes_by() -> None:
     clock.seconds += 60
     last = look.discover(second.position)
 
-    assert [ranges(found) for found in (before, first, second, last)] == [
+    assert [ranges(discovered) for discovered in (before, first, second, last)] == [
         [],
         [(0, 5)],
         [(5, 15), (15, 17)],
         [(17, 25)],
     ]
-    assert [found.finished for found in (before, first, second, last)] == [False, False, False, True]
+    assert [discovered.finished for discovered in (before, first, second, last)] == [False, False, False, True]
 
 
-def test_what_is_due_is_found_once() -> None:
+def test_due_rows_are_discovered_once() -> None:
     clock = Clock()
     look = discovery(sequence_source(None, rate=5), clock)
     look.discover(b"")
     clock.seconds += 1
-    found = look.discover(b"")
+    discovered = look.discover(b"")
 
-    again = look.discover(found.position)
+    again = look.discover(discovered.position)
 
     assert again.splits == ()
 
 
-def test_a_source_without_an_end_never_finishes() -> None:
+def test_an_unbounded_source_never_finishes() -> None:
     clock = Clock()
     look = discovery(sequence_source(None, rate=1e6, batch=10**9), clock)
     look.discover(b"")
     clock.seconds += 3600
 
-    found = look.discover(b"")
+    discovered = look.discover(b"")
 
-    assert ranges(found)[-1][1] == 3_600_000_000
-    assert not found.finished
+    assert ranges(discovered)[-1][1] == 3_600_000_000
+    assert not discovered.finished
 
 
-def test_a_look_finds_no_more_than_can_be_read_until_the_next() -> None:
+def test_a_discovery_finds_no_more_than_can_be_read_until_the_next() -> None:
     clock = Clock()
     look = discovery(sequence_source(None, rate=1e9, batch=1), clock)
     look.discover(b"")
@@ -110,38 +110,38 @@ def test_a_look_finds_no_more_than_can_be_read_until_the_next() -> None:
     assert len(look.discover(b"").splits) == 1000
 
 
-def test_after_a_restore_it_goes_on_behind_the_highest_row_that_was_handed_out() -> None:
+def test_a_restored_source_resumes_after_the_highest_assigned_row() -> None:
     clock = Clock()
     restored = discovery(sequence_source(None, rate=5), clock)
 
     before = restored.discover(b"17")
     clock.seconds += 1
-    found = restored.discover(b"17")
+    discovered = restored.discover(b"17")
 
     assert before.splits == ()
-    assert ranges(found) == [(17, 22)]
+    assert ranges(discovered) == [(17, 22)]
 
 
-def test_a_position_that_is_no_number_is_refused() -> None:
+def test_a_position_that_is_not_a_number_is_refused() -> None:
     with pytest.raises(SourceError, match="in the checkpoint is b'seven', which is no number"):
         discovery(sequence_source(25), Clock()).discover(b"seven")
 
 
-def test_a_source_that_has_become_shorter_is_at_its_end() -> None:
-    found = discovery(sequence_source(25), Clock()).discover(b"40")
+def test_a_source_with_fewer_rows_than_its_position_is_finished() -> None:
+    discovered = discovery(sequence_source(25), Clock()).discover(b"40")
 
-    assert (found.splits, found.finished, found.position) == ((), True, b"40")
+    assert (discovered.splits, discovered.finished, discovered.position) == ((), True, b"40")
 
 
-def test_a_bounded_source_is_restored_to_its_rest() -> None:
-    found = discovery(sequence_source(25), Clock()).discover(b"10")
+def test_a_restored_bounded_source_emits_its_remaining_rows() -> None:
+    discovered = discovery(sequence_source(25), Clock()).discover(b"10")
 
-    assert ranges(found) == [(10, 20), (20, 25)]
+    assert ranges(discovered) == [(10, 20), (20, 25)]
     assert discovery(sequence_source(25), Clock()).discover(b"25").finished
 
 
 @pytest.mark.parametrize(("rate", "batch", "interval_ms"), [(1, 10, 1000), (100, 50, 500), (1e6, 10, 100)])
-def test_it_looks_about_as_often_as_batches_fill(rate: float, batch: int, interval_ms: int) -> None:
+def test_discoveries_are_about_as_frequent_as_full_batches(rate: float, batch: int, interval_ms: int) -> None:
     assert discovery(sequence_source(None, rate=rate, batch=batch), Clock()).interval_ms == interval_ms
 
 
@@ -157,7 +157,7 @@ def test_it_looks_about_as_often_as_batches_fill(rate: float, batch: int, interv
         (lambda: DataGenSource({}, number_of_rows=1), "at least one field"),
     ],
 )
-def test_numbers_that_cannot_be_meant_are_refused(made: object, wrong: str) -> None:
+def test_invalid_numbers_are_refused(made: object, wrong: str) -> None:
     assert callable(made)
     with pytest.raises(ValueError, match=wrong):
         made()

@@ -1,4 +1,4 @@
-"""Generated rows are the same however they are batched, and as their fields say."""
+"""Tests that generated rows match their field definitions, whatever the batch size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rows_of_split(
     return together(made.read(spark, made.prototype(spark).schema, [split], in_slices=in_slices))
 
 
-def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_row_n_does_not_depend_on_the_batch_size(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datagen_module, "_ROWS_PER_CORE", 5_000)
     whole = rows_of_split(spark, datagen_source(), 0, 10_000)
     sliced = rows_of_split(spark, datagen_source(), 0, 10_000, in_slices=True)
@@ -55,23 +55,23 @@ def test_row_n_is_the_same_however_it_is_batched(spark: SparkSession, monkeypatc
     assert digests[0][0] == 10_000
 
 
-def test_the_fields_are_what_they_say(spark: SparkSession) -> None:
-    made = rows_of_split(spark, datagen_source(), 0, 10_000)
+def test_fields_have_their_declared_values(spark: SparkSession) -> None:
+    rows = rows_of_split(spark, datagen_source(), 0, 10_000)
 
-    first = made.first()
-    seen = made.agg(
+    first = rows.first()
+    seen = rows.agg(
         F.min("price"), F.max("price"), F.min("share") >= -1, F.max("share") < 1, F.count_if(F.col("side") == "buy")
     ).first()
 
     assert first is not None
     assert (first.id, first["at"].astimezone(UTC)) == (100, datetime(2024, 1, 1, tzinfo=UTC))
-    assert made.where("id = 106").count() == 1
+    assert rows.where("id = 106").count() == 1
     assert seen is not None
     assert tuple(seen)[:4] == (1, 10, True, True)
     assert 4_500 < seen[4] < 5_500
 
 
-def test_fields_and_seeds_are_independent_of_each_other(spark: SparkSession) -> None:
+def test_fields_and_seeds_are_independent(spark: SparkSession) -> None:
     twins = {"a": datagen.random_int(1, 10**12), "b": datagen.random_int(1, 10**12)}
 
     def values(seed: int) -> Row:
@@ -82,7 +82,7 @@ def test_fields_and_seeds_are_independent_of_each_other(spark: SparkSession) -> 
     assert len({*values(1), *values(2)}) == 4
 
 
-def test_columns_and_functions_of_the_index_are_generators_too(spark: SparkSession) -> None:
+def test_columns_and_functions_of_the_index_are_generators(spark: SparkSession) -> None:
     of_columns = DataGenSource({"square": F.col("index") * F.col("index")}, number_of_rows=5)
     of_frames = DataGenSource(_even_only, number_of_rows=5)
 
@@ -90,7 +90,7 @@ def test_columns_and_functions_of_the_index_are_generators_too(spark: SparkSessi
     assert [row["index"] for row in rows_of_split(spark, of_frames, 0, 5).collect()] == [0, 2, 4]
 
 
-def test_how_many_rows_a_function_leaves_is_not_promised() -> None:
+def test_the_row_count_after_a_function_is_unknown() -> None:
     split = IndexRangeSplit(split_id=SplitId("0+5"), rows=5, start=0)
     of_frames = DataGenSource(_even_only, number_of_rows=5)
 
@@ -105,7 +105,7 @@ def test_how_many_rows_a_function_leaves_is_not_promised() -> None:
         (lambda: F.count("*"), "made of its index alone"),
     ],
 )
-def test_a_field_that_is_not_made_of_the_index_is_refused_when_it_is_bound(
+def test_a_field_not_derived_from_the_index_is_refused_when_bound(
     spark: SparkSession, field: object, wrong: str
 ) -> None:
     assert callable(field)
@@ -127,19 +127,19 @@ def test_a_field_that_is_not_made_of_the_index_is_refused_when_it_is_bound(
         (lambda: datagen.timestamps("2024-01-01", "-1s"), "step of the timestamps"),
     ],
 )
-def test_a_field_that_cannot_be_is_refused_where_it_is_written(field: object, wrong: str) -> None:
+def test_an_invalid_field_is_refused_on_its_line(field: object, wrong: str) -> None:
     assert callable(field)
     with pytest.raises(ValueError, match=wrong):
         field()
 
 
-def test_its_discovery_hands_out_what_it_reads(spark: SparkSession) -> None:
-    made = DataGenSource(FIELDS, number_of_rows=25, rows_per_batch=10).bound(spark, "at")
+def test_the_discovery_assigns_readable_splits(spark: SparkSession) -> None:
+    source = DataGenSource(FIELDS, number_of_rows=25, rows_per_batch=10).bound(spark, "at")
 
-    found = made.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
+    discovered = source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
 
-    assert made.event_time == "at"
-    assert [split.rows for split in found.splits] == [10, 10, 5]
+    assert source.event_time == "at"
+    assert [split.rows for split in discovered.splits] == [10, 10, 5]
 
 
 def _even_only(indexes: DataFrame) -> DataFrame:

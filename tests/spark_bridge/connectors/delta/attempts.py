@@ -1,4 +1,4 @@
-"""A sink at work in one subtask, and what readers of its table see."""
+"""Runs a sink in one subtask and reads its table."""
 
 from __future__ import annotations
 
@@ -36,25 +36,24 @@ class Attempt:
         self.writer = bound.writer(context)
 
     def prepare(self, checkpoint_id: int, *batches: DataFrame) -> Sequence[Value]:
-        """Stage batches, and give them to a checkpoint; what that holds."""
+        """Stage batches for a checkpoint and return the prepared values."""
         names = [name for batch in batches for name in self.writer.stage(batch).names]
         return self.writer.prepare_commit(checkpoint_id, tuple(names))
 
     def publish(self, checkpoint_id: int, *batches: DataFrame) -> Sequence[Value]:
-        """Stage batches, give them to a checkpoint, and complete it; what that holds."""
+        """Stage batches, complete their checkpoint and return the prepared values."""
         prepared = self.prepare(checkpoint_id, *batches)
         self.writer.commit(checkpoint_id)
         return prepared
 
 
 def rows_of_table(table: Path, version: int | None = None) -> list[tuple[Any, ...]]:
-    """The rows that a reader sees; of no table there are none."""
+    """Return the rows that a reader sees; an empty list if there is no table."""
     if not DeltaTable.is_deltatable(str(table)):
         return []
-    found = DeltaTable(str(table), version=version).to_pyarrow_table().to_pylist()
-    return sorted((tuple(row.values()) for row in found), key=repr)
+    rows = DeltaTable(str(table), version=version).to_pyarrow_table().to_pylist()
+    return sorted((tuple(row.values()) for row in rows), key=repr)
 
 
 def frame(spark: SparkSession, schema: str, *rows: tuple[Any, ...]) -> DataFrame:
-    """Rows of a schema."""
     return spark.createDataFrame(list(rows), schema)

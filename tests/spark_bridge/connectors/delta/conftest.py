@@ -1,4 +1,4 @@
-"""The folder of a table."""
+"""Fixture for the folder of a table."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ import pytest
 
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
-    """The folder of a table that is not there yet."""
+    """A folder in which no table exists yet."""
     return tmp_path / "table"

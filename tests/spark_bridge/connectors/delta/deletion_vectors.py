@@ -1,4 +1,4 @@
-"""Deletion vectors, which delta-rs does not write."""
+"""Builds deletion vectors, which delta-rs does not write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def deletion_vector(*rows: int) -> dict[str, Any]:
-    """A vector in the log itself, as the protocol has it: a bitmap of row numbers, as z85."""
+    """Return an inline deletion vector as the protocol defines it: a bitmap of row numbers in z85."""
     container = struct.pack("<HH", 0, len(rows) - 1) + struct.pack("<I", 16) + struct.pack(f"<{len(rows)}H", *rows)
     bitmap = struct.pack("<II", 12346, 1) + container
     content = struct.pack("<IQI", 1681511377, 1, 0) + bitmap

@@ -1,4 +1,4 @@
-"""A commit that dies, comes too late or is repeated leaves the rows of its checkpoint in the table once."""
+"""Tests that a commit that fails, is late or is repeated adds the rows of its checkpoint to the table once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def others_append(table: Path, key: int) -> None:
 
 
 def before_the_first_commit(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Do something right before the log is written to, once."""
+    """Call `act` once, right before the log is written."""
     commit = DeltaTable.create_write_transaction
     acts = [act]
 
@@ -47,7 +47,7 @@ def before_the_first_commit(patch: pytest.MonkeyPatch, act: Callable[[], object]
 
 
 def before_the_table_is_made(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None:
-    """Do something right before there is a log, once."""
+    """Call `act` once, right before the log is created."""
     create = transaction.create_table_with_add_actions
     acts = [act]
 
@@ -63,9 +63,9 @@ def crash() -> None:
     raise CrashError
 
 
-# Another process does it, which has to start; below others append in this one.
+# This one starts another process; the tests below append within this one.
 @pytest.mark.long
-def test_others_append_while_rows_are_staged(spark: SparkSession, table: Path) -> None:
+def test_rows_staged_during_a_foreign_append_are_committed(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
     attempt.publish(1, frame(spark, SCHEMA, (1, "a")))
 
@@ -80,7 +80,7 @@ def test_others_append_while_rows_are_staged(spark: SparkSession, table: Path) -
     assert rows_of_table(table) == [(1, "a"), (100, "theirs"), (2, "b")]
 
 
-def test_others_append_between_the_look_and_the_commit(
+def test_rows_are_committed_despite_an_append_right_before_the_commit(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
@@ -92,9 +92,7 @@ def test_others_append_between_the_look_and_the_commit(
     assert rows_of_table(table) == [(1, "a"), (100, "theirs"), (2, "b")]
 
 
-def test_a_commit_that_others_have_ruled_out_is_done_again(
-    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conflicting_commit_is_retried(spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
     attempt.publish(1, frame(spark, SCHEMA, (1, "a")))
 
@@ -106,7 +104,7 @@ def test_a_commit_that_others_have_ruled_out_is_done_again(
     assert rows_of_table(table) == [(1, "a", None), (2, "b", None)]
 
 
-def test_a_commit_that_another_attempt_was_faster_with_is_not_repeated(
+def test_a_commit_already_made_by_another_attempt_is_not_repeated(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = DeltaSink.append(table)
@@ -121,7 +119,7 @@ def test_a_commit_that_another_attempt_was_faster_with_is_not_repeated(
     assert DeltaTable(str(table)).version() == 1
 
 
-def test_a_table_that_others_make_meanwhile_is_added_to(
+def test_rows_are_added_to_a_table_created_concurrently(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before_the_table_is_made(monkeypatch, lambda: others_append(table, 100))
@@ -131,7 +129,7 @@ def test_a_table_that_others_make_meanwhile_is_added_to(
     assert rows_of_table(table) == [(1, "a"), (100, "theirs")]
 
 
-def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
+def test_a_kill_between_renames_and_commit_loses_no_row(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sink = DeltaSink.append(table).partition_by("name")
@@ -154,7 +152,7 @@ def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
 @pytest.mark.parametrize(
     "survives", [pytest.param(0, marks=pytest.mark.long), pytest.param(1, marks=pytest.mark.long), 2]
 )
-def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path, survives: int) -> None:
+def test_a_kill_before_any_rename_loses_no_row(spark: SparkSession, table: Path, survives: int) -> None:
     sink = DeltaSink.append(table).partition_by("name")
     attempt = Attempt(spark, sink, filesystem=CrashingFileSystem(spark, survives))
     prepared = attempt.prepare(1, frame(spark, SCHEMA, (2, "b"), (3, "c")), frame(spark, SCHEMA, (4, "b")))
@@ -169,10 +167,9 @@ def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, table: Path
 @pytest.mark.parametrize(
     "survives", [pytest.param(each, marks=() if each == 1 else pytest.mark.long) for each in range(4)]
 )
-def test_kill_restoring_a_checkpoint_without_digests_loses_nothing(
+def test_a_kill_while_restoring_a_checkpoint_without_digests_loses_no_row(
     spark: SparkSession, table: Path, survives: int
 ) -> None:
-    """The first rename is that of the list of files."""
     sink = DeltaSink.append(table).partition_by("name")
     state, *folders = Attempt(spark, sink).prepare(
         1, frame(spark, SCHEMA, (2, "b"), (3, "c")), frame(spark, SCHEMA, (4, "b"))
@@ -188,7 +185,7 @@ def test_kill_restoring_a_checkpoint_without_digests_loses_nothing(
 
 
 @pytest.mark.parametrize("crashes", [pytest.param(False, marks=pytest.mark.long), True])
-def test_a_savepoint_is_published_once_by_all_jobs_that_begin_from_it(
+def test_a_savepoint_is_published_once_by_all_jobs_that_start_from_it(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch, crashes: bool
 ) -> None:
     sink, filesystem = DeltaSink.append(table).partition_by("name"), FileSystem(spark)
@@ -208,7 +205,7 @@ def test_a_savepoint_is_published_once_by_all_jobs_that_begin_from_it(
     assert DeltaTable(str(table)).version() == 0
 
 
-def test_a_replacement_is_done_again_where_others_have_taken_the_files_away(
+def test_a_replacement_is_retried_if_other_writers_removed_its_files(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = Attempt(spark, DeltaSink.overwrite_partitions(table, "name"))
@@ -220,7 +217,7 @@ def test_a_replacement_is_done_again_where_others_have_taken_the_files_away(
     assert rows_of_table(table) == [(2, "a")]
 
 
-def test_others_that_rule_out_every_commit_are_told_of(
+def test_endless_commit_conflicts_are_reported(
     spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
@@ -240,7 +237,7 @@ def test_others_that_rule_out_every_commit_are_told_of(
     assert [row[:2] for row in rows_of_table(table)] == [(1, "a")]
 
 
-def test_a_commit_that_the_table_refuses_is_not_repeated(spark: SparkSession, table: Path) -> None:
+def test_a_commit_that_the_table_refuses_is_not_retried(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.overwrite_partitions(table, "name"))
     attempt.publish(1, frame(spark, SCHEMA, (1, "a")))
     DeltaTable(str(table)).alter.set_table_properties({"delta.appendOnly": "true"})

@@ -1,6 +1,6 @@
-"""Each feature of Delta's protocol is read, written, or refused where source and sink are written.
+"""Tests that each feature of Delta's protocol is supported, or refused on the line that defines the source or sink.
 
-The rows of the table in docs/delta.md are the cases of this test: one cannot be there without the other.
+The rows of the table in docs/delta.md are the cases of this test, so neither can have a row that the other lacks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEADER = "| feature of the table | `DeltaSource` | `DeltaSink.append` | other si
 
 @dataclass(frozen=True, kw_only=True)
 class Feature:
-    """A feature and what a table has that uses it; `names` are the protocol's."""
+    """A protocol feature and a table that uses it; `names` are the protocol's."""
 
     title: str
     names: tuple[str, ...]
@@ -108,7 +108,7 @@ FEATURES = [
 
 
 def make_table(path: Path, feature: Feature) -> None:
-    """A table of the rows 1 and 2, or of 1 alone where 2 is deleted beside its file."""
+    """Write a table with the rows 1 and 2, or with 1 alone if 2 is deleted by a deletion vector."""
     write_deltalake(str(path), pa.table({"id": pa.array([1, 2], pa.int64())}))
     log = path / "_delta_log" / f"{0:020d}.json"
     entries = [json.loads(line) for line in log.read_text().splitlines()]
@@ -134,13 +134,13 @@ def make_table(path: Path, feature: Feature) -> None:
 
 def ids_of_table(spark: SparkSession, table: Path) -> list[int]:
     source = DeltaSource.of_path(table).bound(spark, None)
-    found = source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits, in_slices=False)
+    discovered = source.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
+    (rows,) = source.read(spark, source.prototype(spark).schema, discovered.splits, in_slices=False)
     return sorted(row.id for row in rows.collect())
 
 
 def cases(alike: Callable[[Feature], object]) -> Any:
-    """All features; of those that are alike in something that is not None, all but the first are long."""
+    """Parametrise with all features; of those with the same key (not None), all but the first are long."""
     params, seen = [], set[object]()
     for each in FEATURES:
         params.append(pytest.param(each, id=str(each), marks=pytest.mark.long if alike(each) in seen - {None} else ()))
@@ -149,7 +149,7 @@ def cases(alike: Callable[[Feature], object]) -> Any:
 
 
 @cases(lambda feature: None if feature.readers_must_know else READ)
-def test_a_table_with_a_feature_is_read_or_refused_where_the_source_is_written(
+def test_a_source_reads_a_feature_or_is_refused_on_its_line(
     spark: SparkSession, tmp_path: Path, feature: Feature
 ) -> None:
     make_table(tmp_path / "table", feature)
@@ -164,7 +164,7 @@ def test_a_table_with_a_feature_is_read_or_refused_where_the_source_is_written(
 
 
 @pytest.mark.parametrize("feature", FEATURES, ids=str)
-def test_a_table_with_a_feature_is_appended_to_or_refused_where_the_sink_is_written(
+def test_a_sink_appends_to_a_feature_or_is_refused_on_its_line(
     spark: SparkSession, tmp_path: Path, feature: Feature
 ) -> None:
     check_sink(spark, tmp_path, feature, DeltaSink.append(tmp_path / "table"), feature.appending)
@@ -172,18 +172,16 @@ def test_a_table_with_a_feature_is_appended_to_or_refused_where_the_sink_is_writ
         assert ids_of_table(spark, tmp_path / "table") == [1, 2, 3]
 
 
-# Every sink asks the same of a table, but for what it takes away.
+# All sinks check a table alike, except for what replacing needs.
 @cases(lambda feature: feature.replacing if feature.replacing == feature.appending else None)
-def test_rows_of_a_table_with_a_feature_are_replaced_or_it_is_refused_where_the_sink_is_written(
-    spark: SparkSession, tmp_path: Path, feature: Feature
-) -> None:
+def test_a_sink_replaces_rows_of_a_feature_or_is_refused(spark: SparkSession, tmp_path: Path, feature: Feature) -> None:
     check_sink(spark, tmp_path, feature, DeltaSink.upsert(tmp_path / "table", keys=["id"]), feature.replacing)
     if feature.replacing == WRITTEN:
         assert ids_of_table(spark, tmp_path / "table") == [1, 2, 3]
 
 
 def check_sink(spark: SparkSession, folder: Path, feature: Feature, sink: DeltaSink, expected: str) -> None:
-    """The sink takes the row 3, or sink_to refuses the table."""
+    """Check that the sink appends row 3, or that sink_to refuses the table."""
     make_table(folder / "table", feature)
     with StreamExecutionEnvironment.get_execution_environment() as env:
         rows = env.from_dataframe(frame(env.spark, "id bigint", (3,)))
@@ -197,7 +195,7 @@ def check_sink(spark: SparkSession, folder: Path, feature: Feature, sink: DeltaS
     assert DeltaTable(str(folder / "table")).version() > version
 
 
-def test_the_page_has_the_features_that_are_tested() -> None:
+def test_the_docs_page_lists_the_tested_features() -> None:
     lines = (ROOT / "docs" / "delta.md").read_text(encoding="utf-8").splitlines()
     begin = lines.index(HEADER) + 2
 

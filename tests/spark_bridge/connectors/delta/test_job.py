@@ -1,4 +1,4 @@
-"""Jobs from Delta table to Delta table: a restart, and a killed TaskManager, change nothing of what is there."""
+"""Tests jobs from Delta table to Delta table: a restart or a killed TaskManager does not change their output."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILES, ROWS_PER_FILE = 12, 50
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """Each version adds a file of rows to a partition."""
+    """A table in which each version adds a file of rows to a partition."""
     path = tmp_path / "orders"
     for number in range(FILES):
         keys = pa.array(range(number * ROWS_PER_FILE, (number + 1) * ROWS_PER_FILE), pa.int64())
@@ -46,7 +46,7 @@ def expected_rows(*, above: int = -1) -> list[tuple[Any, ...]]:
     return sorted(rows, key=repr)
 
 
-def test_a_table_is_copied_from_its_versions_though_a_task_manager_dies(
+def test_a_table_is_copied_from_its_versions_when_a_task_manager_dies(
     env: StreamExecutionEnvironment, orders: Path, tmp_path: Path
 ) -> None:
     recipients: list[str] = []
@@ -71,25 +71,23 @@ def test_a_table_is_copied_from_its_versions_though_a_task_manager_dies(
     assert DeltaTable(str(tmp_path / "copy")).metadata().partition_columns == ["day"]
 
 
-def test_a_table_that_grows_is_followed_into_another(
-    env: StreamExecutionEnvironment, orders: Path, tmp_path: Path
-) -> None:
+def test_a_growing_table_is_copied_continuously(env: StreamExecutionEnvironment, orders: Path, tmp_path: Path) -> None:
     copy, arrived, rows = tmp_path / "copy", threading.Event(), FILES * ROWS_PER_FILE
     source = DeltaSource.of_path(orders).monitor_continuously("1s")
     followed = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="orders")
     followed.sink_to(DeltaSink.upsert(copy, keys=["id"]).partition_by("day")).uid("out")
     env.enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
-    wanted = [rows]
+    expected = [rows]
 
     def look(message: Message) -> None:
-        if isinstance(message, CheckpointCompleted) and len(rows_of_table(copy)) >= wanted[0]:
+        if isinstance(message, CheckpointCompleted) and len(rows_of_table(copy)) >= expected[0]:
             arrived.set()
 
     client = env.execute_async("follow")
     client.add_listener(look)
     assert arrived.wait(60)
     arrived.clear()
-    wanted[0] = rows + 1
+    expected[0] = rows + 1
     more = pa.table({"id": pa.array([0, rows], pa.int64()), "day": ["day 0", "day 0"]})
     write_deltalake(str(orders), more, mode="append")
     assert arrived.wait(60)

@@ -1,4 +1,4 @@
-"""Other readers of a table find each row by each of its values: the log's statistics never rule out a file wrongly."""
+"""Tests that other readers find each row by each of its values: statistics in the log never exclude a file wrongly."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def by_delta_rs(table: Path) -> Find:
 
     def find(column: str, sign: str, value: Any) -> list[int]:
         field = pc.field(column)
-        wanted = field.is_null() if value is None else OPERATORS[sign](field, value)
-        return sorted(rows.to_table(columns=["id"], filter=wanted)["id"].to_pylist())
+        condition = field.is_null() if value is None else OPERATORS[sign](field, value)
+        return sorted(rows.to_table(columns=["id"], filter=condition)["id"].to_pylist())
 
     return find
 
@@ -82,8 +82,8 @@ def by_polars(table: Path) -> Find:
     rows = pl.scan_delta(str(table))
 
     def find(column: str, sign: str, value: Any) -> list[int]:
-        wanted = pl.col(column).is_null() if value is None else OPERATORS[sign](pl.col(column), value)
-        return sorted(rows.filter(wanted).select("id").collect()["id"].to_list())
+        condition = pl.col(column).is_null() if value is None else OPERATORS[sign](pl.col(column), value)
+        return sorted(rows.filter(condition).select("id").collect()["id"].to_list())
 
     return find
 
@@ -93,19 +93,19 @@ def by_duckdb(table: Path) -> Find:
     connection.register("t", DeltaTable(str(table)).to_pyarrow_dataset())
 
     def find(column: str, sign: str, value: Any) -> list[int]:
-        wanted = f'"{column}" IS NULL' if value is None else f'"{column}" {sign} ?'
-        found = connection.execute(f"SELECT id FROM t WHERE {wanted}", [] if value is None else [value]).fetchall()
-        return sorted(key for (key,) in found)
+        condition = f'"{column}" IS NULL' if value is None else f'"{column}" {sign} ?'
+        result = connection.execute(f"SELECT id FROM t WHERE {condition}", [] if value is None else [value]).fetchall()
+        return sorted(key for (key,) in result)
 
     return find
 
 
 READERS: list[Callable[[Path], Find]] = [by_delta_rs, by_polars, by_duckdb]
-"""Each opens a table once, and then finds the ids of rows in it."""
+"""Each opens a table once and returns a function that finds the ids of rows in it."""
 
 
 def append_checkpoints(spark: SparkSession, table: Path, schema: str, *checkpoints: list[tuple[Any, ...]]) -> Path:
-    # Its times are in microseconds, which have bounds.
+    # The table's times are in microseconds, which have bounds.
     session, attempt = engine_session(spark), Attempt(spark, DeltaSink.append(table))
     for number, rows in enumerate(checkpoints, 1):
         attempt.publish(number, frame(session, schema, *rows).coalesce(1))
@@ -120,7 +120,7 @@ def statistics(table: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The rows in one file, and each in a file of its own."""
+    """The rows in one file, and in one file per row."""
     folder, rows = tmp_path_factory.mktemp("tables"), [tuple(row.values()) for row in ROWS]
     return {
         "together": append_checkpoints(spark, folder / "together", SCHEMA, rows),
@@ -134,19 +134,19 @@ def test_rows_are_found_by_the_values_of_each_type(
     tables: dict[str, Path], place: str, opened_by: Callable[[Path], Find]
 ) -> None:
     wrong, find = {}, opened_by(tables[place])
-    for column, sign, value in wanted():
+    for column, sign, value in searched_values():
         there = [(row["id"], row[column]) for row in ROWS]
         holds = OPERATORS[sign]
         expected = [key for key, other in there if (value is other if None in (value, other) else holds(other, value))]
-        found = find(column, sign, value)
-        if found != expected:
-            wrong[f"{column} {sign} {value!r}"] = (found, expected)
+        ids = find(column, sign, value)
+        if ids != expected:
+            wrong[f"{column} {sign} {value!r}"] = (ids, expected)
 
     assert wrong == {}
 
 
-def wanted() -> Iterator[tuple[str, str, Any]]:
-    """What is looked for: each value of each column, and what it is compared with."""
+def searched_values() -> Iterator[tuple[str, str, Any]]:
+    """Yield each value of each column with the operator that compares it."""
     for column, (_, values) in VALUES.items():
         for value in [value for value in values if value is not None]:
             yield from ((column, sign, value) for sign in OPERATORS)
@@ -164,7 +164,7 @@ def wanted() -> Iterator[tuple[str, str, Any]]:
         pytest.param("string", NO_TEXT, id="no text"),
     ],
 )
-def test_rows_of_a_file_with_a_value_that_has_no_bounds_are_found(
+def test_rows_of_a_file_with_an_unbounded_value_are_found(
     spark: SparkSession, tmp_path: Path, kind: str, odd: Any
 ) -> None:
     usual: Any = "a" if kind == "string" else 1.5
@@ -197,7 +197,7 @@ def test_rows_without_a_column_of_the_table_are_found_as_null(spark: SparkSessio
         assert find("more", "=", "a") == [1], opened_by
 
 
-def test_bounds_are_those_of_deltas_own_writer(spark: SparkSession, tables: dict[str, Path], tmp_path: Path) -> None:
+def test_bounds_equal_those_of_deltas_own_writer(spark: SparkSession, tables: dict[str, Path], tmp_path: Path) -> None:
     (numbers,) = statistics(tables["together"])
 
     assert numbers["numRecords"] == 4

@@ -1,4 +1,4 @@
-"""A DeltaSink publishes the rows of a checkpoint once, beside all that others do to the table."""
+"""Tests that a DeltaSink publishes the rows of a checkpoint once, whatever other writers do to the table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TestPartitionedAppend(DeltaContract):
 
 @pytest.mark.long
 class TestOverwrite(DeltaContract):
-    """Each checkpoint has rows of partitions that no other has."""
+    """Each checkpoint has rows of partitions that no other checkpoint has."""
 
     def sink(self) -> DeltaSink:
         return DeltaSink.overwrite_partitions(self.folder / "table", "name")
@@ -59,7 +59,7 @@ class TestUpsert(DeltaContract):
         return DeltaSink.upsert(self.folder / "table", keys=["id"])
 
 
-def test_a_reader_sees_whole_checkpoints_alone(spark: SparkSession, table: Path) -> None:
+def test_a_reader_sees_only_whole_checkpoints(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
     for checkpoint_id in (1, 2):
         batches = [frame(spark, SCHEMA, (10 * checkpoint_id + batch, "x")) for batch in range(3)]
@@ -71,7 +71,7 @@ def test_a_reader_sees_whole_checkpoints_alone(spark: SparkSession, table: Path)
     assert [len(rows_of_table(table, version)) for version in range(DeltaTable(str(table)).version() + 1)] == [3, 6]
 
 
-def test_what_is_staged_lies_out_of_sight_and_goes(spark: SparkSession, table: Path) -> None:
+def test_staged_files_are_hidden_and_removed(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
     attempt.publish(1, frame(spark, SCHEMA, (1, "a")))
     attempt.prepare(2, frame(spark, SCHEMA, (2, "b")))
@@ -94,19 +94,21 @@ def test_a_new_table_has_the_columns_and_partitions_of_the_rows(spark: SparkSess
 
     Attempt(spark, sink).publish(1, frame(spark, schema, *rows))
 
-    found = DeltaTable(str(table))
-    assert found.metadata().partition_columns == ["day", "name"]
-    assert [field.name for field in found.schema().fields] == [each.split()[0] for each in schema.split(", ")]
+    delta_table = DeltaTable(str(table))
+    assert delta_table.metadata().partition_columns == ["day", "name"]
+    assert [field.name for field in delta_table.schema().fields] == [each.split()[0] for each in schema.split(", ")]
     assert sorted(
         map(
             tuple,
-            found.to_pyarrow_table().select(["id", "day", "name"]).to_pylist()
-            and [(row["id"], row["day"], row["name"], row["local"]) for row in found.to_pyarrow_table().to_pylist()],
+            delta_table.to_pyarrow_table().select(["id", "day", "name"]).to_pylist()
+            and [
+                (row["id"], row["day"], row["name"], row["local"]) for row in delta_table.to_pyarrow_table().to_pylist()
+            ],
         )
     ) == [(1, day, "a b/c=%ü", at), (2, None, None, None)]
 
 
-def test_the_log_has_the_numbers_of_the_files(spark: SparkSession, table: Path) -> None:
+def test_the_log_contains_the_files_statistics(spark: SparkSession, table: Path) -> None:
     schema = "id long, name string, day date, at timestamp, ratio double, nested struct<x:int>"
     at = dt.datetime(2024, 5, 1, 10, 0, 0, 123456, dt.UTC)
     rows = frame(
@@ -141,7 +143,7 @@ def test_columns_are_added_on_demand(spark: SparkSession, table: Path) -> None:
     assert rows_of_table(table) == [(1, "a", None), (2, "b", 20), (3, None, None)]
 
 
-def test_rows_that_do_not_fit_any_more_are_not_published(spark: SparkSession, table: Path) -> None:
+def test_rows_that_no_longer_match_the_table_are_not_published(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.append(table))
     attempt.prepare(1, frame(spark, SCHEMA, (1, "a")))
     write_deltalake(str(table), pa.table({"id": pa.array([1], pa.int32()), "name": ["theirs"]}))
@@ -153,7 +155,7 @@ def test_rows_that_do_not_fit_any_more_are_not_published(spark: SparkSession, ta
     assert rows_of_table(table) == [(1, "theirs")]
 
 
-def test_a_column_that_must_not_be_null_is_held_to_it(spark: SparkSession, table: Path) -> None:
+def test_a_not_null_column_is_enforced(spark: SparkSession, table: Path) -> None:
     fields = [pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())]
     write_deltalake(str(table), pa.table({"id": pa.array([1], pa.int64()), "name": ["x"]}, schema=pa.schema(fields)))
     attempt = Attempt(spark, DeltaSink.append(table))
@@ -178,7 +180,7 @@ def test_the_partitions_of_a_checkpoint_are_replaced(spark: SparkSession, table:
     assert [len(rows_of_table(table, version)) for version in (0, 1)] == [3, 5]
 
 
-def test_a_table_that_asks_more_of_its_files_is_refused(spark: SparkSession, table: Path) -> None:
+def test_a_table_with_unsupported_file_requirements_is_refused(spark: SparkSession, table: Path) -> None:
     sink, filesystem = DeltaSink.append(table), FileSystem(spark)
     Attempt(spark, sink).publish(1, frame(spark, SCHEMA, (1, "a")))
     sink.check_target(filesystem)
@@ -194,7 +196,7 @@ def test_a_table_that_asks_more_of_its_files_is_refused(spark: SparkSession, tab
         sink.check_target(filesystem)
 
 
-def test_what_cannot_be_written_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_unwritable_rows_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     sink = DeltaSink.append(tmp_path / "table")
     (tmp_path / "file").write_text("x")
 
@@ -219,7 +221,7 @@ def test_what_cannot_be_written_is_refused(spark: SparkSession, tmp_path: Path) 
     assert not (tmp_path / "table").exists()
 
 
-def test_sinks_of_one_table_agree_in_its_partitions(spark: SparkSession, table: Path) -> None:
+def test_sinks_of_one_table_must_agree_on_its_partitions(spark: SparkSession, table: Path) -> None:
     sink = DeltaSink.append(table)
 
     assert sink.read_as == DeltaSink.upsert(table, keys=["id"]).read_as == "delta"
@@ -228,7 +230,7 @@ def test_sinks_of_one_table_agree_in_its_partitions(spark: SparkSession, table: 
 
 
 @pytest.mark.parametrize("make", [lambda: DeltaSink.append("t"), lambda: DeltaSource.of_path("t")])
-def test_a_missing_library_is_asked_for(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_missing_library(make: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connector, "find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"needs deltalake, .* pip install 'flykka\[delta\]'"):

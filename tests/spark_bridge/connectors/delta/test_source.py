@@ -1,4 +1,4 @@
-"""A DeltaSource reads the rows of a version, and each row that later versions add, once."""
+"""Tests that a DeltaSource reads the rows of a version, and once each row that later versions add."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TestChangesAlone(DeltaContract):
 
 @pytest.fixture
 def versioned_table(tmp_path: Path) -> Path:
-    """Versions 0 to 3 have added the rows 0 to 3."""
+    """A table whose versions 0 to 3 add the rows 0 to 3."""
     path = tmp_path / "table"
     for number in range(4):
         add(path, [(number, f"row {number}")])
@@ -77,11 +77,11 @@ def discover_splits(spark: SparkSession, source: DeltaSource, position: bytes = 
     return looking(spark, source).discover(position)
 
 
-def read_sorted_rows(spark: SparkSession, source: DeltaSource, found: SplitsDiscovered) -> list[tuple[Any, ...]]:
+def read_sorted_rows(spark: SparkSession, source: DeltaSource, discovered: SplitsDiscovered) -> list[tuple[Any, ...]]:
     bound = source.bound(spark, None)
-    if not found.splits:
+    if not discovered.splits:
         return []
-    (rows,) = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
+    (rows,) = bound.read(spark, bound.prototype(spark).schema, discovered.splits, in_slices=False)
     return sorted((tuple(row) for row in rows.collect()), key=repr)
 
 
@@ -89,7 +89,7 @@ def keys(spark: SparkSession, source: DeltaSource) -> list[int]:
     return [row[0] for row in read_sorted_rows(spark, source, discover_splits(spark, source))]
 
 
-def test_it_reads_the_table_as_it_was(spark: SparkSession, versioned_table: Path) -> None:
+def test_a_source_reads_the_chosen_version(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table)
     times = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(versioned_table)).history()}
 
@@ -104,7 +104,7 @@ def test_it_reads_the_table_as_it_was(spark: SparkSession, versioned_table: Path
     ]
 
 
-def test_it_starts_where_it_is_told(spark: SparkSession, versioned_table: Path) -> None:
+def test_a_source_starts_at_the_configured_version(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table)
     times = {entry["version"]: entry["timestamp"] for entry in DeltaTable(str(versioned_table)).history()}
 
@@ -115,18 +115,18 @@ def test_it_starts_where_it_is_told(spark: SparkSession, versioned_table: Path) 
     assert keys(spark, source.starting_timestamp(0).monitor_continuously("1s")) == [0, 1, 2, 3]
 
 
-def test_a_bounded_source_ends_with_the_version_that_it_began_with(spark: SparkSession, versioned_table: Path) -> None:
+def test_a_bounded_source_ends_with_its_initial_version(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table)
-    found = discover_splits(spark, source)
+    discovered = discover_splits(spark, source)
     add(versioned_table, [(4, "later")])
-    again = discover_splits(spark, source, found.position)
+    again = discover_splits(spark, source, discovered.position)
 
     assert source.boundedness is Boundedness.BOUNDED
-    assert found.finished
-    assert (len(found.splits), again.splits, again.finished) == (4, (), True)
+    assert discovered.finished
+    assert (len(discovered.splits), again.splits, again.finished) == (4, (), True)
 
 
-def test_many_files_are_found_in_several_looks(
+def test_many_files_take_several_discoveries(
     spark: SparkSession, versioned_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delta_source, "SPLITS_PER_LOOK", 3)
@@ -136,18 +136,18 @@ def test_many_files_are_found_in_several_looks(
 
     position, counts, rows = b"", [], []
     while True:
-        found = discover_splits(spark, source, position)
-        counts.append(len(found.splits))
-        rows += read_sorted_rows(spark, source, found)
-        position = found.position
-        if not found.more:
+        discovered = discover_splits(spark, source, position)
+        counts.append(len(discovered.splits))
+        rows += read_sorted_rows(spark, source, discovered)
+        position = discovered.position
+        if not discovered.more:
             break
 
     assert counts == [3, 3, 0]
     assert sorted(key for key, _ in rows) == [0, 1, 2, 3, 10, 11, 12]
 
 
-def test_rows_come_in_slices_of_one_partition_each_where_there_are_many(spark: SparkSession, tmp_path: Path) -> None:
+def test_many_rows_are_sliced_by_partition(spark: SparkSession, tmp_path: Path) -> None:
     table = tmp_path / "table"
     for start in (0, 300_000):
         rows = pa.table({"id": pa.array(range(start, start + 300_000), pa.int64())})
@@ -161,7 +161,7 @@ def test_rows_come_in_slices_of_one_partition_each_where_there_are_many(spark: S
 
 
 @pytest.mark.parametrize("partition_by", [None, ["name"], ["day"]])
-def test_rows_are_in_the_order_of_the_versions_if_that_is_needed(
+def test_rows_keep_the_order_of_versions_if_required(
     spark: SparkSession, tmp_path: Path, partition_by: list[str] | None
 ) -> None:
     table, sizes = tmp_path / "table", (1, 10, 100, 1000, 1, 5)
@@ -177,19 +177,19 @@ def test_rows_are_in_the_order_of_the_versions_if_that_is_needed(
     assert ids == [version for version, size in enumerate(sizes) for _ in range(size)]
 
 
-def test_a_new_version_is_noticed(spark: SparkSession, versioned_table: Path) -> None:
+def test_a_new_version_is_discovered(spark: SparkSession, versioned_table: Path) -> None:
     looks = looking(spark, DeltaSource.of_path(versioned_table).monitor_continuously("1s"))
-    found = looks.discover(b"")
+    discovered = looks.discover(b"")
     assert looks.changed is not None
     before = looks.changed()
 
     add(versioned_table, [(4, "new")])
 
     assert (before, looks.changed()) == (False, True)
-    assert len(looks.discover(found.position).splits) == 1
+    assert len(looks.discover(discovered.position).splits) == 1
 
 
-def test_the_log_tells_numbers_of_the_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_row_counts_are_read_from_the_log(spark: SparkSession, tmp_path: Path) -> None:
     at = dt.datetime(2024, 5, 1, 10, 0, 0, 123456, dt.UTC)
     rows = pa.table({"at": pa.array([at, at - dt.timedelta(days=1)], pa.timestamp("us", "UTC"))})
     write_deltalake(str(tmp_path / "table"), rows)
@@ -202,7 +202,7 @@ def test_the_log_tells_numbers_of_the_rows(spark: SparkSession, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("whole", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_partition_columns_are_put_in(spark: SparkSession, tmp_path: Path, whole: bool) -> None:
+def test_partition_columns_are_added_to_rows(spark: SparkSession, tmp_path: Path, whole: bool) -> None:
     table = tmp_path / "table"
     at = dt.datetime(2024, 5, 1, 10, tzinfo=dt.UTC)
     columns = {
@@ -218,19 +218,19 @@ def test_partition_columns_are_put_in(spark: SparkSession, tmp_path: Path, whole
     )
     source = DeltaSource.of_path(table) if whole else DeltaSource.of_path(table).starting_version(0)
 
-    found = read_sorted_rows(spark, source, discover_splits(spark, source))
+    discovered = read_sorted_rows(spark, source, discover_splits(spark, source))
 
     local = at.astimezone().replace(tzinfo=None)
-    assert [(key, day, name, flag) for key, day, name, _, flag in found] == [
+    assert [(key, day, name, flag) for key, day, name, _, flag in discovered] == [
         (1, dt.date(2024, 5, 1), "a b/c=%ü", True),
         (1, dt.date(2024, 5, 1), "a b/c=%ü", True),
         (2, None, None, False),
         (2, None, None, False),
     ]
-    assert {time for _, _, _, time, _ in found} == {local, None}
+    assert {time for _, _, _, time, _ in discovered} == {local, None}
 
 
-def test_files_without_folders_of_their_partition_are_read(spark: SparkSession, versioned_table: Path) -> None:
+def test_files_outside_partition_folders_are_read(spark: SparkSession, versioned_table: Path) -> None:
     partitioned = versioned_table.parent / "partitioned"
     write_deltalake(
         str(partitioned),
@@ -254,37 +254,37 @@ def test_files_without_folders_of_their_partition_are_read(spark: SparkSession, 
     ]
 
 
-def test_columns_that_a_file_does_not_have_are_null(spark: SparkSession, versioned_table: Path) -> None:
+def test_columns_missing_from_a_file_are_null(spark: SparkSession, versioned_table: Path) -> None:
     DeltaTable(str(versioned_table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
     source = DeltaSource.of_path(versioned_table)
 
     assert read_sorted_rows(spark, source, discover_splits(spark, source))[0] == (0, "row 0", None)
 
 
-def test_a_column_that_appears_meanwhile_is_not_read_and_one_that_goes_is_missed(
-    spark: SparkSession, versioned_table: Path
-) -> None:
+def test_added_columns_are_ignored_and_dropped_columns_fail_the_job(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
     looks = looking(spark, source)
-    found = looks.discover(b"")
+    discovered = looks.discover(b"")
     DeltaTable(str(versioned_table)).alter.add_columns([Field("more", PrimitiveType("integer"))])
 
-    found = looks.discover(found.position)
-    assert (found.splits, json.loads(found.position)["version"]) == ((), 5)
+    discovered = looks.discover(discovered.position)
+    assert (discovered.splits, json.loads(discovered.position)["version"]) == ((), 5)
 
     other = pa.table({"id": pa.array([1], pa.int64())})
     write_deltalake(str(versioned_table), other, mode="overwrite", schema_mode="overwrite")
     with pytest.raises(FileSchemaError, match=r"version 5 of .*table has no column 'name', which the job reads as str"):
-        looks.discover(found.position)
+        looks.discover(discovered.position)
 
 
-def test_what_only_moves_rows_is_passed_over(spark: SparkSession, versioned_table: Path) -> None:
+def test_versions_that_only_rewrite_rows_are_skipped(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
-    found = discover_splits(spark, source)
+    discovered = discover_splits(spark, source)
     DeltaTable(str(versioned_table)).optimize.compact()
     add(versioned_table, [(4, "new")])
 
-    assert [key for key, _ in read_sorted_rows(spark, source, discover_splits(spark, source, found.position))] == [4]
+    assert [key for key, _ in read_sorted_rows(spark, source, discover_splits(spark, source, discovered.position))] == [
+        4
+    ]
 
 
 def rewrite(table: Path) -> None:
@@ -302,24 +302,24 @@ def delete(table: Path) -> None:
         (delete, r"version 4 of .*table has deleted rows, in 1 files such as part-.*: ignore_deletes\(\) or skip_ch"),
     ],
 )
-def test_a_version_that_takes_rows_back_fails_the_job(
+def test_a_version_that_deletes_rows_fails_the_job(
     spark: SparkSession, versioned_table: Path, act: Callable[[Path], None], text: str
 ) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
-    found = discover_splits(spark, source)
+    discovered = discover_splits(spark, source)
     act(versioned_table)
     add(versioned_table, [(4, "new")])
 
     with pytest.raises(SourceError, match=text):
-        discover_splits(spark, source, found.position)
+        discover_splits(spark, source, discovered.position)
     skipping = source.skip_change_commits()
-    assert [key for key, _ in read_sorted_rows(spark, skipping, discover_splits(spark, skipping, found.position))] == [
-        4
-    ]
+    assert [
+        key for key, _ in read_sorted_rows(spark, skipping, discover_splits(spark, skipping, discovered.position))
+    ] == [4]
     if act is delete:
         ignoring = source.ignore_deletes()
         assert [
-            key for key, _ in read_sorted_rows(spark, ignoring, discover_splits(spark, ignoring, found.position))
+            key for key, _ in read_sorted_rows(spark, ignoring, discover_splits(spark, ignoring, discovered.position))
         ] == [4]
 
 
@@ -328,7 +328,7 @@ def commit(table: Path, version: int, *entries: dict[str, Any]) -> None:
     (table / "_delta_log" / f"{version:020d}.json").write_text(lines)
 
 
-def test_features_that_files_do_not_have_are_refused_by_name(spark: SparkSession, versioned_table: Path) -> None:
+def test_features_beyond_plain_files_are_refused_by_name(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table).monitor_continuously("1s")
     position = discover_splits(spark, source).position
     add(versioned_table, [(number, "x") for number in range(4)])
@@ -346,7 +346,7 @@ def test_features_that_files_do_not_have_are_refused_by_name(spark: SparkSession
             discover_splits(spark, source, begun_at)
 
 
-def test_a_table_whose_columns_have_other_names_in_files_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_table_with_column_mapping_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     table = tmp_path / "mapped"
     (table / "_delta_log").mkdir(parents=True)
     column = {"name": "id", "type": "long", "nullable": True}
@@ -365,7 +365,7 @@ def test_a_table_whose_columns_have_other_names_in_files_is_refused(spark: Spark
         DeltaSource.of_path(table).bound(spark, None)
 
 
-def test_a_log_that_does_not_reach_back_is_refused(spark: SparkSession, versioned_table: Path) -> None:
+def test_a_truncated_log_is_refused(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table).starting_version(1).monitor_continuously("1s")
     DeltaTable(str(versioned_table)).create_checkpoint()
     for version in range(3):
@@ -377,7 +377,7 @@ def test_a_log_that_does_not_reach_back_is_refused(spark: SparkSession, versione
         discover_splits(spark, source.starting_version(6))
 
 
-def test_what_cannot_be_read_is_refused(spark: SparkSession, versioned_table: Path) -> None:
+def test_unreadable_tables_are_refused(spark: SparkSession, versioned_table: Path) -> None:
     source = DeltaSource.of_path(versioned_table)
 
     with pytest.raises(SourceNotFoundError, match=r"there is no Delta table at .*nowhere"):

@@ -1,4 +1,4 @@
-"""Changes of rows become the rows of a table: the last change of each key is there, and no other."""
+"""Tests that a changelog becomes a table that holds the last change of each key and no other."""
 
 from __future__ import annotations
 
@@ -46,21 +46,21 @@ def test_changes_of_later_checkpoints_replace_and_delete_rows(spark: SparkSessio
     assert rows_of_table(table) == [(1, "a2", 2), (3, "c", 1)]
 
 
-def test_a_change_that_comes_later_and_is_older_changes_nothing(spark: SparkSession, table: Path) -> None:
+def test_a_late_older_change_is_ignored(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"], sequence_by="seq"))
     attempt.publish(1, frame(spark, SCHEMA, (1, "new", 5, "+I"), (2, "new", 5, "+I")))
 
     attempt.publish(2, frame(spark, SCHEMA, (1, "old", 4, "+U"), (2, "old", 4, "-D")))
     (state, *_) = attempt.publish(3, frame(spark, SCHEMA, (2, "older", 4, "+U")))
-    found = DeltaTable(str(table))
+    delta_table = DeltaTable(str(table))
     attempt.publish(4, frame(spark, SCHEMA, (2, "as new", 5, "+U")))
 
     assert rows_of_table(table) == [(1, "new", 5), (2, "as new", 5)]
     assert isinstance(state, WriterState)
-    assert found.transaction_version(state.writer) == 3
+    assert delta_table.transaction_version(state.writer) == 3
 
 
-def test_without_a_sequence_the_order_is_that_of_arrival(spark: SparkSession, table: Path) -> None:
+def test_changes_without_a_sequence_apply_in_arrival_order(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"]))
     schema = "id long, name string"
 
@@ -84,7 +84,7 @@ def test_several_columns_may_order_the_changes(spark: SparkSession, table: Path)
     assert newer_than_stored(["a"]) == '(target."a" IS NULL OR source."a" >= target."a")'
 
 
-def test_keys_of_several_columns_and_odd_names(spark: SparkSession, table: Path) -> None:
+def test_keys_may_have_several_columns_and_odd_names(spark: SparkSession, table: Path) -> None:
     schema = "`Order Id` long, part string, `va``lue` string, kind string"
     sink = DeltaSink.upsert(table, keys=["Order Id", "part"], row_kind="kind").partition_by("part")
     attempt = Attempt(spark, sink)
@@ -96,7 +96,7 @@ def test_keys_of_several_columns_and_odd_names(spark: SparkSession, table: Path)
     assert DeltaTable(str(table)).metadata().partition_columns == ["part"]
 
 
-def test_nan_and_zero_are_one_key_each(spark: SparkSession, table: Path) -> None:
+def test_nan_and_zero_have_one_key_each(spark: SparkSession, table: Path) -> None:
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"]))
     schema = "id double, name string"
 
@@ -115,9 +115,7 @@ def test_columns_are_added_on_demand(spark: SparkSession, table: Path) -> None:
     assert rows_of_table(table) == [(1, None), (2, 20)]
 
 
-def test_a_merge_that_others_have_ruled_out_is_done_again(
-    spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_conflicting_merge_is_retried(spark: SparkSession, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     schema = "id long, name string"
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"]))
     attempt.publish(1, frame(spark, schema, (1, "a"), (2, "b")))
@@ -164,7 +162,7 @@ def test_a_restore_merges_once(spark: SparkSession, table: Path) -> None:
         pytest.param((1, "a", None, "+I"), "a change has no 'seq', by which it is merged", marks=pytest.mark.long),
     ],
 )
-def test_a_change_that_cannot_be_merged_is_told(
+def test_an_unmergeable_change_is_reported(
     spark: SparkSession, table: Path, row: tuple[object, ...], text: str
 ) -> None:
     attempt = Attempt(spark, DeltaSink.upsert(table, keys=["id"], sequence_by="seq"))
@@ -175,7 +173,7 @@ def test_a_change_that_cannot_be_merged_is_told(
     assert text in str(raised.value.__cause__)
 
 
-def test_what_cannot_be_meant_is_refused(spark: SparkSession, table: Path) -> None:
+def test_invalid_settings_are_refused(spark: SparkSession, table: Path) -> None:
     rows = spark.sql("SELECT 1L AS id, 1 AS row_kind")
 
     with pytest.raises(ValueError, match=r"needs a list of key columns, such as keys=\['id'\], not 'id'"):

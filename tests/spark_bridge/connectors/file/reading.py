@@ -1,4 +1,4 @@
-"""Files as a source reads them."""
+"""Reads files through a source."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from flykka.spark_bridge.rows.materialise import together
 
 
 def rows_of_source(spark: SparkSession, source: FileSource) -> list[tuple[object, ...]]:
-    """The rows of all files that are there, in order."""
+    """Return the rows of all existing files, sorted."""
     bound = source.bound(spark, source.event_time)
-    found = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
-    read = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
+    discovered = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
+    read = bound.read(spark, bound.prototype(spark).schema, discovered.splits, in_slices=False)
     return sorted((tuple(row) for row in together(read).collect()), key=repr)

@@ -1,4 +1,4 @@
-"""A parquet file either has the columns that a source declares, or is refused with the first that does not fit."""
+"""Tests that a parquet file has the declared columns, or is refused with the first that does not match."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def schema_of(kind: pa.DataType) -> pa.Schema:
         (TimestampType(), pa.timestamp("ms")),
         (TimestampNTZType(), pa.timestamp("us")),
         (ArrayType(LongType()), pa.list_(pa.int64())),
-        # Nobody but Spark knows: it says so when it reads.
+        # Only Spark can tell: it raises an error while reading.
         (LongType(), pa.null()),
     ],
 )
-def test_what_spark_can_read_as_the_column_fits(expected: DataType, there: pa.DataType) -> None:
+def test_columns_that_spark_can_convert_are_accepted(expected: DataType, there: pa.DataType) -> None:
     assert schema_mismatch(struct_of(expected), schema_of(there)) is None
 
 
@@ -68,13 +68,11 @@ def test_what_spark_can_read_as_the_column_fits(expected: DataType, there: pa.Da
         (DoubleType(), pa.decimal128(8, 2), "its column 'a' is of type decimal(8,2), not double"),
     ],
 )
-def test_another_type_is_named_with_the_one_that_was_expected(
-    expected: DataType, there: pa.DataType, wrong: str
-) -> None:
+def test_a_wrong_type_is_reported_with_the_expected_one(expected: DataType, there: pa.DataType, wrong: str) -> None:
     assert schema_mismatch(struct_of(expected), schema_of(there)) == wrong
 
 
-def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_a_missing_column_is_reported_with_the_existing_ones() -> None:
     others = pa.schema([("b", pa.int64()), ("c", pa.int64())])
 
     wrong = schema_mismatch(struct_of(LongType()), others)
@@ -86,21 +84,21 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are() -> None:
     assert schema_mismatch(struct_of(LongType()), others, may_lack=True) is None
 
 
-def test_a_column_that_folders_name_need_not_be_in_the_file() -> None:
+def test_partition_columns_may_be_missing_from_files() -> None:
     assert schema_mismatch(struct_of(LongType()), pa.schema([]), elsewhere={"a"}) is None
 
 
-def test_names_are_compared_as_spark_compares_them() -> None:
+def test_column_names_are_compared_as_in_spark() -> None:
     assert schema_mismatch(struct_of(LongType()), pa.schema([("A", pa.int64())])) is None
 
 
-def test_nanoseconds_are_refused_with_what_to_do() -> None:
+def test_nanoseconds_are_refused_with_a_remedy() -> None:
     wrong = schema_mismatch(struct_of(TimestampType()), schema_of(pa.timestamp("ns")))
 
     assert wrong == "its column 'a' has nanoseconds, which Spark does not read: write it in microseconds"
 
 
-def test_old_timestamps_which_spark_writes_are_no_nanoseconds(tmp_path: Path) -> None:
+def test_int96_timestamps_of_spark_are_accepted(tmp_path: Path) -> None:
     table = pa.table({"a": pa.array([0], pa.timestamp("us"))})
     pq.write_table(table, tmp_path / "old.parquet", use_deprecated_int96_timestamps=True)
 

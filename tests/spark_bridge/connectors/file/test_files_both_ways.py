@@ -1,4 +1,6 @@
-"""Files are the same rows by Spark's readers and through fsspec: values of folders, kinds of text, options."""
+"""Tests that files give the same rows through Spark's readers and through fsspec: partition values, text formats,
+options.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ OBJECTS = b'{"id": 1, "name": "Ann, B."}\n{"id": 2, "name": "Bob"}\n'
 
 
 EACH_RUN = [("parquet", by_spark), ("json", by_fsspec)]
-"""Names of folders are read alike in each format."""
+"""Folder names are parsed alike for all formats."""
 
 
 by_spark_in_long_runs = pytest.mark.parametrize("reach", [pytest.param(by_spark, marks=pytest.mark.long), by_fsspec])
-"""For files that fsspec must read as Spark's own reader does."""
+"""For files that fsspec must read exactly as Spark's own reader does."""
 
 
 def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
@@ -52,7 +54,7 @@ def write_contents(folder: Path, files: dict[str, bytes]) -> Path:
         for reach in (by_spark, by_fsspec)
     ],
 )
-def test_values_in_names_of_folders_are_what_was_written(
+def test_partition_values_equal_the_written_values(
     spark: SparkSession, tmp_path: Path, name: str, reach: Reach
 ) -> None:
     values = ["a/b", "x=y", "50%", "a%2Fb", "é🐟", "c:d", "007", None, "q?*[x]{y}", "#h", "'q'", "tab\there", "_u"]
@@ -68,7 +70,7 @@ def test_values_in_names_of_folders_are_what_was_written(
 
 
 @both_ways
-def test_a_folder_whose_value_is_of_another_type_is_refused(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_a_partition_value_of_a_wrong_type_is_refused(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_contents(tmp_path, {"n=x/a.json": b'{"id": 1}'})
 
     with pytest.raises(Exception, match=r"(n=x, and 'n' is of type int|'x' .*for partition column `n`)"):
@@ -76,7 +78,7 @@ def test_a_folder_whose_value_is_of_another_type_is_refused(spark: SparkSession,
 
 
 @pytest.mark.parametrize("name", ["parquet", pytest.param("json", marks=pytest.mark.long)])
-def test_a_file_beside_folders_with_values_is_refused(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_a_file_beside_partition_folders_is_refused(spark: SparkSession, tmp_path: Path, name: str) -> None:
     table = pa.table({"id": [1], "n": pa.array([1], pa.int32())})
     for place in ("a", "n=1/b"):
         path = tmp_path / f"{place}.{name}"
@@ -109,14 +111,14 @@ OF_KINDS = f"{SCHEMA}, kind string"
 
 
 def of_kinds(folder: Path, kinds: dict[str, dict[str, bytes]]) -> list[tuple[object, ...]]:
-    """Put each kind of file into a folder of its own, whose name gives a column; the rows that they all have."""
+    """Write each kind of file into its own folder, whose name gives a column, and return the rows of all."""
     for kind, files in kinds.items():
         write_contents(folder / f"kind={kind}", files)
     return sorted(((*row, kind) for kind in kinds for row in ROWS), key=repr)
 
 
 @by_spark_in_long_runs
-def test_csv_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_all_csv_dialects_give_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     expected = of_kinds(tmp_path, CSV)
     source = FileSource.csv(tmp_path, schema=OF_KINDS, header=True, comment="#")
 
@@ -124,7 +126,7 @@ def test_csv_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, r
 
 
 @by_spark_in_long_runs
-def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_all_json_variants_give_the_same_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     expected = of_kinds(tmp_path, JSON)
 
     for mode in ("FAILFAST", "PERMISSIVE"):
@@ -133,7 +135,7 @@ def test_json_of_any_kind_is_the_same_rows(spark: SparkSession, tmp_path: Path, 
 
 
 @by_spark_in_long_runs
-def test_text_of_any_kind_is_the_same_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_all_text_variants_give_the_same_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_contents(tmp_path, {"a.txt": MARK + b"  one \r\n\r\n\ttwo\rthree", "b.txt": b""})
 
     assert {line for (line,) in rows_of_source(spark, reach(FileSource.text(tmp_path)))} == {
@@ -152,7 +154,7 @@ def test_zstandard_is_read_through_fsspec(spark: SparkSession, tmp_path: Path) -
 
 
 @both_ways
-def test_lines_that_do_not_fit_are_in_the_column_that_the_schema_has_for_them(
+def test_malformed_lines_are_stored_in_the_corrupt_record_column(
     spark: SparkSession, tmp_path: Path, reach: Reach
 ) -> None:
     write_contents(tmp_path, {"a.json": b'{"id": 1}\n{"id"\n'})
@@ -185,7 +187,9 @@ BROKEN: dict[str, dict[str, bytes]] = {
         for reach in (by_spark, by_fsspec)
     ],
 )
-def test_a_broken_file_is_named(spark: SparkSession, tmp_path: Path, files: dict[str, bytes], reach: Reach) -> None:
+def test_an_error_names_the_broken_file(
+    spark: SparkSession, tmp_path: Path, files: dict[str, bytes], reach: Reach
+) -> None:
     write_contents(tmp_path, {"good.json": OBJECTS, **files})
 
     with pytest.raises(Exception, match=r"/cut\.json"):
@@ -203,7 +207,7 @@ def test_a_broken_file_is_named(spark: SparkSession, tmp_path: Path, files: dict
     ],
     ids=str,
 )
-def test_an_option_for_files_that_spark_does_not_see_is_refused(
+def test_an_option_for_files_invisible_to_spark_is_refused(
     spark: SparkSession, source: FileSource, option: str
 ) -> None:
     with pytest.raises(PrototypeError, match=rf"cannot be read with storage_options and {option}: without"):
@@ -212,7 +216,7 @@ def test_an_option_for_files_that_spark_does_not_see_is_refused(
 
 @both_ways
 @pytest.mark.parametrize("files", [None, 3])
-def test_rows_are_in_the_order_of_the_files_if_that_is_needed(
+def test_rows_keep_the_order_of_files_if_required(
     spark: SparkSession, tmp_path: Path, reach: Reach, files: int | None
 ) -> None:
     expected = [(number, f"row {row}") for number in range(5) for row in range(1 + 10 * number)]
@@ -221,8 +225,8 @@ def test_rows_are_in_the_order_of_the_files_if_that_is_needed(
         write_contents(tmp_path, {f"{number}.csv": "".join(rows).encode()})
     source = reach(FileSource.csv(tmp_path, schema=SCHEMA)).in_order()
     bound = (source if files is None else source.files_per_batch(files)).bound(spark, None)
-    found = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
+    discovered = bound.split_discovery(OperatorId("source"), FileSystem(spark)).discover(b"")
 
-    read = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
+    read = bound.read(spark, bound.prototype(spark).schema, discovered.splits, in_slices=False)
 
     assert [tuple(row) for row in together(read).collect()] == expected

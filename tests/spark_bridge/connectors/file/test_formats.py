@@ -1,4 +1,4 @@
-"""Each format of files is written exactly once and read back as it was."""
+"""Tests that each file format is written exactly once and read back unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = [(n, f"é {n}", datetime(2024, 1, 1, 0, 0, n, tzinfo=UTC).replace(tzinfo=
 
 
 def copy(folder: Path, source: FileSource, sink: FileSink) -> None:
-    """Let a job read one folder and write another."""
+    """Run a job that copies one folder to another."""
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.set_checkpoint_dir(str(folder / "checkpoints")).enable_checkpointing("200ms")
         env.from_source(source, WatermarkStrategy.no_watermarks(), uid="read").sink_to(sink).uid("write")
@@ -31,7 +31,7 @@ def copy(folder: Path, source: FileSource, sink: FileSink) -> None:
 FORMATS = ("parquet", "orc", "avro", "json", "csv")
 READ = [
     *((name, None, by_spark) for name in FORMATS),
-    # test_files_both_ways.py reads with a schema, and through fsspec, in each run. The other formats have their schema.
+    # test_files_both_ways.py reads with a schema and through fsspec in each run. Other formats contain their schema.
     *((name, SCHEMA, reach) for name in ("json", "csv") for reach in (by_spark, by_fsspec)),
     ("parquet", None, by_fsspec),
 ]
@@ -44,7 +44,7 @@ def options(name: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of each format, all written by one job."""
+    """A folder per format, all written by one job."""
     folder = tmp_path_factory.mktemp("formats")
     spark.createDataFrame(ROWS, SCHEMA).write.parquet(str(folder / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
@@ -58,7 +58,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="module")
 def read(written: Path) -> Callable[[range], None]:
-    """Lets one job read in some ways, and write what each gives, by its place in `READ`."""
+    """Run one job that reads in several ways, and write what each gives to a folder named by its index in `READ`."""
 
     @cache
     def run(places: range) -> None:
@@ -77,8 +77,8 @@ def read(written: Path) -> Callable[[range], None]:
 @pytest.mark.parametrize(
     "place",
     [
-        pytest.param(place, id=f"{name}-{way.__name__}-{said}", marks=() if place in EACH_RUN else pytest.mark.long)
-        for place, (name, said, way) in enumerate(READ)
+        pytest.param(place, id=f"{name}-{way.__name__}-{schema}", marks=() if place in EACH_RUN else pytest.mark.long)
+        for place, (name, schema, way) in enumerate(READ)
     ],
 )
 def test_a_folder_is_copied_in_each_format(
@@ -95,7 +95,7 @@ def test_a_folder_is_copied_in_each_format(
 
 
 @pytest.mark.parametrize("reach", [by_spark, pytest.param(by_fsspec, marks=pytest.mark.long)])
-def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_lines_of_text_round_trip_as_rows(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.log").write_text("one\ntwo, 2\n\n{")
 
@@ -104,7 +104,7 @@ def test_lines_of_text_are_rows_and_rows_are_lines(spark: SparkSession, tmp_path
     assert sorted(row.value for row in spark.read.text(str(tmp_path / "out")).collect()) == ["", "one", "two, 2", "{"]
 
 
-def test_rows_of_two_columns_are_no_text(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_two_columns_are_refused_as_text(spark: SparkSession, tmp_path: Path) -> None:
     with StreamExecutionEnvironment.get_execution_environment() as env:
         source = FileSource.csv(tmp_path, schema="a string, b string").monitor_continuously("1s")
         rows = env.from_source(source, WatermarkStrategy.no_watermarks())

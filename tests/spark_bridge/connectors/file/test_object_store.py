@@ -1,4 +1,4 @@
-"""Files in an object store are read through fsspec, with no jar of Spark's: each once, also while others come."""
+"""Tests that files in an object store are read once each through fsspec, without a jar, also while others arrive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BUCKETS = count()
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[Options]:
-    """A server that speaks S3's protocol on this machine, as options of fsspec's file system."""
+    """Options of fsspec's file system for a local server with S3's protocol."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
     host, port = server.get_host_and_port()
@@ -76,9 +76,7 @@ class TestObjectStore(SourceContract):
         put_object(self.s3, f"{self.path}/{next(self._numbers):05}.parquet", pa.table({"id": keys, "name": names}))
 
 
-def test_the_schema_of_parquet_is_taken_from_what_is_there_and_ranges_of_rows_are_read(
-    spark: SparkSession, s3: Options, bucket: str
-) -> None:
+def test_a_parquet_schema_is_inferred_and_row_ranges_are_read(spark: SparkSession, s3: Options, bucket: str) -> None:
     put_object(s3, f"{bucket}/first/a.parquet", pa.table({"id": range(2_500), "x": [0.5] * 2_500}))
     put_object(s3, f"{bucket}/_hidden/b.parquet", pa.table({"id": [1], "x": [0.5]}))
     source = FileSource.parquet(bucket).storage_options(**s3).rows_per_batch(1_000)
@@ -87,7 +85,7 @@ def test_the_schema_of_parquet_is_taken_from_what_is_there_and_ranges_of_rows_ar
 
 
 @pytest.mark.long
-def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSession, s3: Options, bucket: str) -> None:
+def test_columns_are_converted_and_partition_columns_are_added(spark: SparkSession, s3: Options, bucket: str) -> None:
     put_object(s3, f"{bucket}/day=7/a.parquet", pa.table({"ID": pa.array([1, 2], pa.int32())}))
     source = FileSource.parquet(bucket, schema="id bigint, day int").storage_options(**s3)
 
@@ -103,7 +101,7 @@ def test_columns_are_converted_and_those_of_folders_are_there(spark: SparkSessio
         (FileSource.csv, "a.csv", b"id,name\r\n1,a;b\r\n2,"),
     ],
 )
-def test_lines_are_parsed(
+def test_lines_are_read_as_rows_through_fsspec(
     spark: SparkSession, s3: Options, bucket: str, source: object, name: str, content: bytes
 ) -> None:
     put_object(s3, f"{bucket}/{name}", content)
@@ -114,7 +112,7 @@ def test_lines_are_parsed(
 
 
 @pytest.mark.long
-def test_text_may_be_compressed(spark: SparkSession, s3: Options, bucket: str) -> None:
+def test_compressed_text_is_read(spark: SparkSession, s3: Options, bucket: str) -> None:
     with _store(s3).open(f"{bucket}/a.txt.gz", "wt", compression="gzip") as file:
         file.write("one\ntwo")
 
@@ -122,7 +120,7 @@ def test_text_may_be_compressed(spark: SparkSession, s3: Options, bucket: str) -
 
 
 @pytest.mark.long
-def test_a_line_that_does_not_fit_is_what_the_mode_says(spark: SparkSession, s3: Options, bucket: str) -> None:
+def test_a_malformed_line_is_handled_by_the_configured_mode(spark: SparkSession, s3: Options, bucket: str) -> None:
     put_object(s3, f"{bucket}/a.json", b'{"id": 1}\n{"id"')
     source = FileSource.json(bucket, schema="id long").storage_options(**s3)
     with pytest.raises(Exception, match=r'cannot read s3://.*/a.json: a line is no json .*: {"id"'):
@@ -133,7 +131,7 @@ def test_a_line_that_does_not_fit_is_what_the_mode_says(spark: SparkSession, s3:
 
 
 @pytest.mark.long
-def test_a_header_of_other_names_is_refused(spark: SparkSession, s3: Options, bucket: str) -> None:
+def test_a_header_with_other_names_is_refused(spark: SparkSession, s3: Options, bucket: str) -> None:
     put_object(s3, f"{bucket}/a.csv", b"key,name\n1,a\n")
     source = FileSource.csv(bucket, schema="id long, name string", header=True).storage_options(**s3)
 
@@ -141,14 +139,14 @@ def test_a_header_of_other_names_is_refused(spark: SparkSession, s3: Options, bu
         rows_of_source(spark, source)
 
 
-def test_a_file_without_a_column_is_refused_by_its_name(spark: SparkSession, s3: Options, bucket: str) -> None:
+def test_an_error_names_a_file_without_a_declared_column(spark: SparkSession, s3: Options, bucket: str) -> None:
     put_object(s3, f"{bucket}/a.parquet", pa.table({"key": [1]}))
 
     with pytest.raises(FileSchemaError, match=r"s3://.*/a.parquet does not fit .* it has no column 'id'"):
         rows_of_source(spark, FileSource.parquet(bucket, schema="id long").storage_options(**s3))
 
 
-def test_what_cannot_be_read_is_told_where_the_program_is_written(
+def test_unreadable_files_are_reported_when_the_program_is_defined(
     spark: SparkSession, s3: Options, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(SourceNotFoundError, match="nothing to read at s3://"):
@@ -173,7 +171,7 @@ def test_what_cannot_be_read_is_told_where_the_program_is_written(
         FileSource.parquet("s3://bucket/x").storage_options(anon=True)
 
 
-def test_a_bucket_is_watched(spark: SparkSession, s3: Options, bucket: str, tmp_path: Path) -> None:
+def test_a_bucket_is_monitored(spark: SparkSession, s3: Options, bucket: str, tmp_path: Path) -> None:
     put_object(s3, f"{bucket}/0.parquet", pa.table({"id": range(10)}))
     source = FileSource.parquet(bucket, schema="id long").monitor_continuously("100ms").storage_options(**s3)
     written = threading.Event()

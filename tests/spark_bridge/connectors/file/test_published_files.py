@@ -1,4 +1,4 @@
-"""Publishers of the files in a folder, by the names alone."""
+"""Tests that the publishers of the files in a folder are recognised by file names alone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def name_of(job: str, uid: str = "output", checkpoint: int = 3) -> str:
     return f"{published_prefix(job)}{file_name_part(uid)}-0-{checkpoint}-0-{UUID}.snappy.parquet"
 
 
-def test_the_files_of_a_folder_are_sorted_by_who_has_published_them() -> None:
+def test_files_of_a_folder_are_sorted_by_their_publisher() -> None:
     own = (f"/out/{name_of('errors per hour')}", f"/out/day=1/{name_of('errors per hour', 'other sink', 4)}")
     others = (f"/out/{name_of('orders')}", f"/out/{name_of('orders', checkpoint=9)}", f"/out/{name_of('clicks')}")
     foreign = (
@@ -26,20 +26,20 @@ def test_the_files_of_a_folder_are_sorted_by_who_has_published_them() -> None:
         f"/out/part-output-1a2b3c4d-0-3-0-{UUID}.csv",
     )
 
-    found = published_files("/out", (*own, *others, *foreign), "errors per hour")
+    published = published_files("/out", (*own, *others, *foreign), "errors per hour")
 
-    assert found == PublishedFiles(
+    assert published == PublishedFiles(
         folder="/out", own=own, by_others=(("clicks", 1), ("orders", 2)), foreign=len(foreign)
     )
 
 
 @pytest.mark.parametrize(("one", "other"), [("a b", "a_b"), ("流れ", "川"), ("a", "a-0"), ("a", "a-output")])
-def test_jobs_whose_names_read_alike_do_not_own_each_others_files(one: str, other: str) -> None:
+def test_jobs_with_similar_names_own_separate_files(one: str, other: str) -> None:
     assert published_files("/out", [name_of(one)], other).own == ()
 
 
 @given(job=st.text(max_size=90), uid=st.text(min_size=1, max_size=90))
-def test_whatever_they_are_called_a_job_knows_its_files_and_no_name_is_too_long(job: str, uid: str) -> None:
+def test_a_job_recognises_its_files_by_names_of_limited_length(job: str, uid: str) -> None:
     name = name_of(job, uid)
 
     assert published_files("/out", [name], job).own == (name,)

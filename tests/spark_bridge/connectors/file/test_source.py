@@ -1,4 +1,4 @@
-"""A folder of parquet files becomes batches: which files, in which order, until when."""
+"""Tests how a folder of parquet files becomes batches: which files, in which order, until when."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flykka.spark_bridge.errors import (
 )
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
-from tests.spark_bridge.laboratory import at_ms, time_at, write_rows
+from tests.spark_bridge.harness import at_ms, time_at, write_rows
 from tests.spark_bridge.reached import Reach, both_ways
 
 pytestmark = pytest.mark.spark
@@ -42,53 +42,51 @@ def discovery(spark: SparkSession, source: FileSource) -> FileSplitDiscovery:
     return source.split_discovery(OperatorId("source"), FileSystem(spark))
 
 
-def file_names(found: SplitsDiscovered) -> list[list[str]]:
-    batches = [split for split in found.splits if isinstance(split, FileBatchSplit)]
+def file_names(discovered: SplitsDiscovered) -> list[list[str]]:
+    batches = [split for split in discovered.splits if isinstance(split, FileBatchSplit)]
     return [[Path(file.path).name for file in batch.files] for batch in batches]
 
 
 def everything(spark: SparkSession, source: FileSource, splits: SplitsDiscovered) -> list[list[tuple[int, int]]]:
-    """The rows of each batch."""
+    """Return the rows of each batch."""
     schema = source.prototype(spark).schema
     read = [source.read(spark, schema, (batch,), in_slices=False) for batch in splits.splits]
     return [sorted((row.key, row.amount) for row in together(rows).collect()) for rows in read]
 
 
 @both_ways
-def test_a_bounded_source_is_found_at_one_look_in_the_order_of_its_paths(
+def test_a_bounded_source_is_discovered_at_once_in_path_order(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
-    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).files_per_batch(2)).discover(b"")
+    discovered = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).files_per_batch(2)).discover(b"")
 
-    assert file_names(found) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
-    assert [split.rows for split in found.splits] == [20, 20, 10]
-    assert found.finished
+    assert file_names(discovered) == [["0.parquet", "1.parquet"], ["2.parquet", "3.parquet"], ["4.parquet"]]
+    assert [split.rows for split in discovered.splits] == [20, 20, 10]
+    assert discovered.finished
 
 
 @both_ways
-def test_whole_files_are_put_together_up_to_a_number_of_rows(
-    spark: SparkSession, parquet_folder: Path, reach: Reach
-) -> None:
-    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(35)).discover(b"")
+def test_whole_files_are_combined_up_to_a_row_limit(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+    discovered = discovery(spark, reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(35)).discover(b"")
 
-    assert [split.rows for split in found.splits] == [30, 20]
+    assert [split.rows for split in discovered.splits] == [30, 20]
 
 
 @both_ways
-def test_a_larger_file_is_cut_and_every_row_read_once(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+def test_a_large_file_is_split_and_every_row_read_once(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     for number in (2, 3, 4):
         (parquet_folder / f"{number}.parquet").unlink()
     source = reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(4)
 
-    found = discovery(spark, source).discover(b"")
-    batches = everything(spark, source, found)
+    discovered = discovery(spark, source).discover(b"")
+    batches = everything(spark, source, discovered)
 
     assert [len(batch) for batch in batches] == [4, 4, 2] * 2
     assert sorted(row for batch in batches for row in batch) == [(key, row) for key in range(2) for row in range(10)]
 
 
 @both_ways
-def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+def test_discovered_files_are_never_discovered_again(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(str(parquet_folder))).rows_per_batch(4)
     first = discovery(spark, source).discover(b"")
     write_rows(parquet_folder / "5.parquet", [(5, 0, 50)])
@@ -99,27 +97,27 @@ def test_what_was_seen_is_not_found_again_by_anybody(spark: SparkSession, parque
 
 
 @both_ways
-def test_much_is_found_in_several_looks(
+def test_many_files_take_several_discoveries(
     spark: SparkSession, parquet_folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
     look = discovery(spark, reach(FileSource.parquet(str(parquet_folder))))
 
-    found = [look.discover(b"")]
-    while found[-1].more:
-        found.append(look.discover(found[-1].position))
-    elsewhere = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(found[0].position)
+    discovered = [look.discover(b"")]
+    while discovered[-1].more:
+        discovered.append(look.discover(discovered[-1].position))
+    elsewhere = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(discovered[0].position)
 
-    assert [name for each in found for name in file_names(each)] == [[f"{number}.parquet"] for number in range(5)]
-    assert [(len(each.splits) <= 3, each.finished) for each in found[:-1]] == [(True, False)] * (len(found) - 1)
-    assert found[-1].finished
-    assert file_names(elsewhere)[0] == file_names(found[1])[0]
+    assert [name for each in discovered for name in file_names(each)] == [[f"{number}.parquet"] for number in range(5)]
+    assert [(len(each.splits) <= 3, each.finished) for each in discovered[:-1]] == [(True, False)] * (
+        len(discovered) - 1
+    )
+    assert discovered[-1].finished
+    assert file_names(elsewhere)[0] == file_names(discovered[1])[0]
 
 
 @both_ways
-def test_a_look_that_failed_is_taken_again_with_nothing_lost(
-    spark: SparkSession, parquet_folder: Path, reach: Reach
-) -> None:
+def test_a_failed_discovery_is_repeated_without_loss(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     bad = parquet_folder / "3.parquet"
     good = bad.read_bytes()
     bad.write_bytes(b"no parquet")
@@ -132,27 +130,25 @@ def test_a_look_that_failed_is_taken_again_with_nothing_lost(
 
 
 @both_ways
-def test_a_monitored_folder_gives_what_is_there_and_ends_with_its_marker(
-    spark: SparkSession, tmp_path: Path, reach: Reach
-) -> None:
+def test_a_monitored_folder_ends_with_its_marker(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(str(tmp_path / "in"))).monitor_continuously("300ms", watch=False)
     look = discovery(spark, source)
 
     before = look.discover(b"")
     write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
     (tmp_path / "in" / ".b.parquet.tmp").write_bytes(b"being written")
-    found = look.discover(b"")
+    discovered = look.discover(b"")
     (tmp_path / "in" / "_SUCCESS").touch()
-    last = look.discover(found.position)
+    last = look.discover(discovered.position)
 
     assert (before.splits, before.finished) == ((), False)
-    assert (file_names(found), found.finished) == ([["a.parquet"]], False)
+    assert (file_names(discovered), discovered.finished) == ([["a.parquet"]], False)
     assert (last.splits, last.finished) == ((), True)
     assert look.interval_ms == 300
 
 
 @both_ways
-def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_read_when_it_is(
+def test_a_missing_monitored_folder_is_reported_and_read_once_it_exists(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -163,14 +159,14 @@ def test_a_monitored_folder_that_is_not_there_is_named_as_it_was_written_and_rea
 
     before = look.discover(b"")
     write_rows(tmp_path / "in" / "a.parquet", [(1, 1, 1)])
-    found = look.discover(before.position)
+    discovered = look.discover(before.position)
 
     assert (before.splits, before.finished, before.missing_path) == ((), False, "in")
-    assert (file_names(found), found.missing_path) == ([["a.parquet"]], None)
+    assert (file_names(discovered), discovered.missing_path) == ([["a.parquet"]], None)
 
 
 @both_ways
-def test_where_nobody_says_how_much_is_a_batch_every_file_has_its_size_and_the_reader_decides(
+def test_splits_have_their_file_size_without_rows_per_batch(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     of_reader, of_user = (
@@ -185,49 +181,49 @@ def test_where_nobody_says_how_much_is_a_batch_every_file_has_its_size_and_the_r
 
 
 @both_ways
-def test_the_files_that_the_next_look_brings_are_counted(
+def test_files_of_the_next_discovery_are_counted(
     spark: SparkSession, parquet_folder: Path, monkeypatch: pytest.MonkeyPatch, reach: Reach
 ) -> None:
     monkeypatch.setattr(split_discovery, "SPLITS_PER_LOOK", 2)
 
-    found = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(b"")
+    discovered = discovery(spark, reach(FileSource.parquet(str(parquet_folder)))).discover(b"")
 
-    assert found.files_left == 5 - len(found.splits) > 0
+    assert discovered.files_left == 5 - len(discovered.splits) > 0
 
 
 @pytest.mark.parametrize("in_slices", [True, False])
-def test_files_that_are_read_together_are_one_scan_of_the_rows_of_all(
+def test_files_read_together_are_one_scan(
     spark: SparkSession, parquet_folder: Path, in_slices: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_source, "SLICE_FILES", 1)
     source = FileSource.parquet(str(parquet_folder), event_time="at")
-    found = discovery(spark, source).discover(b"").splits
+    discovered = discovery(spark, source).discover(b"").splits
 
-    read = source.read(spark, source.prototype(spark).schema, found, in_slices=in_slices)
+    read = source.read(spark, source.prototype(spark).schema, discovered, in_slices=in_slices)
 
     assert len(read) == (min(5, spark.sparkContext.defaultParallelism) if in_slices else 1)
     assert len({path for part in read for path in part.inputFiles()}) == 5
     assert sorted(row.key * 10 + row.amount for row in together(read).collect()) == list(range(50))
 
 
-def test_splits_that_are_batches_by_themselves_stay_apart(spark: SparkSession, parquet_folder: Path) -> None:
+def test_splits_that_are_batches_stay_separate(spark: SparkSession, parquet_folder: Path) -> None:
     source = FileSource.parquet(str(parquet_folder)).files_per_batch(2)
-    found = discovery(spark, source).discover(b"").splits
+    discovered = discovery(spark, source).discover(b"").splits
 
-    read = source.read(spark, source.prototype(spark).schema, found, in_slices=False)
+    read = source.read(spark, source.prototype(spark).schema, discovered, in_slices=False)
 
     assert [len(part.inputFiles()) for part in read] == [2, 2, 1]
 
 
 @both_ways
-def test_a_marker_of_any_name_is_not_read(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
+def test_a_marker_of_any_name_is_not_read_as_data(spark: SparkSession, parquet_folder: Path, reach: Reach) -> None:
     (parquet_folder / "DONE").touch()
     source = reach(FileSource.parquet(str(parquet_folder))).monitor_continuously("1s", until="DONE")
 
-    found = discovery(spark, source).discover(b"")
+    discovered = discovery(spark, source).discover(b"")
 
-    assert file_names(found) == [[f"{number}.parquet"] for number in range(5)]
-    assert found.finished
+    assert file_names(discovered) == [[f"{number}.parquet"] for number in range(5)]
+    assert discovered.finished
 
 
 @both_ways
@@ -239,7 +235,7 @@ def test_a_function_can_end_a_discovery(spark: SparkSession, parquet_folder: Pat
     assert discovery(spark, source).discover(b"").finished
 
 
-def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_subfolders_are_read_and_give_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
     source = FileSource.parquet(str(tmp_path / "in"))
 
@@ -252,7 +248,7 @@ def test_folders_below_are_read_and_their_names_are_columns(spark: SparkSession,
 
 
 @both_ways
-def test_the_latest_event_time_is_in_the_statistics_of_whole_files(
+def test_file_statistics_give_the_latest_event_time_of_whole_files(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     source = reach(FileSource.parquet(str(parquet_folder), event_time="at"))
@@ -267,7 +263,7 @@ def test_the_latest_event_time_is_in_the_statistics_of_whole_files(
 
 
 @pytest.mark.parametrize(("enough", "slices"), [({"SLICE_FILES": 2}, 2), ({"SLICE_ROWS": 25}, 2), ({}, 1)])
-def test_slices_are_as_many_as_there_is_work_for_and_hold_every_row_of_a_batch_once(
+def test_slices_match_the_available_work_and_partition_each_batch(
     spark: SparkSession, parquet_folder: Path, enough: dict[str, int], slices: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, number in enough.items():
@@ -283,7 +279,7 @@ def test_slices_are_as_many_as_there_is_work_for_and_hold_every_row_of_a_batch_o
 
 
 @both_ways
-def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_the_missing_folder(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(str(tmp_path / "nowhere")))
 
     with pytest.raises(SourceNotFoundError, match="nowhere"):
@@ -293,7 +289,7 @@ def test_a_missing_folder_is_named(spark: SparkSession, tmp_path: Path, reach: R
 
 
 @both_ways
-def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_the_empty_folder(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(str(tmp_path)))
 
     with pytest.raises(EmptySourceError, match=tmp_path.name):
@@ -303,7 +299,7 @@ def test_an_empty_folder_is_named(spark: SparkSession, tmp_path: Path, reach: Re
 
 
 @both_ways
-def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_a_file_that_is_not_parquet(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "bad.parquet").write_text("not parquet at all")
 
     with pytest.raises(UnreadableFileError, match=r"bad\.parquet"):
@@ -311,7 +307,7 @@ def test_a_file_that_is_not_parquet_is_named(spark: SparkSession, tmp_path: Path
 
 
 @both_ways
-def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
+def test_a_file_of_a_wrong_type_is_found_before_reading_rows(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     pq.write_table(pa.table({"key": ["x"], "amount": [1], "at": [time_at(0)]}), parquet_folder / "odd.parquet")
@@ -322,41 +318,41 @@ def test_a_file_of_another_type_among_good_ones_is_found_before_a_row_is_read(
 
 
 @both_ways
-def test_files_of_different_columns_are_read_together_on_demand(
+def test_files_of_different_columns_are_merged_on_demand(
     spark: SparkSession, parquet_folder: Path, reach: Reach
 ) -> None:
     pq.write_table(pa.table({"key": [7], "more": [8]}), parquet_folder / "5.parquet")
     source = reach(FileSource.parquet(parquet_folder, mergeSchema=True)).files_per_batch(6).bound(spark, None)
 
-    found = discovery(spark, source).discover(b"")
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[:1], in_slices=False)
+    discovered = discovery(spark, source).discover(b"")
+    (rows,) = source.read(spark, source.prototype(spark).schema, discovered.splits[:1], in_slices=False)
 
     assert [tuple(row) for row in rows.where("more IS NOT NULL").collect()] == [(7, None, None, 8)]
 
 
 @both_ways
-def test_a_column_that_folders_name_is_in_its_place(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_a_partition_column_keeps_its_declared_position(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_rows(tmp_path / "in" / "day=7" / "a.parquet", [(1, 1, 1)])
     source = reach(FileSource.parquet(tmp_path / "in", schema="day int, key long")).bound(spark, None)
 
-    found = discovery(spark, source).discover(b"")
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits[:1], in_slices=False)
+    discovered = discovery(spark, source).discover(b"")
+    (rows,) = source.read(spark, source.prototype(spark).schema, discovered.splits[:1], in_slices=False)
 
     assert [tuple(row) for row in rows.collect()] == [(7, 1)]
 
 
 @both_ways
-def test_names_with_odd_characters_are_read(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_names_with_special_characters_are_read(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     odd = tmp_path / "in" / "a+b #1%20 [ü].parquet"
     odd.parent.mkdir()
     pq.write_table(pa.table({"key": [1], "amount": [2]}), odd)
     source = reach(FileSource.parquet(str(odd.parent)))
     look = discovery(spark, source)
 
-    found = look.discover(b"")
+    discovered = look.discover(b"")
 
-    assert everything(spark, source, found) == [[(1, 2)]]
-    assert look.discover(found.position).splits == ()
+    assert everything(spark, source, discovered) == [[(1, 2)]]
+    assert look.discover(discovered.position).splits == ()
 
 
 @pytest.mark.parametrize("folder", [".", "of={all}"])
@@ -376,11 +372,11 @@ def test_names_that_look_like_patterns_are_read_once(
 
 
 @pytest.mark.parametrize("interval", ["soon", "10", 0, "0s"])
-def test_an_interval_that_is_none_is_refused(interval: str | int) -> None:
+def test_an_invalid_interval_is_refused(interval: str | int) -> None:
     with pytest.raises(ValueError, match="interval"):
         FileSource.parquet("in").monitor_continuously(interval)
 
 
-def test_a_batch_of_nothing_is_refused() -> None:
+def test_an_empty_batch_size_is_refused() -> None:
     with pytest.raises(ValueError, match="files per batch must be at least 1, not 0"):
         FileSource.parquet("in").files_per_batch(0)

@@ -1,4 +1,4 @@
-"""The columns of a FileSource: declared, or taken from files that all agree in them."""
+"""Tests the columns of a FileSource: declared, or read from files that all agree."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ from flykka.spark_bridge.errors import (
 )
 from flykka.spark_bridge.program.prototype import PrototypeError
 from tests.spark_bridge.connectors.file.test_source import discovery
-from tests.spark_bridge.laboratory import write_rows
+from tests.spark_bridge.harness import write_rows
 from tests.spark_bridge.reached import Reach, both_ways, by_fsspec
 
 pytestmark = pytest.mark.spark
 
 
 @both_ways
-def test_a_bounded_source_of_nothing_is_refused_when_it_is_bound(
-    spark: SparkSession, tmp_path: Path, reach: Reach
-) -> None:
+def test_an_empty_bounded_source_is_refused_when_bound(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     nowhere = reach(FileSource.parquet(tmp_path / "nowhere", schema="key long"))
     empty = reach(FileSource.parquet(tmp_path, schema="key long"))
 
@@ -44,7 +42,7 @@ def test_a_bounded_source_of_nothing_is_refused_when_it_is_bound(
 
 
 @both_ways
-def test_the_schema_is_taken_once(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_the_schema_is_inferred_once(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_rows(tmp_path / "0.parquet", [(1, 1, 1)])
     bound = reach(FileSource.parquet(tmp_path)).bound(spark, None)
     pq.write_table(pa.table({"other": [1]}), tmp_path / "0.parquet")
@@ -52,14 +50,14 @@ def test_the_schema_is_taken_once(spark: SparkSession, tmp_path: Path, reach: Re
     assert bound.prototype(spark).columns == ["key", "amount", "at"]
 
 
-def test_timestamps_that_spark_does_not_read_are_explained(spark: SparkSession, tmp_path: Path) -> None:
+def test_timestamps_unreadable_for_spark_are_explained(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"at": pa.array([0], pa.timestamp("ns"))}), tmp_path / "a.parquet")
 
     with pytest.raises(UnreadableFileError, match="write timestamps in microseconds"):
         FileSource.parquet(tmp_path).prototype(spark)
 
 
-def test_a_schema_that_is_none_is_refused(spark: SparkSession) -> None:
+def test_an_invalid_schema_is_refused(spark: SparkSession) -> None:
     with pytest.raises(PrototypeError, match=r'the columns of parquet in, .*, cannot be read: .*"NONSENSE"'):
         FileSource.parquet("in", schema="key nonsense").prototype(spark)
 
@@ -72,7 +70,7 @@ def test_a_declared_schema_needs_no_file(spark: SparkSession, tmp_path: Path, re
 
 
 def write_columns(folder: Path, **files: list[str]) -> Path:
-    """Parquet files of such columns, each in the folder of its name."""
+    """Write parquet files with these columns, each into a folder of its name."""
     for name, columns in files.items():
         (folder / name).mkdir(parents=True)
         pq.write_table(pa.table({column: [1] for column in columns}), folder / name / "a.parquet")
@@ -80,9 +78,7 @@ def write_columns(folder: Path, **files: list[str]) -> Path:
 
 
 @both_ways
-def test_the_columns_of_one_of_several_folders_are_not_taken_for_those_of_all(
-    spark: SparkSession, tmp_path: Path, reach: Reach
-) -> None:
+def test_the_columns_of_one_folder_are_not_assumed_for_all(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     write_columns(tmp_path, customers=["id", "city"], orders=["id"])
 
     with pytest.raises(
@@ -93,7 +89,7 @@ def test_the_columns_of_one_of_several_folders_are_not_taken_for_those_of_all(
     assert sorted(merged.prototype(spark).columns) == ["city", "id"]
 
 
-def test_the_columns_of_one_partition_are_not_taken_for_those_of_all(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_columns_of_one_partition_are_not_assumed_for_all(spark: SparkSession, tmp_path: Path) -> None:
     write_columns(tmp_path, **{"day=1": ["id"], "day=2": ["id", "more"]})
 
     with pytest.raises(FileSchemaError, match=r"day=2/a.parquet has a column 'more', and /.*/day=1/a.parquet has none"):
@@ -103,18 +99,16 @@ def test_the_columns_of_one_partition_are_not_taken_for_those_of_all(spark: Spar
 
 
 @both_ways
-def test_folders_that_agree_give_their_columns(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_folders_with_equal_columns_give_a_schema(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     source = reach(FileSource.parquet(write_columns(tmp_path, a=["id", "more"], b=["more", "ID"]))).bound(spark, None)
 
-    found = discovery(spark, source).discover(b"").splits
-    (rows,) = source.read(spark, source.prototype(spark).schema, found, in_slices=False)
+    splits = discovery(spark, source).discover(b"").splits
+    (rows,) = source.read(spark, source.prototype(spark).schema, splits, in_slices=False)
     assert rows.count() == 2
     assert rows.columns == ["id", "more"]
 
 
-def test_columns_in_names_of_folders_are_to_be_declared_with_storage_options(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_partition_columns_must_be_declared_with_storage_options(spark: SparkSession, tmp_path: Path) -> None:
     write_columns(tmp_path, **{"day=1": ["id"]})
 
     with pytest.raises(
@@ -123,7 +117,7 @@ def test_columns_in_names_of_folders_are_to_be_declared_with_storage_options(
         by_fsspec(FileSource.parquet(tmp_path)).bound(spark, None)
 
 
-def test_types_that_differ_are_named_where_columns_are_merged(spark: SparkSession, tmp_path: Path) -> None:
+def test_conflicting_types_are_reported_when_columns_are_merged(spark: SparkSession, tmp_path: Path) -> None:
     write_columns(tmp_path, a=["id"])
     pq.write_table(pa.table({"id": ["text"]}), tmp_path / "a" / "b.parquet")
 

@@ -1,4 +1,4 @@
-"""Files of text: their rows are counted as they are read, and what does not fit is never read as nulls in silence."""
+"""Tests text files: rows are counted while they are read, and mismatches are never silently read as nulls."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.rows.filesystem import FileSystem
 from flykka.spark_bridge.rows.materialise import together
-from tests.spark_bridge.laboratory import Laboratory, at_ms, transform
+from tests.spark_bridge.harness import Harness, at_ms, transform
 from tests.spark_bridge.reached import Reach, both_ways, by_fsspec, by_spark
 
 pytestmark = pytest.mark.spark
 
 by_fsspec_in_long_runs = pytest.mark.parametrize("reach", [by_spark, pytest.param(by_fsspec, marks=pytest.mark.long)])
-"""For a rule that other tests have by fsspec, here or in test_files_both_ways.py."""
+"""For rules that other tests check through fsspec, here or in test_files_both_ways.py."""
 SCHEMA = "key int, at timestamp, amount double"
 GOOD = "key,at,amount\n1,2024-01-01 00:00:03,1.5\n2,2024-01-01 00:00:09,2.5\n"
 
 
 @pytest.fixture
 def csv_folder(tmp_path: Path) -> Path:
-    """One good csv file."""
-    made = tmp_path / "in"
-    made.mkdir()
-    (made / "good.csv").write_text(GOOD)
-    return made
+    """A folder with one valid CSV file."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "good.csv").write_text(GOOD)
+    return folder
 
 
 def csv(folder: Path, **options: str | bool) -> FileSource:
@@ -54,12 +54,12 @@ def rows_in_slices(spark: SparkSession, source: FileSource) -> list[tuple[object
 
 
 def read_as_one_batch(
-    laboratory: Laboratory, source: FileSource, *codes: OperatorCode
+    harness: Harness, source: FileSource, *codes: OperatorCode
 ) -> StageResult | WorkFailed | EngineFailed:
-    """What an attempt answers that reads all of a source as one batch."""
-    vertex = laboratory.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
-    attempt = laboratory.begin(vertex).open()
-    attempt.tell_read(splits(laboratory.plane.session, source))
+    """Return the answer of an attempt that reads the whole source as one batch."""
+    vertex = harness.vertex("source", SourceCode(source=source, watermark_delay_ms=0), *codes, outputs=True)
+    attempt = harness.begin(vertex).open()
+    attempt.start_read(splits(harness.plane.session, source))
     answer = attempt.next()
     assert isinstance(answer, StageResult | WorkFailed | EngineFailed)
     return answer
@@ -67,34 +67,32 @@ def read_as_one_batch(
 
 @both_ways
 def test_rows_and_the_latest_event_time_are_counted_below_a_filter(
-    laboratory: Laboratory, csv_folder: Path, reach: Reach
+    harness: Harness, csv_folder: Path, reach: Reach
 ) -> None:
     few = transform(lambda batch: batch.where("key = 1").select("key"))
 
-    finished = read_as_one_batch(laboratory, reach(csv(csv_folder)), few)
+    finished = read_as_one_batch(harness, reach(csv(csv_folder)), few)
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
 
 
 def tasks(spark: SparkSession) -> list[int]:
-    """The number of tasks each job of the session had, the last one first."""
+    """Return the number of tasks of each job of the session, newest first."""
     jobs = spark.sparkContext._jsc.sc().statusStore().jobsList(None)
     return [jobs.apply(place).numTasks() for place in range(jobs.length())]
 
 
 @by_fsspec_in_long_runs
-def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
-    laboratory: Laboratory, tmp_path: Path, reach: Reach
-) -> None:
-    folder, spark = tmp_path / "many", laboratory.plane.session
+def test_many_small_files_are_one_batch_with_few_spark_tasks(harness: Harness, tmp_path: Path, reach: Reach) -> None:
+    folder, spark = tmp_path / "many", harness.plane.session
     folder.mkdir()
     for number in range(40):
         (folder / f"{number}.json").write_text(f'{{"key": {number}, "at": "2024-01-01T00:00:{number:02}Z"}}\n')
     before = len(tasks(spark))
 
     finished = read_as_one_batch(
-        laboratory, reach(FileSource.json(folder, schema="key int, at timestamp", event_time="at"))
+        harness, reach(FileSource.json(folder, schema="key int, at timestamp", event_time="at"))
     )
 
     assert isinstance(finished, StageResult)
@@ -112,13 +110,13 @@ def test_many_small_files_are_one_batch_and_one_spark_job_of_few_tasks(
         pytest.param(False, by_fsspec, marks=pytest.mark.long),
     ],
 )
-def test_rows_are_counted_also_where_a_function_does_not_begin_with_them(
-    laboratory: Laboratory, csv_folder: Path, reads_them: bool, reach: Reach
+def test_rows_are_counted_even_if_a_function_drops_the_input(
+    harness: Harness, csv_folder: Path, reads_them: bool, reach: Reach
 ) -> None:
-    static = laboratory.plane.session.newSession().createDataFrame([(1, "one")], "key int, name string").coalesce(1)
+    static = harness.plane.session.newSession().createDataFrame([(1, "one")], "key int, name string").coalesce(1)
     function = transform(lambda batch: static.join(batch, "key") if reads_them else static)
 
-    finished = read_as_one_batch(laboratory, reach(csv(csv_folder)), function)
+    finished = read_as_one_batch(harness, reach(csv(csv_folder)), function)
 
     assert isinstance(finished, StageResult)
     assert (finished.rows_in, finished.rows_out, finished.event_time_max) == (2, 1, at_ms(9))
@@ -146,12 +144,12 @@ MISFITS = [
         for misfit in MISFITS
     ],
 )
-def test_a_csv_file_that_does_not_fit_is_named_with_the_reason(
-    laboratory: Laboratory, csv_folder: Path, name: str, text: str, line: str, why: str, reach: Reach
+def test_an_error_names_a_malformed_csv_file_and_the_reason(
+    harness: Harness, csv_folder: Path, name: str, text: str, line: str, why: str, reach: Reach
 ) -> None:
     (csv_folder / f"{name} file.csv").write_text(text.format(line))
 
-    failed = read_as_one_batch(laboratory, reach(csv(csv_folder)).files_per_batch(2))
+    failed = read_as_one_batch(harness, reach(csv(csv_folder)).files_per_batch(2))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert re.search(rf"/{name} file.csv(: | has the header )", failed.cause.message)
@@ -170,12 +168,12 @@ TYPED, CUT = ('{"key": 1}\n{"key": "x"}\n', "'key' and the value x"), ('{"key": 
         pytest.param(*CUT, by_fsspec, marks=pytest.mark.long),
     ],
 )
-def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
-    laboratory: Laboratory, tmp_path: Path, text: str, why: str, reach: Reach
+def test_an_error_names_a_malformed_json_line_and_the_reason(
+    harness: Harness, tmp_path: Path, text: str, why: str, reach: Reach
 ) -> None:
     (tmp_path / "bad.json").write_text(text)
 
-    failed = read_as_one_batch(laboratory, reach(FileSource.json(tmp_path / "bad.json", schema="key int")))
+    failed = read_as_one_batch(harness, reach(FileSource.json(tmp_path / "bad.json", schema="key int")))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert "/bad.json: " in failed.cause.message
@@ -184,35 +182,33 @@ def test_a_json_line_that_does_not_fit_is_named_with_the_reason(
 
 
 @by_fsspec_in_long_runs
-def test_a_broken_page_of_a_parquet_file_is_named_too(laboratory: Laboratory, tmp_path: Path, reach: Reach) -> None:
+def test_an_error_names_a_parquet_file_with_a_broken_page(harness: Harness, tmp_path: Path, reach: Reach) -> None:
     pq.write_table(pa.table({"key": list(range(100))}), tmp_path / "broken.parquet")
     sound = (tmp_path / "broken.parquet").read_bytes()
     (tmp_path / "broken.parquet").write_bytes(sound[:4] + b"\xff" * 60 + sound[64:])
 
-    failed = read_as_one_batch(laboratory, reach(FileSource.parquet(tmp_path / "broken.parquet", schema="key long")))
+    failed = read_as_one_batch(harness, reach(FileSource.parquet(tmp_path / "broken.parquet", schema="key long")))
 
     assert isinstance(failed, WorkFailed | EngineFailed)
     assert "/broken.parquet: " in failed.cause.message
 
 
 @by_fsspec_in_long_runs
-def test_the_user_may_ask_for_nulls(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
+def test_malformed_values_become_null_on_request(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("key,at,amount\nx,,1\n")
 
     assert rows_in_slices(spark, reach(csv(csv_folder, MODE="permissive"))) == [(None, None, 1.0)]
 
 
 @both_ways
-def test_the_user_may_take_columns_by_their_place(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
+def test_columns_are_matched_by_position_on_request(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("a,b,c\n1,,1\n")
 
     assert rows_in_slices(spark, reach(csv(csv_folder)).option("enforceSchema", True)) == [(1, None, 1.0)]
 
 
 @both_ways
-def test_options_are_those_of_the_reader_and_the_last_word_counts(
-    spark: SparkSession, csv_folder: Path, reach: Reach
-) -> None:
+def test_reader_options_apply_and_the_last_value_wins(spark: SparkSession, csv_folder: Path, reach: Reach) -> None:
     (csv_folder / "good.csv").write_text("1;31.12.2024\n")
     source = reach(FileSource.csv(csv_folder, schema="key int, day date", sep=",", dateFormat="dd.MM.yyyy")).options(
         sep=";"
@@ -224,7 +220,7 @@ def test_options_are_those_of_the_reader_and_the_last_word_counts(
 
 
 @by_fsspec_in_long_runs
-def test_folders_give_columns_to_text_too(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
+def test_text_files_have_partition_columns_too(spark: SparkSession, tmp_path: Path, reach: Reach) -> None:
     (tmp_path / "in" / "day=7").mkdir(parents=True)
     (tmp_path / "in" / "day=7" / "a.csv").write_text("key\n1\n")
 
@@ -244,7 +240,7 @@ def test_a_schema_is_inferred_with_its_types(spark: SparkSession, csv_folder: Pa
     )
 
 
-def test_no_schema_is_taken_from_malformed_or_empty_files(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_schema_is_inferred_from_malformed_or_empty_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"key":')
     (tmp_path / "empty.csv").write_text("")
 
@@ -254,7 +250,7 @@ def test_no_schema_is_taken_from_malformed_or_empty_files(spark: SparkSession, t
         FileSource.csv(tmp_path / "empty.csv").prototype(spark)
 
 
-def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, csv_folder: Path) -> None:
+def test_a_text_batch_has_no_known_row_count(spark: SparkSession, csv_folder: Path) -> None:
     (split,) = splits(spark, csv(csv_folder))
 
     assert split == FileBatchSplit(
@@ -265,7 +261,7 @@ def test_a_batch_does_not_say_how_many_rows_it_has(spark: SparkSession, csv_fold
     )
 
 
-def test_rows_per_batch_are_for_files_that_say_how_many_they_have() -> None:
+def test_rows_per_batch_requires_files_with_known_row_counts() -> None:
     with pytest.raises(ValueError, match=r"csv files are counted by files_per_batch"):
         FileSource.csv("in").rows_per_batch(10)
 
@@ -278,7 +274,7 @@ def test_rows_per_batch_are_for_files_that_say_how_many_they_have() -> None:
         ("basePath", "/", "'basePath' does not apply"),
     ],
 )
-def test_an_option_that_would_change_what_is_promised_is_refused(key: str, value: str, wrong: str) -> None:
+def test_an_option_that_would_break_guarantees_is_refused(key: str, value: str, wrong: str) -> None:
     with pytest.raises(ValueError, match=wrong):
         FileSource.csv("in").option(key, value)
     with pytest.raises(ValueError, match=wrong):

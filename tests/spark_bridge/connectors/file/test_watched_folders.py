@@ -1,4 +1,4 @@
-"""A folder that is watched: whether something has come, and whether it is complete."""
+"""Tests a watched folder: whether a file has arrived, and whether it is complete."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.spark_bridge.connectors.file.test_source import discovery, file_names
 pytestmark = pytest.mark.spark
 
 
-def test_a_monitored_folder_tells_that_a_file_has_come(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_monitored_folder_reports_a_new_file(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     os.utime(tmp_path / "in", (1, 1))
     source = FileSource.json(tmp_path / "in", schema="n int").monitor_continuously("1h")
@@ -28,13 +28,13 @@ def test_a_monitored_folder_tells_that_a_file_has_come(spark: SparkSession, tmp_
     assert (before, look.changed()) == (False, True)
 
 
-def test_a_source_that_is_not_to_watch_looks_at_its_interval_only(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_source_that_does_not_watch_discovers_only_at_its_interval(spark: SparkSession, tmp_path: Path) -> None:
     source = FileSource.json(tmp_path, schema="n int").monitor_continuously("1h", watch=False)
 
     assert discovery(spark, source).changed is None
 
 
-def test_a_file_that_is_being_written_waits_for_a_later_look_unless_there_is_none(
+def test_a_file_still_being_written_is_left_for_a_later_discovery(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -43,20 +43,20 @@ def test_a_file_that_is_being_written_waits_for_a_later_look_unless_there_is_non
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: written_ns)
     look = discovery(spark, FileSource.json(tmp_path / "in", schema="n int").monitor_continuously("1h"))
 
-    found = look.discover(b"")
-    assert (found.splits, found.finished) == ((), False)
+    discovered = look.discover(b"")
+    assert (discovered.splits, discovered.finished) == ((), False)
 
     (tmp_path / "in" / "_SUCCESS").touch()
-    last = look.discover(found.position)
+    last = look.discover(discovered.position)
     assert (file_names(last), last.finished) == ([["a.json"]], True)
 
 
-def test_a_file_is_not_found_before_one_that_came_earlier(
+def test_files_are_discovered_in_arrival_order(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
-    # Two files that were renamed to there: only of the second a clock's tick shows that it was complete before.
+    # Both files were renamed into the folder; only for the second a clock tick shows that it was complete before.
     (folder / "a.json").write_text('{"n": 1}')
     (folder / "b.json").write_text('{"n": 2}')
     os.utime(folder / "b.json", (1, 1))
@@ -64,8 +64,8 @@ def test_a_file_is_not_found_before_one_that_came_earlier(
     monkeypatch.setattr("flykka.spark_bridge.connectors.file.split_discovery.time.time_ns", lambda: now_ns)
     look = discovery(spark, FileSource.json(folder, schema="n int").monitor_continuously("1h").files_per_batch(2))
 
-    found = look.discover(b"")
-    assert found.splits == ()
+    discovered = look.discover(b"")
+    assert discovered.splits == ()
 
     now_ns += 51_000_000
-    assert file_names(look.discover(found.position)) == [["a.json", "b.json"]]
+    assert file_names(look.discover(discovered.position)) == [["a.json", "b.json"]]

@@ -1,4 +1,4 @@
-"""Staged files are published exactly once, whatever happens between two renames."""
+"""Tests that staged files are published exactly once, whatever happens between two renames."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class Sink:
         )
 
     def rows(self, *numbers: int) -> DataFrame:
-        """One file for each number."""
+        """Return a DataFrame that is written as one file per number."""
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").repartition(len(numbers))
 
     def seen(self) -> list[int]:
-        """What a reader of the folder sees."""
+        """Return what a reader of the folder sees."""
         return sorted(read_table(self.folder)["number"].to_pylist())
 
     def staged(self, suffix: str = ".parquet") -> list[Path]:
@@ -65,7 +65,7 @@ def sink(spark: SparkSession, tmp_path: Path) -> Sink:
     return Sink(spark, tmp_path / "out")
 
 
-def test_a_checkpoint_publishes_what_it_holds_and_no_later_one(sink: Sink) -> None:
+def test_a_checkpoint_publishes_its_own_files_and_no_later_ones(sink: Sink) -> None:
     writer = sink.writer()
     writer.prepare_commit(1, writer.stage(sink.rows(1, 2)).names)
     writer.prepare_commit(2, writer.stage(sink.rows(3)).names)
@@ -79,7 +79,7 @@ def test_a_checkpoint_publishes_what_it_holds_and_no_later_one(sink: Sink) -> No
     assert sink.staged() == []
 
 
-def test_what_an_aborted_checkpoint_staged_is_published_with_the_next(sink: Sink) -> None:
+def test_files_of_an_aborted_checkpoint_are_published_with_the_next(sink: Sink) -> None:
     writer = sink.writer()
     writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     state = writer.prepare_commit(2, writer.stage(sink.rows(2)).names)
@@ -93,7 +93,7 @@ def test_what_an_aborted_checkpoint_staged_is_published_with_the_next(sink: Sink
 @pytest.mark.parametrize(
     "survives", [0, pytest.param(1, marks=pytest.mark.long), 2, pytest.param(3, marks=pytest.mark.long)]
 )
-def test_a_restore_completes_a_commit_that_was_interrupted(sink: Sink, survives: int) -> None:
+def test_a_restore_completes_an_interrupted_commit(sink: Sink, survives: int) -> None:
     writer = sink.writer(filesystem=CrashingFileSystem(sink.spark, survives))
     state = writer.prepare_commit(1, writer.stage(sink.rows(1, 2, 3)).names)
     try:
@@ -109,7 +109,7 @@ def test_a_restore_completes_a_commit_that_was_interrupted(sink: Sink, survives:
     assert sink.seen() == [1, 2, 3]
 
 
-def test_a_restore_discards_what_its_checkpoint_does_not_hold(sink: Sink) -> None:
+def test_a_restore_discards_files_outside_its_checkpoint(sink: Sink) -> None:
     writer = sink.writer()
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     writer.prepare_commit(2, writer.stage(sink.rows(2)).names)
@@ -121,7 +121,7 @@ def test_a_restore_discards_what_its_checkpoint_does_not_hold(sink: Sink) -> Non
     assert sink.staged() == []
 
 
-def test_what_lay_in_the_folder_before_is_left_alone(sink: Sink) -> None:
+def test_existing_files_in_the_folder_are_left_alone(sink: Sink) -> None:
     sink.rows(7).write.parquet(str(sink.folder))
 
     writer = sink.writer()
@@ -132,7 +132,7 @@ def test_what_lay_in_the_folder_before_is_left_alone(sink: Sink) -> None:
     assert sink.seen() == [1, 7]
 
 
-def test_a_staged_file_that_is_gone_is_no_success(sink: Sink) -> None:
+def test_a_missing_staged_file_fails_the_commit(sink: Sink) -> None:
     writer = sink.writer()
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     for path in sink.staged():
@@ -142,9 +142,7 @@ def test_a_staged_file_that_is_gone_is_no_success(sink: Sink) -> None:
         sink.writer(attempt=1).restore(state)
 
 
-def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_on(
-    sink: Sink, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_published_files_moved_away_do_not_stop_the_job(sink: Sink, caplog: pytest.LogCaptureFixture) -> None:
     writer = sink.writer()
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     (published,) = writer.commit(1)
@@ -156,7 +154,7 @@ def test_what_was_published_and_moved_away_since_does_not_keep_a_job_from_going_
     assert "is no longer there: taken for published" in caplog.text
 
 
-def test_job_continues_after_the_files_of_the_job_before_were_taken_away(
+def test_a_job_continues_after_its_predecessors_files_were_removed(
     sink: Sink, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = sink.writer(job="before")
@@ -170,7 +168,9 @@ def test_job_continues_after_the_files_of_the_job_before_were_taken_away(
 
 
 @pytest.mark.parametrize("leaves_an_empty_folder", [True, False], ids=["mount point", "nothing"])
-def test_what_waits_on_a_disk_that_is_away_is_not_taken_for_published(sink: Sink, leaves_an_empty_folder: bool) -> None:
+def test_staged_files_on_an_unavailable_disk_are_not_considered_published(
+    sink: Sink, leaves_an_empty_folder: bool
+) -> None:
     writer = sink.writer()
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     away = sink.folder.rename(sink.folder.with_name("away"))
@@ -187,7 +187,7 @@ def test_what_waits_on_a_disk_that_is_away_is_not_taken_for_published(sink: Sink
     assert sink.seen() == [1]
 
 
-def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
+def test_an_existing_target_file_is_not_replaced(sink: Sink) -> None:
     writer = sink.writer()
     pending, _ = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
     assert isinstance(pending, PendingFile)
@@ -200,7 +200,7 @@ def test_a_file_in_the_way_is_not_replaced(sink: Sink) -> None:
     assert in_the_way.read_bytes() == b"somebody else's"
 
 
-def test_final_names_tell_job_operator_subtask_and_checkpoint(sink: Sink) -> None:
+def test_final_names_contain_job_operator_subtask_and_checkpoint(sink: Sink) -> None:
     writer = sink.writer()
     pending, _ = writer.prepare_commit(5, writer.stage(sink.rows(1)).names)
     assert isinstance(pending, PendingFile)
@@ -216,7 +216,7 @@ def test_final_names_tell_job_operator_subtask_and_checkpoint(sink: Sink) -> Non
         pytest.param("a" * 99 + "1", "a" * 99 + "2", marks=pytest.mark.long),
     ],
 )
-def test_sinks_whose_uids_read_alike_do_not_discard_each_others_files(sink: Sink, one: str, other: str) -> None:
+def test_sinks_with_similar_uids_keep_each_others_files(sink: Sink, one: str, other: str) -> None:
     writer = sink.writer(uid=one)
     state = writer.prepare_commit(1, writer.stage(sink.rows(1)).names)
 
@@ -226,13 +226,13 @@ def test_sinks_whose_uids_read_alike_do_not_discard_each_others_files(sink: Sink
     assert sink.seen() == [1]
 
 
-def test_jobs_whose_names_read_alike_stage_apart() -> None:
+def test_jobs_with_similar_names_stage_in_separate_folders() -> None:
     sink = FileSink.parquet("out")
 
     assert sink.staging_folder(JobId("job-1"), "") != sink.staging_folder(JobId("job_1"), "")
 
 
-def test_what_the_job_before_has_staged_stays_until_the_job_that_goes_on_from_it_completes_a_checkpoint(
+def test_predecessors_staged_files_stay_until_the_successor_completes_a_checkpoint(
     sink: Sink,
 ) -> None:
     before = sink.writer(job="before")
@@ -250,7 +250,7 @@ def test_what_the_job_before_has_staged_stays_until_the_job_that_goes_on_from_it
     assert sink.seen() == [1, 2]
 
 
-def test_a_job_that_fails_before_it_has_cleared_up_behind_the_job_before_does_so_after_its_restart(sink: Sink) -> None:
+def test_a_job_that_failed_before_cleaning_up_does_so_after_restart(sink: Sink) -> None:
     before = sink.writer(job="before")
     kept = before.prepare_commit(1, ())
     before.stage(sink.rows(9))
@@ -267,9 +267,7 @@ def test_a_job_that_fails_before_it_has_cleared_up_behind_the_job_before_does_so
 
 
 @pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 3])
-def test_what_the_subtasks_of_a_job_had_pending_is_published_by_however_many_go_on(
-    sink: Sink, parallelism: int
-) -> None:
+def test_pending_files_are_published_by_any_number_of_new_subtasks(sink: Sink, parallelism: int) -> None:
     before = [sink.writer(job="before", subtask=subtask) for subtask in range(2)]
     names = [writer.stage(sink.rows(10 * number + 1, 10 * number + 2)).names for number, writer in enumerate(before)]
     prepared = [writer.prepare_commit(1, staged) for writer, staged in zip(before, names, strict=True)]
@@ -287,7 +285,7 @@ def test_what_the_subtasks_of_a_job_had_pending_is_published_by_however_many_go_
     assert list((sink.folder / ".flykka-staging").iterdir()) == []
 
 
-def test_no_folder_is_left_of_the_job_before(sink: Sink) -> None:
+def test_no_folder_of_the_predecessor_remains(sink: Sink) -> None:
     before = sink.writer(job="before")
     state = before.prepare_commit(1, ())
     before.stage(sink.rows(9))
@@ -299,19 +297,19 @@ def test_no_folder_is_left_of_the_job_before(sink: Sink) -> None:
     assert list((sink.folder / ".flykka-staging").iterdir()) == []
 
 
-def test_of_a_batch_without_rows_nothing_stays(sink: Sink) -> None:
+def test_an_empty_batch_leaves_no_file(sink: Sink) -> None:
     staged = sink.writer().stage(sink.rows(1).where("number > 1"))
 
     assert (staged.rows, staged.names) == (0, ())
     assert sink.staged() == []
 
 
-def test_a_state_of_another_kind_of_sink_is_refused(sink: Sink) -> None:
+def test_a_state_of_another_sink_kind_is_refused(sink: Sink) -> None:
     with pytest.raises(SinkError, match="'my sink' is a file sink, but the checkpoint holds a StagedBatch"):
         sink.writer().restore([StagedBatch(checkpoint_id=1, path="a", schema="{}")])
 
 
-def test_partitions_are_folders_named_by_their_values(sink: Sink) -> None:
+def test_partition_folders_are_named_by_their_values(sink: Sink) -> None:
     rows = sink.spark.createDataFrame(
         [(1, "a/b"), (2, "c: %"), (3, None), (4, "a/b")], "number long, _group string"
     ).coalesce(1)
@@ -328,7 +326,7 @@ def test_partitions_are_folders_named_by_their_values(sink: Sink) -> None:
 
 
 @pytest.mark.parametrize("there_before", [pytest.param(False, marks=pytest.mark.long), True])
-def test_partitions_may_be_there_before(sink: Sink, there_before: bool) -> None:
+def test_existing_partition_folders_are_reused(sink: Sink, there_before: bool) -> None:
     rows = sink.rows(1, 2).selectExpr("number", "number % 2 AS odd")
     if there_before:
         sink.rows(7).selectExpr("number", "number % 2 AS odd").write.partitionBy("odd").parquet(str(sink.folder))
@@ -340,7 +338,7 @@ def test_partitions_may_be_there_before(sink: Sink, there_before: bool) -> None:
     assert sink.seen() == ([1, 2, 7] if there_before else [1, 2])
 
 
-def test_a_file_has_no_more_rows_than_it_may(sink: Sink) -> None:
+def test_a_file_has_at_most_the_configured_rows(sink: Sink) -> None:
     writer = sink.writer(sink=FileSink.parquet(sink.folder).rows_per_file(2))
     writer.prepare_commit(1, writer.stage(sink.rows(*range(5)).coalesce(1)).names)
 
@@ -350,7 +348,7 @@ def test_a_file_has_no_more_rows_than_it_may(sink: Sink) -> None:
     assert sink.seen() == [0, 1, 2, 3, 4]
 
 
-def test_a_checkpoint_has_no_more_files_than_it_may_whatever_the_number_of_batches(sink: Sink) -> None:
+def test_a_checkpoint_has_at_most_the_configured_files(sink: Sink) -> None:
     writer = sink.writer(sink=FileSink.json(sink.folder, compression="gzip").files_per_checkpoint(1))
     names = writer.stage(sink.rows(1, 2)).names + writer.stage(sink.rows(3)).names
     state = writer.prepare_commit(1, names)
@@ -364,7 +362,7 @@ def test_a_checkpoint_has_no_more_files_than_it_may_whatever_the_number_of_batch
     assert sink.staged(".gz") == []
 
 
-def test_batches_become_files_of_about_one_size(sink: Sink) -> None:
+def test_batches_become_files_of_similar_size(sink: Sink) -> None:
     small = sink.writer(sink=FileSink.parquet(sink.folder).file_size("1MB"))
     names = small.stage(sink.rows(1, 2)).names + small.stage(sink.rows(3)).names
     small.prepare_commit(1, names)
@@ -382,7 +380,7 @@ def test_batches_become_files_of_about_one_size(sink: Sink) -> None:
     assert sink.seen() == [1, 2, 3, *range(10, 20_010)]
 
 
-def test_a_size_and_a_number_of_files_hold_both(sink: Sink) -> None:
+def test_a_row_limit_and_a_file_limit_both_hold(sink: Sink) -> None:
     rows = sink.spark.range(10_000).selectExpr("id AS number", "sha2(cast(id AS string), 256) AS text")
     writer = sink.writer(sink=FileSink.parquet(sink.folder).file_size("32kb").files_per_checkpoint(2))
     writer.prepare_commit(1, writer.stage(rows).names)

@@ -1,4 +1,4 @@
-"""An IcebergSink publishes the rows of a checkpoint once, beside all that others do to the table."""
+"""Tests that an IcebergSink publishes the rows of a checkpoint once, whatever other writers do to the table."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Warehouse:
 
     def rows(self) -> list[tuple[Any, ...]]:
         with closing(self.catalog()) as catalog:
-            found = catalog.load_table(NAME).scan().to_arrow().to_pylist()
-        return sorted((tuple(row.values()) for row in found), key=repr)
+            records = catalog.load_table(NAME).scan().to_arrow().to_pylist()
+        return sorted((tuple(row.values()) for row in records), key=repr)
 
     def act(self, act: Callable[[Table], object]) -> None:
         with closing(self.catalog()) as catalog:
@@ -86,7 +86,7 @@ class TestAppend(ShortestSinkContract):
 
 
 def before_the_first_commit(patch: pytest.MonkeyPatch, act: Callable[[], None]) -> None:
-    """Do something right before the catalog is told of a commit, once."""
+    """Call `act` once, right before the catalog receives a commit."""
     commit = Transaction.commit_transaction
     acts = [act]
 
@@ -102,7 +102,7 @@ def crash() -> None:
     raise CrashError
 
 
-def test_others_append_while_rows_are_staged_and_right_before_the_commit(
+def test_rows_are_committed_despite_foreign_appends(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = Attempt(spark, warehouse.sink())
@@ -116,7 +116,7 @@ def test_others_append_while_rows_are_staged_and_right_before_the_commit(
     assert warehouse.rows() == [(1, "a"), (100, "theirs"), (101, "theirs"), (2, "b")]
 
 
-def test_a_commit_that_another_attempt_was_faster_with_is_not_repeated(
+def test_a_commit_already_made_by_another_attempt_is_not_repeated(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     zombie = Attempt(spark, warehouse.sink())
@@ -128,7 +128,7 @@ def test_a_commit_that_another_attempt_was_faster_with_is_not_repeated(
     assert warehouse.rows() == [(1, "a")]
 
 
-def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
+def test_a_kill_between_renames_and_commit_loses_no_row(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempt = Attempt(spark, warehouse.sink())
@@ -144,11 +144,10 @@ def test_a_kill_between_the_renames_and_the_commit_loses_nothing(
     assert warehouse.rows() == [(1, "a"), (2, "b")]
 
 
-# Delta's sink renames by the same code.
+# The Delta sink renames with the same code.
 @pytest.mark.long
 @pytest.mark.parametrize("survives", range(3))
-def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, warehouse: Warehouse, survives: int) -> None:
-    """The first rename is that of the list of files."""
+def test_a_kill_before_any_rename_loses_no_row(spark: SparkSession, warehouse: Warehouse, survives: int) -> None:
     attempt = Attempt(spark, warehouse.sink(), filesystem=CrashingFileSystem(spark, survives))
     prepared = attempt.prepare(1, frame(spark, SCHEMA, (1, "a")), frame(spark, SCHEMA, (2, "b")))
 
@@ -159,7 +158,7 @@ def test_a_kill_before_any_rename_loses_nothing(spark: SparkSession, warehouse: 
     assert warehouse.rows() == [(1, "a"), (2, "b")]
 
 
-def test_a_checkpoint_is_one_snapshot_that_tells_of_it(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_a_checkpoint_is_one_snapshot_with_its_id(spark: SparkSession, warehouse: Warehouse) -> None:
     attempt = Attempt(spark, warehouse.sink())
     attempt.publish(1, frame(spark, SCHEMA, (1, "a")), frame(spark, SCHEMA, (2, "b")))
     attempt.publish(2, frame(spark, SCHEMA, (3, "c")))
@@ -175,7 +174,7 @@ def test_a_checkpoint_is_one_snapshot_that_tells_of_it(spark: SparkSession, ware
     assert [each["added-records"] for each in summaries] == ["2", "1"]
 
 
-def test_the_setting_that_others_commit_by_stays_theirs(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_the_commit_settings_of_other_writers_are_unchanged(spark: SparkSession, warehouse: Warehouse) -> None:
     Attempt(spark, warehouse.sink()).publish(1, frame(spark, SCHEMA, (1, "a")))
 
     properties: dict[str, str] = {}
@@ -198,7 +197,7 @@ def test_columns_are_added_on_demand(spark: SparkSession, warehouse: Warehouse) 
     assert warehouse.rows() == [(1, "a", None), (2, "b", at)]
 
 
-def test_what_cannot_be_written_is_refused(spark: SparkSession, warehouse: Warehouse) -> None:
+def test_unwritable_rows_are_refused(spark: SparkSession, warehouse: Warehouse) -> None:
     with pytest.raises(SinkError, match=r"there is no Iceberg table shop\.none in the catalog 'tests': create it"):
         warehouse.sink("shop.none").bound(spark)
     with pytest.raises(SinkError, match="the Iceberg catalog 'lost' cannot be loaded: "):
@@ -220,7 +219,7 @@ def test_what_cannot_be_written_is_refused(spark: SparkSession, warehouse: Wareh
         warehouse.sink().check_target(FileSystem(spark))
 
 
-def test_others_that_are_faster_all_the_time_are_told_of(
+def test_endless_commit_conflicts_are_reported(
     spark: SparkSession, warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refused(self: Transaction) -> Table:
@@ -235,7 +234,7 @@ def test_others_that_are_faster_all_the_time_are_told_of(
     assert "times others were faster, at last with branch main has changed" in str(raised.value.__cause__)
 
 
-def test_a_missing_library_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_the_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connector, "find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"needs pyiceberg, .* pip install 'flykka\[iceberg\]'"):

@@ -20,7 +20,7 @@ def _gate() -> Iterator[Gate]:
 
 @pytest.fixture(scope="package")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> SecuredPorts:
-    """The secured ports of the broker, of which one that is not Apache Kafka has none."""
+    """The secured ports of the broker; a broker other than Apache Kafka has none."""
     if not isinstance(program(), ApacheKafka):
         return SecuredPorts({}, {})
     return secured_ports(tmp_path_factory.mktemp("secured"))
@@ -36,7 +36,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory, _gate: Gate, ports: Secured
 
 @pytest.fixture(scope="package")
 def kafka(broker: Broker) -> Broker:
-    """The broker, for what not every one can do."""
+    """The broker, for tests of features that some brokers lack; skips them there."""
     if not isinstance(broker.program, ApacheKafka):
         pytest.skip(f"{broker.program.name} cannot do this: it needs Apache Kafka, which scripts/kafka.sh fetches")
     return broker
@@ -44,7 +44,7 @@ def kafka(broker: Broker) -> Broker:
 
 @pytest.fixture
 def gate(kafka: Broker, _gate: Gate) -> Gate:
-    """The way to the broker on which requests can be held."""
+    """A proxy to the broker that can hold requests."""
     return _gate
 
 

@@ -1,9 +1,9 @@
-"""Flights from Kafka into Kafka or into Delta: the program of the tests, also as a process that can be killed.
+"""Counts flights from Kafka into Kafka or Delta: a test program that can also run as a process to be killed.
 
     python -m tests.spark_bridge.connectors.kafka.flights ADDRESS FOLDER kafka|delta
 
-prints a line per completed checkpoint. Flights come in as JSON, in three partitions, each in the order of its times;
-the number of flights per origin and day goes out. The topics are named after the folder.
+prints a line per completed checkpoint. Flights are read as JSON from three partitions, each in the order of its times;
+the program writes the number of flights per origin and day. The topics are named after the folder.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ SCHEMA = "origin string, at timestamp"
 
 
 def topics(folder: Path) -> tuple[str, str]:
-    """The topics that a program reads, and writes."""
+    """Return the input and the output topic."""
     return f"{folder.name}-flights", f"{folder.name}-{OUTPUT}"
 
 
 def send(broker: Broker, folder: Path) -> None:
-    """Put the first flights of the year into the topic, and make the other one."""
+    """Send the first flights of the year to the input topic, and create the output topic."""
     flights_topic, output = topics(folder)
     broker.create(flights_topic, PARTITIONS)
     broker.create(output, 2)
@@ -58,24 +58,23 @@ def send(broker: Broker, folder: Path) -> None:
 
 
 def expected_counts() -> list[tuple[str, str, int]]:
-    """The rows that must come out, once each."""
     counts = Counter((origin, at[:10]) for origin, at in _rows())
     return sorted((origin, day, count) for (origin, day), count in counts.items())
 
 
 def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
-    """Check that each of these rows is expected, and there once."""
+    """Check that each row is expected and occurs once."""
     assert len(set(seen)) == len(seen)
     assert set(seen) <= set(expected_counts())
 
 
 def in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
-    """The rows of committed records, once no transaction is open."""
+    """Return the rows of committed records, once no transaction is open."""
     return _counts(broker.values(topics(folder)[1]))
 
 
 def visible_in_kafka(broker: Broker, folder: Path) -> list[tuple[str, str, int]]:
-    """The rows that a reader of committed records sees now."""
+    """Return the rows that a reader of committed records sees now."""
     return _counts(broker.visible_values(topics(folder)[1]))
 
 
@@ -85,12 +84,11 @@ def _counts(values: Iterable[bytes]) -> list[tuple[str, str, int]]:
 
 
 def in_delta(folder: Path) -> list[tuple[Any, ...]]:
-    """The rows that a reader of the table sees now."""
+    """Return the rows that a reader of the table sees now."""
     return sorted(rows_of_table(folder / OUTPUT))
 
 
 def start_flights_job(env: StreamExecutionEnvironment, address: str, folder: Path, target: str) -> JobClient:
-    """Submit the program."""
     flights_topic, output = topics(folder)
     env.enable_checkpointing("200ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = (
@@ -129,7 +127,7 @@ def _tell(message: Message) -> None:
 
 
 def main(address: str, folder: str, target: str) -> None:
-    """Run until somebody ends the process."""
+    """Run until the process is killed."""
     with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         client = start_flights_job(env, address, Path(folder), target)
         client.add_listener(_tell)

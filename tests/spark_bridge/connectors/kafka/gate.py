@@ -1,4 +1,4 @@
-"""A proxy before a broker that holds a request of a kind, or its answer: so a test acts at a moment of the protocol."""
+"""A proxy that holds a broker's request or answer, so that a test can act at a moment of the protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEADLINE_S = 60.0
 
 
 class Request(IntEnum):
-    """Kinds of requests, by their numbers in Kafka's protocol."""
+    """Request types with their numbers in Kafka's protocol."""
 
     PRODUCE = 0
     FETCH = 1
@@ -27,7 +27,7 @@ class Request(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The moment before the broker gets a request, or before its client gets the answer: the nth of this kind."""
+    """The moment before the broker receives the nth request of a type, or before the client receives its answer."""
 
     request: Request
     of_answer: bool = False
@@ -38,8 +38,8 @@ class Moment:
 
 
 @dataclass(slots=True)
-class Held:
-    """What is held: `reached` is set when its moment has come, and it goes on when `release` is called."""
+class HeldRequest:
+    """A held request: `reached` is set when the moment has come, and the request continues when `release` is called."""
 
     moment: Moment
     seen: int = 0
@@ -47,21 +47,18 @@ class Held:
     _released: threading.Event = field(default_factory=threading.Event)
 
     def wait(self) -> None:
-        """Wait until the moment has come."""
         assert self.reached.wait(DEADLINE_S), f"nobody came to {self.moment}"
 
     def release(self) -> None:
-        """Let it go on."""
         self._released.set()
 
     def stop_here(self) -> None:
-        """Stop the thread of the connection."""
         self.reached.set()
         self._released.wait()
 
 
 class Gate:
-    """The proxy: clients that come to `address` reach the broker that has its `listener`."""
+    """The proxy: clients that connect to `address` reach the broker that has its `listener`."""
 
     def __init__(self) -> None:
         self._server = socket.create_server(("127.0.0.1", 0))
@@ -69,12 +66,12 @@ class Gate:
         self.address = f"127.0.0.1:{port}"
         self.listener = Listener(name="GATED", port=free_port(), advertised_port=port)
         self._lock = threading.Lock()
-        self._held: list[Held] = []
+        self._held: list[HeldRequest] = []
 
     @contextmanager
-    def hold(self, moment: Moment) -> Iterator[Held]:
-        """Hold what comes to a moment, until the block is left at the latest."""
-        held = Held(moment)
+    def hold(self, moment: Moment) -> Iterator[HeldRequest]:
+        """Hold requests at a moment, at most until the block is left."""
+        held = HeldRequest(moment)
         with self._lock:
             self._held.append(held)
         try:
@@ -85,15 +82,14 @@ class Gate:
             held.release()
 
     def serve(self) -> None:
-        """Serve clients until the gate is closed."""
         with suppress(OSError):
             while True:
                 client, _ = self._server.accept()
                 threading.Thread(target=self._connect, args=(client,), daemon=True).start()
 
     def close(self) -> None:
-        """Take no more clients."""
-        # A thread that accepts does not see that its socket is closed.
+        """Stop accepting clients."""
+        # A thread in accept() does not notice that its socket is closed.
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
@@ -103,7 +99,7 @@ class Gate:
         except OSError:
             client.close()
             return
-        of_answers: dict[bytes, Held] = {}
+        of_answers: dict[bytes, HeldRequest] = {}
         threading.Thread(target=self._answers, args=(broker, client, of_answers), daemon=True).start()
         with suppress(OSError):
             while (request := _read(client)) is not None:
@@ -115,7 +111,7 @@ class Gate:
                 broker.sendall(request)
         _end(client, broker)
 
-    def _answers(self, broker: socket.socket, client: socket.socket, held: dict[bytes, Held]) -> None:
+    def _answers(self, broker: socket.socket, client: socket.socket, held: dict[bytes, HeldRequest]) -> None:
         with suppress(OSError):
             while (answer := _read(broker)) is not None:
                 if (of_answer := held.pop(answer[4:8], None)) is not None:
@@ -123,7 +119,7 @@ class Gate:
                 client.sendall(answer)
         _end(client, broker)
 
-    def _holding(self, request: bytes) -> Held | None:
+    def _holding(self, request: bytes) -> HeldRequest | None:
         (kind,) = unpack(">h", request[4:6])
         with self._lock:
             for held in self._held:
@@ -136,7 +132,7 @@ class Gate:
 
 @contextmanager
 def running_gate() -> Iterator[Gate]:
-    """A gate until the block is left."""
+    """Run a gate until the block is left."""
     gate = Gate()
     threading.Thread(target=gate.serve, daemon=True).start()
     try:
@@ -146,7 +142,7 @@ def running_gate() -> Iterator[Gate]:
 
 
 def _read(connection: socket.socket) -> bytes | None:
-    """A request or an answer, with its length before it; None behind the last."""
+    """Read a request or an answer including its length prefix; None at the end."""
     length = connection.recv(4, socket.MSG_WAITALL)
     if len(length) < 4:
         return None

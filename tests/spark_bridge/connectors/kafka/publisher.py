@@ -2,7 +2,7 @@
 
     python -m tests.spark_bridge.connectors.kafka.publisher ADDRESS TOPIC TIMEOUT_MS
 
-ends with the error, if there is one, as its last words.
+prints the error, if there is one, as its last line.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHECKPOINT = 7
 
 
 def publish(address: str, topic: str, timeout_ms: int = 60_000) -> int:
-    """Publish the rows, for whichever attempt of the writer; the number of those that were not there."""
+    """Publish the rows, whatever the attempt of the writer; return how many were not there before."""
     cluster = Cluster(address, (("transaction.timeout.ms", str(timeout_ms)), ("log_level", "0")))
     work = PublishKafkaTransaction(cluster=cluster, topic=topic, writer=f"job/{topic}", checkpoint_id=CHECKPOINT)
     batch = pa.RecordBatch.from_pylist([{"value": row} for row in ROWS])
@@ -32,7 +32,7 @@ def publish(address: str, topic: str, timeout_ms: int = 60_000) -> int:
 
 @contextmanager
 def publishing(address: str, topic: str, timeout_ms: int = 60_000) -> Iterator[subprocess.Popen[str]]:
-    """A process that publishes the rows."""
+    """Run a process that publishes the rows."""
     command = [sys.executable, "-m", "tests.spark_bridge.connectors.kafka.publisher", address, topic, str(timeout_ms)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:

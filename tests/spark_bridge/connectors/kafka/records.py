@@ -1,4 +1,4 @@
-"""Reads what a KafkaSource finds as its tasks do, in this process: records with their offsets, without Spark."""
+"""Reads records as the tasks of a KafkaSource do, in this process and without Spark."""
 
 from __future__ import annotations
 
@@ -19,15 +19,13 @@ from flykka.spark_bridge.connectors.kafka.source import KafkaSplitDiscovery
 
 
 class Record(NamedTuple):
-    """A record as the source reads it."""
-
     partition: int
     offset: int
     value: bytes | None
 
 
 def discover_splits(source: KafkaSource, position: bytes = b"") -> SplitsDiscovered:
-    """What a source finds behind a position, as one that has just been started."""
+    """Discover splits after a position, as a source that has just been started."""
     discovery = KafkaSplitDiscovery(source, OperatorId("source"))
     try:
         return discovery.discover(position)
@@ -36,7 +34,7 @@ def discover_splits(source: KafkaSource, position: bytes = b"") -> SplitsDiscove
 
 
 def records(source: KafkaSource, splits: Sequence[SourceSplit], tasks: int = 1) -> list[Record]:
-    """The records of splits, partition by partition, read by so many tasks."""
+    """Return the records of splits, partition by partition, read by `tasks` tasks."""
     ranges = ranges_of(cast("Sequence[SerializedSplit]", splits))
     work = ReadRecords(
         cluster=source.cluster,
@@ -49,13 +47,13 @@ def records(source: KafkaSource, splits: Sequence[SourceSplit], tasks: int = 1) 
 
 
 def record_values(source: KafkaSource) -> list[bytes | None]:
-    """The values of all records that a source finds with one look."""
+    """Return the values of all records that one discovery finds."""
     return [record.value for record in records(source, discover_splits(source).splits)]
 
 
 @contextmanager
 def transaction(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> Iterator[Producer]:
-    """A transaction that has these values and is open until the block is left: then it is aborted, unless it ended."""
+    """Open a transaction with these values; it is aborted at the end of the block unless it has ended."""
     producer = Producer(broker.client(transactional_id=f"foreign-{topic}-{of!r}"))
     producer.init_transactions()
     producer.begin_transaction()
@@ -67,13 +65,11 @@ def transaction(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> I
 
 
 def send_aborted(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
-    """Send values in a transaction, and abort it."""
     with transaction(broker, topic, *of, partition=partition):
         pass
 
 
-def committed(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
-    """Send values in a transaction, and commit it."""
+def send_committed(broker: Broker, topic: str, *of: bytes, partition: int = 0) -> None:
     with transaction(broker, topic, *of, partition=partition) as producer:
         producer.commit_transaction()
         producer.begin_transaction()

@@ -1,4 +1,4 @@
-"""Ports of a broker for clients with passwords, and for those that ask for its certificate."""
+"""Broker ports for clients with passwords, and for clients that check its certificate."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _JAAS = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True)
 class SecuredPorts:
-    """The ports by their names, and the settings of the broker for them."""
+    """The ports by name, and the broker's settings for them."""
 
     listeners: dict[str, Listener]
     settings: dict[str, str]
 
 
 def secured_ports(folder: Path) -> SecuredPorts:
-    """Ports with passwords, with TLS, and with both; makes a certificate of 127.0.0.1 in the folder."""
+    """Return ports with passwords, with TLS and with both; creates a certificate for 127.0.0.1 in the folder."""
     protocols = {"SASL": "SASL_PLAINTEXT", "TLS": "SSL", "BOTH": "SASL_SSL"}
     settings = {
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
@@ -39,7 +39,7 @@ def secured_ports(folder: Path) -> SecuredPorts:
 
 
 def _make_certificate(folder: Path) -> Path:
-    """A store with a key and its certificate."""
+    """Create a key store with a key and its certificate."""
     home = os.environ.get("JAVA_HOME")
     keytool = str(Path(home, "bin", "keytool")) if home else "keytool"
     store = folder / "broker.p12"

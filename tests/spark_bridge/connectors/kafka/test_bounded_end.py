@@ -1,4 +1,4 @@
-"""A bounded source ends where the last offsets are those of no record: aborted ones, marks of transactions, gaps."""
+"""Tests that a bounded source ends if its last offsets hold no record: aborted ones, transaction markers, gaps."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from benchmarks.connectors.broker import Broker
 from flykka import FileSink, KafkaSource, OffsetsInitializer, StreamExecutionEnvironment, WatermarkStrategy
 from flykka.spark_bridge.connectors.kafka import reading
 from tests.spark_bridge.connectors.kafka.records import (
-    committed,
     discover_splits,
     record_values,
     records,
     send_aborted,
+    send_committed,
     transaction,
 )
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that waits for records that there are not fails soon."""
+    """Makes a reader fail soon if it waits for records that do not exist."""
     monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 15.0)
 
 
@@ -33,7 +33,7 @@ def all_that_is_there(broker: Broker, topic: str) -> KafkaSource:
 
 
 def mark_of_a_commit(broker: Broker, topic: str) -> None:
-    committed(broker, topic, b"2")
+    send_committed(broker, topic, b"2")
 
 
 def aborted_records(broker: Broker, topic: str) -> None:
@@ -42,7 +42,7 @@ def aborted_records(broker: Broker, topic: str) -> None:
 
 
 def several_aborted_transactions(broker: Broker, topic: str) -> None:
-    committed(broker, topic, b"2")
+    send_committed(broker, topic, b"2")
     send_aborted(broker, topic, b"no")
     send_aborted(broker, topic, b"nor this")
 
@@ -50,20 +50,22 @@ def several_aborted_transactions(broker: Broker, topic: str) -> None:
 @pytest.mark.parametrize(
     "end", [mark_of_a_commit, aborted_records, pytest.param(several_aborted_transactions, marks=pytest.mark.long)]
 )
-def test_it_ends_behind_the_last_record(kafka: Broker, topic: str, end: Callable[[Broker, str], None]) -> None:
+def test_a_bounded_source_ends_after_the_last_record(
+    kafka: Broker, topic: str, end: Callable[[Broker, str], None]
+) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1")
     end(kafka, topic)
     source = all_that_is_there(kafka, topic)
 
-    found = discover_splits(source)
+    discovered = discover_splits(source)
     kafka.send(topic, b"later")
 
-    assert found.finished
-    assert [record.value for record in records(source, found.splits)] == [b"1", b"2"]
+    assert discovered.finished
+    assert [record.value for record in records(source, discovered.splits)] == [b"1", b"2"]
 
 
-def test_a_partition_with_nothing_but_aborted_records_is_empty(kafka: Broker, topic: str) -> None:
+def test_a_partition_with_only_aborted_records_is_empty(kafka: Broker, topic: str) -> None:
     kafka.create(topic, 2)
     send_aborted(kafka, topic, b"no")
     kafka.send(topic, b"1", partition=1)
@@ -71,20 +73,20 @@ def test_a_partition_with_nothing_but_aborted_records_is_empty(kafka: Broker, to
     assert record_values(all_that_is_there(kafka, topic)) == [b"1"]
 
 
-def test_it_ends_before_a_transaction_that_is_open(kafka: Broker, topic: str) -> None:
+def test_a_bounded_source_ends_before_an_open_transaction(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
-    committed(kafka, topic, b"1", b"2")
+    send_committed(kafka, topic, b"1", b"2")
     with transaction(kafka, topic, b"not yet"):
         kafka.send(topic, b"behind it")
         source = all_that_is_there(kafka, topic)
 
-        found = discover_splits(source)
+        discovered = discover_splits(source)
 
-        assert found.finished
-        assert [record.value for record in records(source, found.splits)] == [b"1", b"2"]
+        assert discovered.finished
+        assert [record.value for record in records(source, discovered.splits)] == [b"1", b"2"]
 
 
-def test_what_was_behind_an_open_transaction_is_read_when_it_has_ended(kafka: Broker, topic: str) -> None:
+def test_records_after_an_open_transaction_are_read_once_it_ends(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     source = KafkaSource.of_topics(kafka.address, topic)
     with transaction(kafka, topic, b"1"), transaction(kafka, topic, b"no") as aborting:
@@ -106,13 +108,13 @@ def test_each_portion_of_a_backlog_with_aborted_records_ends(
     monkeypatch.setattr("flykka.spark_bridge.connectors.kafka.source.RECORDS_PER_SPLIT", 3)
     kafka.create(topic)
     for number in range(3):
-        committed(kafka, topic, b"%d" % number)
+        send_committed(kafka, topic, b"%d" % number)
         send_aborted(kafka, topic, b"no", b"nor this", b"nor that")
     source = all_that_is_there(kafka, topic)
 
-    found = discover_splits(source)
+    discovered = discover_splits(source)
 
-    several = [records(source, (split,)) for split in found.splits]
+    several = [records(source, (split,)) for split in discovered.splits]
     assert len(several) > 4
     assert [record.value for portion in several for record in portion] == [b"0", b"1", b"2"]
 
@@ -120,11 +122,11 @@ def test_each_portion_of_a_backlog_with_aborted_records_ends(
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.integration
-def test_a_job_ends_with_the_records_that_were_committed(
+def test_a_job_ends_with_the_committed_records(
     spark: SparkSession, kafka: Broker, topic: str, tmp_path: object
 ) -> None:
     kafka.create(topic, 2)
-    committed(kafka, topic, b"1")
+    send_committed(kafka, topic, b"1")
     send_aborted(kafka, topic, b"no")
     with (
         transaction(kafka, topic, b"not yet", partition=1),

@@ -1,4 +1,4 @@
-"""Errors of Kafka's are reported with what to do, if that is known."""
+"""Tests that Kafka's errors are reported with a remedy, if there is a known one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.spark_bridge.errors import SinkError
 
 
 @pytest.mark.slow
-def test_a_record_that_is_too_large_is_refused_with_advice() -> None:
+def test_a_too_large_record_is_refused_with_advice() -> None:
     cluster = Cluster("127.0.0.1:1", (("message.max.bytes", "1000"), ("log_level", "0")))
     rows = pa.RecordBatch.from_pylist([{"value": b"x" * 2000}])
 
@@ -31,7 +31,7 @@ def test_an_error_without_advice_is_reported_as_it_is() -> None:
     assert error_text(ValueError("none of Kafka's")) == "none of Kafka's"
 
 
-def test_each_commit_is_tried_also_after_one_for_which_no_consumer_could_be_made(
+def test_each_commit_is_tried_even_if_an_earlier_consumer_failed(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     cluster, committer = Cluster("127.0.0.1:1", (("no.such.setting", "1"),)), OffsetCommitter()

@@ -1,4 +1,4 @@
-"""Records are read and written in every codec of Kafka's."""
+"""Tests that records are read and written in each of Kafka's codecs."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from tests.spark_bridge.connectors.kafka.records import record_values
 pytestmark = pytest.mark.slow
 
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
-"""By the numbers that they have in batches of records."""
+"""Ordered by their numbers in record batches."""
 VALUES = [b"%d " % number * 100 for number in range(50)]
 
 
 def codecs_of(broker: Broker, topic: str) -> set[str]:
-    """The codecs of the batches in the broker's own file, but for the marks of transactions, which have none."""
+    """Return the codecs of the batches in the broker's own file, ignoring transaction markers, which have none."""
     content = Path(broker.folder, f"{topic}-0", "00000000000000000000.log").read_bytes()
-    found: set[str] = set()
+    codecs: set[str] = set()
     while content:
         attributes = int.from_bytes(content[21:23], "big")
         if not attributes & 0b100000:
-            found.add(CODECS[attributes & 0b111])
+            codecs.add(CODECS[attributes & 0b111])
         content = content[12 + int.from_bytes(content[8:12], "big") :]
-    return found
+    return codecs
 
 
-# Java's frames of snappy are its own; the others are those that the sink writes below.
+# Java frames snappy in its own way; the other codecs are those that the sink writes below.
 @pytest.mark.parametrize(
     "codec", [pytest.param(codec, marks=() if codec == "snappy" else pytest.mark.long) for codec in CODECS]
 )
-def test_records_that_another_library_has_compressed_are_read(kafka: Broker, topic: str, codec: str) -> None:
-    # The broker compresses them again, by Java's libraries.
+def test_records_compressed_by_another_library_are_read(kafka: Broker, topic: str, codec: str) -> None:
+    # The broker compresses the batches again, with Java's libraries.
     kafka.create(topic, compression_type="uncompressed" if codec == "none" else codec)
     kafka.send(topic, *VALUES)
 
@@ -47,14 +47,14 @@ def test_records_that_another_library_has_compressed_are_read(kafka: Broker, top
 @pytest.mark.parametrize(
     ("codec", "is_transaction"),
     [
-        # Both producers have the codec by the same setting.
+        # Both producers take the codec from the same setting.
         pytest.param(codec, is_transaction, id=f"{name}-{codec}", marks=() if is_run else pytest.mark.long)
         for is_transaction, name in ((True, "exactly-once"), (False, "at-least-once"))
         for codec in CODECS
         for is_run in [codec != "none" and is_transaction == (codec not in ("gzip", "snappy"))]
     ],
 )
-def test_records_are_written_in_the_codec_that_the_sink_has(
+def test_records_are_written_in_the_configured_codec(
     kafka: Broker, topic: str, codec: str, is_transaction: bool
 ) -> None:
     kafka.create(topic)

@@ -1,4 +1,4 @@
-"""A compacted topic has offsets of no record: a source reads what is left, wherever it begins and ends."""
+"""Tests that a source reads the remaining records of a compacted topic, wherever it begins and ends."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LEFT = [0, 29, 48, 49]
 
 @pytest.fixture(scope="module")
 def compacted(kafka: Broker) -> str:
-    """A topic of which the offsets 0, 29, 48 and 49 are left."""
+    """A topic whose offsets 0, 29, 48 and 49 remain."""
     topic, hour_ago_ms = "compacted", round(time.time() * 1000) - 3_600_000
     kafka.create(
         topic, cleanup_policy="compact", min_cleanable_dirty_ratio="0.01", segment_ms=100, max_compaction_lag_ms=100
     )
     keys = [b"alone", *[b"first"] * 29, *[b"second"] * 19, b"last"]
     for second, key in enumerate(dict.fromkeys(keys)):
-        # Each key begins a segment: what is written to is not compacted.
+        # Each key begins a segment, because the active segment is not compacted.
         values = [b"%d" % offset for offset, each in enumerate(keys) if each == key]
         kafka.send(topic, *values, key=key, timestamp=hour_ago_ms + second * 1_000)
     deadline = time.monotonic() + DEADLINE_S
@@ -35,14 +35,14 @@ def compacted(kafka: Broker) -> str:
 
 
 def offsets(source: KafkaSource, tasks: int = 1) -> list[int]:
-    """The offsets of the records that the source reads, whose values say the same."""
+    """Return the offsets of the records that the source reads; each record's value is its offset."""
     read = records(source, discover_splits(source).splits, tasks)
     assert [record.value for record in read] == [b"%d" % record.offset for record in read]
     return [record.offset for record in read]
 
 
 @pytest.mark.parametrize("tasks", [pytest.param(1, marks=pytest.mark.long), 7])
-def test_what_is_left_is_read_by_however_many_tasks(kafka: Broker, compacted: str, tasks: int) -> None:
+def test_remaining_records_are_read_by_any_number_of_tasks(kafka: Broker, compacted: str, tasks: int) -> None:
     assert offsets(KafkaSource.of_topics(kafka.address, compacted), tasks) == LEFT
 
 
@@ -55,7 +55,7 @@ def test_what_is_left_is_read_by_however_many_tasks(kafka: Broker, compacted: st
         pytest.param(5, 20, [], id="is in a gap"),
     ],
 )
-def test_a_range_may_begin_and_end_where_no_record_is(
+def test_a_range_may_begin_and_end_at_a_missing_offset(
     kafka: Broker, compacted: str, start: int, end: int, expected: list[int]
 ) -> None:
     source = (

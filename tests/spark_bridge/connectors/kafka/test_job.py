@@ -1,4 +1,4 @@
-"""Jobs from Kafka into Kafka and into Delta: whatever dies on the way, a reader sees every row once."""
+"""Tests jobs from Kafka into Kafka and Delta: whatever process is killed, a reader sees every row once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def flown(broker: Broker, tmp_path: Path) -> Broker:
-    """A broker that has the flights, and has saved them."""
+    """A broker that has the flights and has saved them to disk."""
     flights.send(broker, tmp_path)
     if broker.program.forgets:
         broker.stop()
@@ -39,25 +39,27 @@ def flown(broker: Broker, tmp_path: Path) -> Broker:
 
 @pytest.fixture
 def environment(spark: SparkSession) -> Iterator[Callable[[], StreamExecutionEnvironment]]:
-    made: list[StreamExecutionEnvironment] = []
+    environments: list[StreamExecutionEnvironment] = []
 
     def make() -> StreamExecutionEnvironment:
-        made.append(StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2))
-        return made[-1]
+        environments.append(
+            StreamExecutionEnvironment.get_execution_environment(task_managers=2, slots_per_task_manager=2)
+        )
+        return environments[-1]
 
     yield make
-    for env in made:
+    for env in environments:
         env.close()
 
 
 @pytest.fixture
 def published(flown: Broker, target: str, tmp_path: Path) -> Callable[[], list[tuple[Any, ...]]]:
-    """The rows that are published, once no transaction is open."""
+    """Return the published rows, once no transaction is open."""
     return lambda: flights.in_kafka(flown, tmp_path) if target == "kafka" else flights.in_delta(tmp_path)
 
 
 def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], None]:
-    """Act on another thread when so many checkpoints were completed."""
+    """Call `act` on another thread when `number` checkpoints have completed."""
     left = [number]
 
     def listen(message: Message) -> None:
@@ -71,7 +73,7 @@ def on_checkpoint(number: int, act: Callable[[], None]) -> Callable[[Message], N
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_a_task_manager_that_dies_changes_nothing(
+def test_output_is_exactly_once_when_a_task_manager_dies(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,
@@ -97,10 +99,10 @@ def test_a_task_manager_that_dies_changes_nothing(
     assert published() == flights.expected_counts()
 
 
-# test_transactions.py kills a broker in a transaction, in each run.
+# test_transactions.py kills a broker within a transaction in each run.
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_a_broker_that_dies_changes_nothing(
+def test_output_is_exactly_once_when_a_broker_dies(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,
@@ -110,7 +112,7 @@ def test_a_broker_that_dies_changes_nothing(
     died = threading.Event()
 
     def kill_and_start() -> None:
-        # Kafka has what it acknowledged though its process is killed; another broker may have lost a second of it.
+        # Kafka keeps acknowledged records if its process is killed; another broker may lose the last second.
         if target == "kafka" and flown.program.forgets:
             flown.stop()
         else:
@@ -129,7 +131,7 @@ def test_a_broker_that_dies_changes_nothing(
 
 @pytest.mark.long
 @pytest.mark.parametrize("target", ["kafka", "delta"])
-def test_a_driver_that_dies_changes_nothing(
+def test_output_is_exactly_once_when_a_driver_dies(
     flown: Broker,
     environment: Callable[[], StreamExecutionEnvironment],
     target: str,
@@ -162,7 +164,7 @@ def test_a_driver_that_dies_changes_nothing(
     assert published() == flights.expected_counts()
 
 
-def test_what_cannot_be_read_is_told_before_the_job_runs(
+def test_unreadable_topics_are_reported_before_the_job_runs(
     broker: Broker, environment: Callable[[], StreamExecutionEnvironment], tmp_path: Path
 ) -> None:
     env = environment()

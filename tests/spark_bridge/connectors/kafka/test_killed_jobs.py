@@ -1,4 +1,4 @@
-"""Jobs whose broker or driver is killed at a moment of a transaction: a reader sees every row once."""
+"""Tests jobs whose broker or driver is killed at a moment of a transaction: a reader sees every row once."""
 
 from __future__ import annotations
 
@@ -42,14 +42,13 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def flown(gate: Gate, tmp_path: Path) -> Iterator[Broker]:
-    """A broker that has the flights."""
     with running_broker(tmp_path / "kafka", listeners=(gate.listener,)) as broker:
         flights.send(broker, tmp_path)
         yield broker
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
+def test_output_is_exactly_once_when_a_broker_is_killed_in_a_transaction(
     flown: Broker, gate: Gate, env: StreamExecutionEnvironment, moment: Moment, tmp_path: Path
 ) -> None:
     with gate.hold(moment) as held:
@@ -64,7 +63,7 @@ def test_a_broker_that_is_killed_in_a_transaction_changes_nothing(
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-def test_a_driver_that_is_killed_in_a_transaction_changes_nothing(
+def test_output_is_exactly_once_when_a_driver_is_killed_in_a_transaction(
     flown: Broker, gate: Gate, env: StreamExecutionEnvironment, moment: Moment, tmp_path: Path
 ) -> None:
     arguments = [

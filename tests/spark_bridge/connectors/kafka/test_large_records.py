@@ -1,4 +1,4 @@
-"""Records of 4 MB are read and written; where a setting forbids them, the error names it."""
+"""Tests that records of 4 MB are read and written, and that an error names the setting that forbids them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def publish(sink: KafkaSink, *rows: bytes) -> None:
 
 
 @pytest.mark.spark
-def test_they_are_written_and_read_where_the_limits_are_raised(
+def test_large_records_are_written_and_read_if_the_limits_are_raised(
     spark: SparkSession, kafka: Broker, topic: str, tmp_path: object
 ) -> None:
     kafka.create(topic, max_message_bytes=LIMIT)
@@ -41,7 +41,7 @@ def test_they_are_written_and_read_where_the_limits_are_raised(
     assert set(read) == {letter * LARGE for letter in (b"a", b"b")}
 
 
-def test_a_client_that_does_not_take_them_is_told_the_setting(kafka: Broker, topic: str) -> None:
+def test_an_error_names_the_clients_size_setting(kafka: Broker, topic: str) -> None:
     kafka.create(topic, max_message_bytes=LIMIT)
 
     with pytest.raises(SinkError, match="message_max_bytes of the sink"):
@@ -50,7 +50,7 @@ def test_a_client_that_does_not_take_them_is_told_the_setting(kafka: Broker, top
     assert kafka.values(topic) == []
 
 
-def test_a_topic_that_does_not_take_them_is_told_the_setting(kafka: Broker, topic: str) -> None:
+def test_an_error_names_the_topics_size_setting(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     sink = KafkaSink.to_topic(kafka.address, topic, message_max_bytes=LIMIT)
 
@@ -60,7 +60,7 @@ def test_a_topic_that_does_not_take_them_is_told_the_setting(kafka: Broker, topi
     assert kafka.visible_values(topic) == []
 
 
-def test_a_source_that_does_not_take_them_is_told_the_setting(kafka: Broker, topic: str) -> None:
+def test_an_error_names_the_sources_size_setting(kafka: Broker, topic: str) -> None:
     kafka.create(topic, max_message_bytes=LIMIT)
     kafka.send(topic, b"x" * LARGE)
     source = KafkaSource.of_topics(

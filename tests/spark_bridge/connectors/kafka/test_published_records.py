@@ -1,4 +1,4 @@
-"""The columns of a row become those of a record, and what is null is left to Kafka: from files and from batches."""
+"""Tests how columns become the parts of a record, and that nulls are left to Kafka: from files and from batches."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ ROWS = pa.RecordBatch.from_pylist(
 
 
 def message(broker: Broker, topic: str, value: bytes | None) -> Message:
-    """The record with this value."""
+    """Return the record with this value."""
     consumer = Consumer(broker.client(group_id="one", isolation_level="read_committed"))
     consumer.assign([TopicPartition(topic, number, 0) for number in range(2)])
     while True:
-        found = consumer.poll(60)
-        assert found is not None
-        if found.value() == value:
+        record = consumer.poll(60)
+        assert record is not None
+        if record.value() == value:
             consumer.close()
-            return found
+            return record
 
 
 @pytest.mark.parametrize("from_files", [True, False], ids=["from files", "from batches"])
-def test_what_is_null_is_left_to_kafka(broker: Broker, topic: str, from_files: bool, tmp_path: Path) -> None:
+def test_null_columns_get_kafkas_defaults(broker: Broker, topic: str, from_files: bool, tmp_path: Path) -> None:
     broker.create(topic, 2)
     cluster = Cluster(broker.address)
     if from_files:
@@ -63,7 +63,7 @@ def test_what_is_null_is_left_to_kafka(broker: Broker, topic: str, from_files: b
 
 
 @pytest.mark.spark
-def test_rows_that_python_does_not_reach_are_read_by_spark(
+def test_rows_inaccessible_to_python_are_read_by_spark(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Transaction, "local_files", lambda _: None)

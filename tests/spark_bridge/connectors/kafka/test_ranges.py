@@ -1,4 +1,4 @@
-"""What a split says of the partitions of its source."""
+"""Tests what a split contains about the partitions of its source."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flykka import JsonFormat, KafkaSource
 from flykka.spark_bridge.connectors.kafka.ranges import OffsetRange, TopicPartition, offset_split
 
 
-def test_a_partition_without_records_is_one_that_event_time_waits_for() -> None:
+def test_an_empty_partition_holds_event_time_back() -> None:
     source = KafkaSource.of_topics("broker:9092", "bids").values(JsonFormat("at timestamp"))
     ranges = [
         OffsetRange(at=TopicPartition("bids", 0), start=120, end=180),

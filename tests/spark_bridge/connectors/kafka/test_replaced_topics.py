@@ -1,4 +1,4 @@
-"""A topic that is deleted and made again is another one: its records are neither passed over nor read twice."""
+"""Tests that a recreated topic is a new one: its records are neither skipped nor read twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEADLINE_S = 60.0
 
 
 def make_again(broker: Broker, topic: str, *values: bytes) -> None:
-    """Delete a topic, and make another one of its name that has these values."""
+    """Delete a topic and create another with its name and these values."""
     broker.delete(topic)
     deadline = time.monotonic() + DEADLINE_S
     while True:
@@ -34,7 +34,7 @@ def make_again(broker: Broker, topic: str, *values: bytes) -> None:
             broker.create(topic)
             break
         except KafkaException:
-            # It is deleted by and by.
+            # Topics are deleted asynchronously.
             assert time.monotonic() < deadline
     broker.send(topic, *values)
 
@@ -48,7 +48,7 @@ def replaced(topic: str, offset: int) -> str:
 @pytest.mark.parametrize(
     "records", [pytest.param(1, marks=pytest.mark.long), pytest.param(3, marks=pytest.mark.long), 8]
 )
-def test_a_checkpoint_says_nothing_of_the_topic_that_was_made_again(kafka: Broker, topic: str, records: int) -> None:
+def test_offsets_of_a_checkpoint_do_not_apply_to_a_recreated_topic(kafka: Broker, topic: str, records: int) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1", b"2", b"3")
     source = KafkaSource.of_topics(kafka.address, topic)
@@ -61,7 +61,7 @@ def test_a_checkpoint_says_nothing_of_the_topic_that_was_made_again(kafka: Broke
     assert ReplacedTopicError.suppress_restarts
 
 
-def test_a_position_of_an_earlier_version_is_compared_by_its_offset(kafka: Broker, topic: str) -> None:
+def test_a_position_of_an_earlier_version_is_compared_by_offset(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1")
     position = b'{"next": {"%s": {"0": 3}}, "end": {}, "splits": 1}' % topic.encode()
@@ -70,7 +70,7 @@ def test_a_position_of_an_earlier_version_is_compared_by_its_offset(kafka: Broke
         discover_splits(KafkaSource.of_topics(kafka.address, topic), position)
 
 
-def test_a_bounded_source_does_not_end_with_records_of_another_topic(kafka: Broker, topic: str) -> None:
+def test_a_bounded_source_does_not_end_with_another_topics_records(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     kafka.send(topic, b"1", b"2")
     source = KafkaSource.of_topics(kafka.address, topic).bounded(OffsetsInitializer.offsets({(topic, 0): 4}))
@@ -83,7 +83,7 @@ def test_a_bounded_source_does_not_end_with_records_of_another_topic(kafka: Brok
         discovery.discover(position)
 
 
-def test_a_topic_that_is_gone_is_named(kafka: Broker, topic: str) -> None:
+def test_an_error_names_a_deleted_topic(kafka: Broker, topic: str) -> None:
     kafka.create(topic)
     discovery = KafkaSplitDiscovery(KafkaSource.of_topics(kafka.address, topic), "source")  # type: ignore[arg-type]
     position = discovery.discover(b"").position
@@ -91,7 +91,7 @@ def test_a_topic_that_is_gone_is_named(kafka: Broker, topic: str) -> None:
     kafka.delete(topic)
 
     with pytest.raises(SourceError, match=topic):
-        # It is deleted by and by.
+        # Topics are deleted asynchronously.
         any(discovery.discover(position) is None for _ in count())
 
 
@@ -106,14 +106,14 @@ def start_topic_to_files(env: StreamExecutionEnvironment, broker: Broker, topic:
 
 def wait_read(client: JobClient, rows: int) -> None:
     """Wait until the source has read so many rows."""
-    heard = threading.Event()
+    reached = threading.Event()
 
     def listen(said: Message) -> None:
         if isinstance(said, MetricsReported) and said.metrics.rows_in >= rows:
-            heard.set()
+            reached.set()
 
     client.add_listener(listen)
-    assert heard.wait(DEADLINE_S)
+    assert reached.wait(DEADLINE_S)
 
 
 def published(spark: SparkSession, folder: Path) -> list[bytes]:
@@ -123,7 +123,7 @@ def published(spark: SparkSession, folder: Path) -> list[bytes]:
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.integration
-def test_a_job_fails_for_good_when_its_topic_is_made_again(
+def test_a_job_fails_without_restart_when_its_topic_is_recreated(
     spark: SparkSession, kafka: Broker, topic: str, tmp_path: Path
 ) -> None:
     kafka.create(topic)
@@ -142,7 +142,7 @@ def test_a_job_fails_for_good_when_its_topic_is_made_again(
 @pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.integration
-def test_a_savepoint_does_not_go_on_with_the_topic_that_was_made_again(
+def test_a_savepoint_does_not_resume_on_a_recreated_topic(
     spark: SparkSession, kafka: Broker, topic: str, tmp_path: Path
 ) -> None:
     kafka.create(topic)

@@ -1,4 +1,4 @@
-"""Passwords and certificates: the right ones work, and wrong ones are refused at once, without being printed."""
+"""Tests that right passwords and certificates work, and wrong ones are refused at once without being printed."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = pytest.mark.slow
 
 WRONG = "barley-4711"
 PROMPT_S = 15.0
-"""So long librdkafka goes on in vain by default: twice as long."""
+"""By default librdkafka retries in vain for twice as long."""
 
 
 @dataclass(frozen=True)
 class Secured:
-    """A broker that takes passwords at some ports, and what its certificate is compared with."""
+    """A broker that takes passwords at some ports, and the CA file for its certificate."""
 
     broker: Broker
     ports: SecuredPorts
@@ -70,12 +70,14 @@ def sasl(mechanism: str, password: str = PASSWORD) -> dict[str, str]:
         pytest.param("BOTH", sasl("SCRAM-SHA-512") | {"security_protocol": "SASL_SSL"}, id="SCRAM and TLS"),
     ],
 )
-def test_records_are_written_and_read(secured: Secured, topic: str, listener: str, properties: dict[str, str]) -> None:
+def test_records_are_written_and_read_over_secured_ports(
+    secured: Secured, topic: str, listener: str, properties: dict[str, str]
+) -> None:
     secured.broker.create(topic)
-    given = properties | ({} if listener == "SASL" else {"ssl_ca_location": str(secured.certificate)})
-    sink = KafkaSink.to_topic(secured.address(listener), topic, **given)
+    settings = properties | ({} if listener == "SASL" else {"ssl_ca_location": str(secured.certificate)})
+    sink = KafkaSink.to_topic(secured.address(listener), topic, **settings)
     work = PublishKafkaTransaction(cluster=sink.cluster, topic=topic, writer=topic, checkpoint_id=1)
-    source = KafkaSource.of_topics(secured.address(listener), topic, **given)
+    source = KafkaSource.of_topics(secured.address(listener), topic, **settings)
 
     list(work([pa.RecordBatch.from_pylist([{"value": b"1"}, {"value": b"2"}])]))
 
@@ -87,9 +89,9 @@ def test_records_are_written_and_read(secured: Secured, topic: str, listener: st
 def test_a_wrong_password_is_refused_at_once_and_not_printed(
     secured: Secured, topic: str, mechanism: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    given = sasl(mechanism, WRONG)
-    source = KafkaSource.of_topics(secured.address("SASL"), topic, **given)
-    sink = KafkaSink.to_topic(secured.address("SASL"), topic, **given)
+    settings = sasl(mechanism, WRONG)
+    source = KafkaSource.of_topics(secured.address("SASL"), topic, **settings)
+    sink = KafkaSink.to_topic(secured.address("SASL"), topic, **settings)
     begun = time.monotonic()
 
     with pytest.raises(SourceError, match=r"(?i)Kafka at 127.*authentication failed") as of_source:
@@ -98,13 +100,13 @@ def test_a_wrong_password_is_refused_at_once_and_not_printed(
         topics_there(sink.cluster)
 
     assert time.monotonic() - begun < 2 * PROMPT_S
-    told = "\n".join(map(str, (of_source.getrepr(), of_sink.getrepr(), caplog.text, source, sink)))
-    assert WRONG not in told
+    texts = "\n".join(map(str, (of_source.getrepr(), of_sink.getrepr(), caplog.text, source, sink)))
+    assert WRONG not in texts
     assert WRONG not in f"{source!r} {sink!r} {source.cluster!r}"
-    assert WRONG not in masked(f"what a log may say: {given}")
+    assert WRONG not in masked(f"what a log may say: {settings}")
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_at_once(secured: Secured, topic: str) -> None:
+def test_an_untrusted_certificate_is_refused_at_once(secured: Secured, topic: str) -> None:
     source = KafkaSource.of_topics(secured.address("TLS"), topic, security_protocol="SSL")
     begun = time.monotonic()
 

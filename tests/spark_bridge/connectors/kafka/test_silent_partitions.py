@@ -1,4 +1,4 @@
-"""A partition from which nothing comes holds event time until it is idle; one that is added is read."""
+"""Tests that a silent partition holds event time back until it is idle, and that an added partition is read."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SECONDS = 5
 
 
 def send(broker: Broker, topic: str, partition: int) -> None:
-    """Send a record for each of some seconds."""
+    """Send one record for each second."""
     times = (f"2024-01-01T00:00:0{second}Z" for second in range(SECONDS))
     broker.send(topic, *(json.dumps({"at": at}).encode() for at in times), partition=partition)
 
@@ -45,7 +45,6 @@ def send(broker: Broker, topic: str, partition: int) -> None:
 def start_count_per_second(
     env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path, watermarks: WatermarkStrategy
 ) -> JobClient:
-    """Count the records of each second."""
     source = (
         KafkaSource.of_topics(broker.address, topic, log_level=0)
         .values(JsonFormat("at timestamp"))
@@ -63,8 +62,8 @@ def start_count_per_second(
     return env.execute_async("seconds")
 
 
-class Heard:
-    """What a job has told so far, and waits for more of it."""
+class JobMessages:
+    """Collects the messages of a job and waits for more of them."""
 
     def __init__(self, client: JobClient) -> None:
         self.rows = 0
@@ -79,7 +78,7 @@ class Heard:
             assert self._told.wait_for(holds, DEADLINE_S)
 
     def comes(self, holds: Callable[[], bool]) -> bool:
-        """True if it holds within a moment. Fails where it has not for long."""
+        """Return whether the condition holds within a moment; fail if it has not held for long."""
         assert time.monotonic() < self._deadline
         with self._told:
             return self._told.wait_for(holds, 0.1)
@@ -96,62 +95,62 @@ class Heard:
 
 
 def seconds(spark: SparkSession, folder: Path) -> int:
-    """The number of seconds that were counted."""
+    """Return the number of seconds that were counted."""
     return spark.read.schema("records bigint").parquet(str(folder / "out")).count()
 
 
-# test_ranges.py and tests/actors/machines/exchange/test_watermark_generators.py have what holds it.
+# test_ranges.py and tests/actors/machines/exchange/test_watermark_generators.py cover the cause.
 @pytest.mark.long
-def test_a_silent_partition_holds_event_time_until_a_record_comes(
+def test_a_silent_partition_holds_event_time_until_a_record_arrives(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic, 2)
     send(broker, topic, 0)
     client = start_count_per_second(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
-    heard = Heard(client)
-    heard.wait(lambda: heard.rows == SECONDS)
-    before = heard.checkpoints
-    heard.wait(lambda: heard.checkpoints > before + 3)
-    held = not heard.watermark
+    messages = JobMessages(client)
+    messages.wait(lambda: messages.rows == SECONDS)
+    before = messages.checkpoints
+    messages.wait(lambda: messages.checkpoints > before + 3)
+    held = not messages.watermark
 
     send(broker, topic, 1)
-    heard.wait(lambda: heard.watermark)
+    messages.wait(lambda: messages.watermark)
     client.stop()
 
     assert held
     assert seconds(spark, tmp_path) > 0
 
 
-def test_a_silent_partition_holds_nothing_when_it_is_idle(
+def test_an_idle_partition_does_not_hold_event_time(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic, 2)
     send(broker, topic, 0)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness("300ms")
     client = start_count_per_second(env, broker, topic, tmp_path, strategy)
-    heard = Heard(client)
+    messages = JobMessages(client)
 
-    # The other one goes on: if all are idle, nobody says what time it is.
-    while not heard.comes(lambda: heard.watermark):
+    # The other partition continues: if all are idle, there is no event time.
+    while not messages.comes(lambda: messages.watermark):
         send(broker, topic, 0)
     client.stop()
 
     assert seconds(spark, tmp_path) > 0
 
 
-# test_source.py has the partition that appears.
+# test_source.py covers the new partition.
 @pytest.mark.long
-def test_a_partition_that_is_added_while_a_job_runs_is_read_from_its_beginning(
+def test_a_partition_added_to_a_running_job_is_read_from_its_beginning(
     spark: SparkSession, env: StreamExecutionEnvironment, broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     broker.create(topic)
     send(broker, topic, 0)
     client = start_count_per_second(env, broker, topic, tmp_path, WatermarkStrategy.for_monotonous_timestamps())
-    heard = Heard(client)
-    heard.wait(lambda: heard.rows == SECONDS)
+    messages = JobMessages(client)
+    messages.wait(lambda: messages.rows == SECONDS)
 
     broker.grow(topic, 3)
     send(broker, topic, 2)
 
-    heard.wait(lambda: heard.rows == 2 * SECONDS)
+    messages.wait(lambda: messages.rows == 2 * SECONDS)
     client.stop()

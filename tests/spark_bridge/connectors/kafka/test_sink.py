@@ -1,4 +1,4 @@
-"""A KafkaSink publishes the rows of a checkpoint once for readers of committed records, in whatever attempt."""
+"""Tests that a KafkaSink publishes the rows of a checkpoint once for readers of committed records, in any attempt."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TestAtLeastOnce(KafkaContract):
         return KafkaSink.to_topic(self.broker.address, self.topic).delivery_guarantee("at-least-once")
 
 
-def test_a_row_becomes_a_record_by_the_names_of_its_columns(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_row_becomes_a_record_by_its_column_names(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     broker.create(f"{topic}-other")
     rows = spark.sql(
@@ -71,10 +71,10 @@ def numbered(spark: SparkSession, start: int, end: int) -> DataFrame:
     return spark.range(start, end, 1, 1).selectExpr("'k' AS key", "CAST(id AS STRING) AS value")
 
 
-def test_records_of_a_key_keep_the_order_of_rows_at_least_once(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_at_least_once_records_of_a_key_keep_row_order(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     writer = KafkaSink.to_topic(broker.address, topic).delivery_guarantee("at-least-once").writer(sink_context(spark))
-    # Tasks of their own would end in another order.
+    # Separate tasks would end in another order.
     session = engine_session(spark)
     rows = numbered(session, 0, 20_000).union(numbered(session, 20_000, 20_001))
 
@@ -83,7 +83,7 @@ def test_records_of_a_key_keep_the_order_of_rows_at_least_once(spark: SparkSessi
     assert broker.values(topic) == [b"%d" % number for number in range(20_001)]
 
 
-def test_a_transaction_keeps_the_order_of_rows_wherever_they_are_staged(
+def test_a_transaction_keeps_row_order_across_staging_tasks(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Transaction, "local_files", lambda _: None)
@@ -97,9 +97,9 @@ def test_a_transaction_keeps_the_order_of_rows_wherever_they_are_staged(
     assert broker.values(topic) == [b"%d" % number for number in range(1_000)]
 
 
-# test_transactions.py kills a process that leaves one.
+# test_transactions.py kills a process that leaves a transaction open.
 @pytest.mark.long
-def test_a_transaction_that_was_left_open_holds_nobody_back(
+def test_an_abandoned_open_transaction_blocks_no_reader(
     spark: SparkSession, broker: Broker, topic: str, tmp_path: object
 ) -> None:
     broker.create(topic)
@@ -121,7 +121,7 @@ def test_a_transaction_that_was_left_open_holds_nobody_back(
     assert sorted(broker.values(topic)) == [b"behind it", b"mine"]
 
 
-def test_what_cannot_be_written_is_refused(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_unwritable_rows_are_refused(spark: SparkSession, broker: Broker, topic: str) -> None:
     sink = KafkaSink.to_topic(broker.address, topic)
 
     with pytest.raises(PrototypeError, match=r"writes the column 'value' of its rows, which have id: make one"):
@@ -137,7 +137,7 @@ def test_what_cannot_be_written_is_refused(spark: SparkSession, broker: Broker, 
 
 
 @pytest.mark.long
-def test_json_of_a_row_is_a_value(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_row_as_json_is_the_record_value(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     rows = spark.sql("SELECT 1 AS id, 'x' AS name").selectExpr("to_json(struct(*)) AS value")
 

@@ -1,4 +1,4 @@
-"""A KafkaSource reads every record once, in the offsets of its checkpoints, and says which one it cannot read."""
+"""Tests that a KafkaSource reads every record once, stores offsets in checkpoints, and names unreadable records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION
 
 NOW_MS = round(time.time() * 1000)
-"""A broker deletes records that are old."""
+"""A broker deletes old records."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -59,8 +59,8 @@ def discover_by_bound_source(source: KafkaSource, position: bytes = b"") -> Spli
     return source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active())).discover(position)
 
 
-def read_splits(spark: SparkSession, source: KafkaSource, found: SplitsDiscovered) -> DataFrame:
-    (rows,) = source.read(spark, source.prototype(spark).schema, found.splits, in_slices=False)
+def read_splits(spark: SparkSession, source: KafkaSource, discovered: SplitsDiscovered) -> DataFrame:
+    (rows,) = source.read(spark, source.prototype(spark).schema, discovered.splits, in_slices=False)
     return rows
 
 
@@ -72,7 +72,7 @@ def sorted_records(spark: SparkSession, source: KafkaSource) -> list[tuple[objec
     )
 
 
-def test_a_record_has_the_columns_that_are_asked_for(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_record_has_the_requested_columns(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic, 2)
     broker.send(topic, b"v", partition=1, key=b"k", headers={"h": b"x"}, timestamp=NOW_MS)
     source = KafkaSource.of_topics(broker.address, topic).with_metadata(
@@ -124,7 +124,9 @@ def test_values_are_decoded(
     assert sorted_records(spark, KafkaSource.of_topics(broker.address, topic).values(value_format)) == [expected]
 
 
-def test_a_record_without_a_value_is_a_row_of_bytes_alone(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_record_without_a_value_is_dropped_unless_read_as_bytes(
+    spark: SparkSession, broker: Broker, topic: str
+) -> None:
     broker.create(topic)
     broker.send(topic, None)
     source = KafkaSource.of_topics(broker.address, topic)
@@ -133,7 +135,7 @@ def test_a_record_without_a_value_is_a_row_of_bytes_alone(spark: SparkSession, b
     assert sorted_records(spark, source.values(JsonFormat("id long"))) == []
 
 
-def test_a_corrupt_record_is_named(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_an_error_names_a_corrupt_record(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b'{"id": 1}', b"{oops")
 
@@ -147,12 +149,12 @@ def test_a_corrupt_record_is_kept_on_demand(spark: SparkSession, broker: Broker,
     source = KafkaSource.of_topics(broker.address, topic).values(JsonFormat("id long", on_corrupt="keep"))
 
     bound = source.bound(spark, None)
-    found = {tuple(row) for row in read_splits(spark, bound, discover_by_bound_source(bound)).drop(PARTITION).collect()}
+    rows = {tuple(row) for row in read_splits(spark, bound, discover_by_bound_source(bound)).drop(PARTITION).collect()}
 
-    assert found == {(1, None), (None, "{oops")}
+    assert rows == {(1, None), (None, "{oops")}
 
 
-def test_it_begins_where_it_is_told(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_source_starts_at_the_configured_offsets(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     for number in range(4):
         broker.send(topic, b"%d" % number, timestamp=NOW_MS + number)
@@ -168,23 +170,21 @@ def test_it_begins_where_it_is_told(spark: SparkSession, broker: Broker, topic: 
     assert len(sorted_records(spark, source.bounded(OffsetsInitializer.offsets({(topic, 0): 3})))) == 3
 
 
-def test_a_bounded_source_ends_with_what_was_there_when_it_began(
-    spark: SparkSession, broker: Broker, topic: str
-) -> None:
+def test_a_bounded_source_ends_with_its_initial_records(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1")
     source = KafkaSource.of_topics(broker.address, topic).bounded(OffsetsInitializer.latest()).bound(spark, None)
 
-    found = discover_by_bound_source(source)
+    discovered = discover_by_bound_source(source)
     broker.send(topic, b"2")
-    again = discover_by_bound_source(source, found.position)
+    again = discover_by_bound_source(source, discovered.position)
 
     assert source.boundedness is Boundedness.BOUNDED
-    assert found.finished
-    assert (found.splits[0].rows, again.splits, again.finished) == (1, (), True)
+    assert discovered.finished
+    assert (discovered.splits[0].rows, again.splits, again.finished) == (1, (), True)
 
 
-def test_a_backlog_is_found_in_portions_of_all_partitions(
+def test_a_backlog_is_discovered_in_portions_of_all_partitions(
     spark: SparkSession, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_source, "RECORDS_PER_SPLIT", 10)
@@ -192,15 +192,15 @@ def test_a_backlog_is_found_in_portions_of_all_partitions(
     broker.send(topic, *[b"x"] * 30, partition=0)
     broker.send(topic, *[b"x"] * 10, partition=1)
 
-    found = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic))
+    discovered = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic))
 
-    contents = [json.loads(split.content)[topic] for split in found.splits]  # type: ignore[attr-defined]
+    contents = [json.loads(split.content)[topic] for split in discovered.splits]  # type: ignore[attr-defined]
     assert contents[0] == {"0": [0, 8], "1": [0, 3]}
-    assert sum(split.rows for split in found.splits) == 40
-    assert not found.more
+    assert sum(split.rows for split in discovered.splits) == 40
+    assert not discovered.more
 
 
-def test_of_a_backlog_the_earliest_records_are_read_first_on_demand(
+def test_the_earliest_records_of_a_backlog_are_read_first_on_demand(
     spark: SparkSession, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kafka_source, "RECORDS_PER_SPLIT", 10)
@@ -210,16 +210,16 @@ def test_of_a_backlog_the_earliest_records_are_read_first_on_demand(
     for number in range(10):
         broker.send(topic, b"x", partition=1, timestamp=NOW_MS + number)
 
-    found = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic).align_partitions())
+    discovered = discover_by_bound_source(KafkaSource.of_topics(broker.address, topic).align_partitions())
 
-    read = [json.loads(split.content)[topic] for split in found.splits]  # type: ignore[attr-defined]
+    read = [json.loads(split.content)[topic] for split in discovered.splits]  # type: ignore[attr-defined]
     of_late = [content["1"] for content in read if content["0"][1] < 30]
     assert len(of_late) > 1
     assert all(start == end == 0 for start, end in of_late)
-    assert sum(split.rows for split in found.splits) == 40
+    assert sum(split.rows for split in discovered.splits) == 40
 
 
-def test_a_partition_that_appears_is_read_from_its_beginning(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_a_new_partition_is_read_from_its_beginning(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1")
     source = KafkaSource.of_topics(broker.address, topic).start_from(OffsetsInitializer.latest())
@@ -227,12 +227,12 @@ def test_a_partition_that_appears_is_read_from_its_beginning(spark: SparkSession
 
     broker.grow(topic, 2)
     broker.send(topic, b"2", partition=1)
-    found = discover_by_bound_source(source, position)
+    discovered = discover_by_bound_source(source, position)
 
-    assert [tuple(row) for row in read_splits(spark, source, found).drop(PARTITION).collect()] == [(b"2",)]
+    assert [tuple(row) for row in read_splits(spark, source, discovered).drop(PARTITION).collect()] == [(b"2",)]
 
 
-def test_topics_that_match_a_pattern_are_found_as_they_come(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_topics_that_match_a_pattern_are_discovered(spark: SparkSession, broker: Broker, topic: str) -> None:
     source = KafkaSource.of_topic_pattern(broker.address, f"{topic}-.")
     before = discover_by_bound_source(source)
     broker.create(f"{topic}-a")
@@ -243,26 +243,26 @@ def test_topics_that_match_a_pattern_are_found_as_they_come(spark: SparkSession,
     assert discover_by_bound_source(source, before.position).splits[0].rows == 1
 
 
-def test_records_that_are_gone_are_not_passed_over(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_deleted_records_are_not_skipped_silently(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1", b"2", b"3")
     source = KafkaSource.of_topics(broker.address, topic)
-    found = discover_by_bound_source(source)
+    discovered = discover_by_bound_source(source)
 
     broker.delete_before(topic, 0, 2)
 
     with pytest.raises(
         Exception, match=rf"does not give the records of {topic}-0: it has deleted them before they were read"
     ):
-        read_splits(spark, source, found).collect()
+        read_splits(spark, source, discovered).collect()
 
 
-def test_a_topic_that_is_not_there_is_refused(broker: Broker) -> None:
+def test_a_missing_topic_is_refused(broker: Broker) -> None:
     with pytest.raises(SourceError, match="there is no topic nowhere at 127"):
         discover_by_bound_source(KafkaSource.of_topics(broker.address, "nowhere"))
 
 
-def test_a_group_without_offsets_is_asked_for_where_to_begin(broker: Broker, topic: str) -> None:
+def test_a_group_without_offsets_needs_a_start_position(broker: Broker, topic: str) -> None:
     broker.create(topic)
     source = (
         KafkaSource.of_topics(broker.address, topic).group_id("new").start_from(OffsetsInitializer.committed_offsets())
@@ -272,7 +272,7 @@ def test_a_group_without_offsets_is_asked_for_where_to_begin(broker: Broker, top
         discover_by_bound_source(source)
 
 
-def test_what_cannot_be_meant_is_refused(spark: SparkSession) -> None:
+def test_invalid_settings_are_refused(spark: SparkSession) -> None:
     source = KafkaSource.of_topics("127.0.0.1:1", "orders")
 
     with pytest.raises(ValueError, match="needs the name of a topic"):
@@ -289,7 +289,7 @@ def test_what_cannot_be_meant_is_refused(spark: SparkSession) -> None:
         source.start_from(OffsetsInitializer.committed_offsets()).bound(spark, None)
 
 
-def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_names_an_unreachable_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     source = KafkaSource.of_topics("127.0.0.1:1", "orders", log_level=0)
     looking = source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active()))
     monkeypatch.setattr(looking._offsets, "_timeout", 0.5)
@@ -298,7 +298,7 @@ def test_a_cluster_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch
         looking.discover(b"")
 
 
-def test_the_group_learns_of_checkpoints(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_checkpoints_commit_offsets_to_the_group(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, b"1", b"2")
     source = KafkaSource.of_topics(broker.address, topic).group_id(topic).bound(spark, None)
@@ -310,17 +310,17 @@ def test_the_group_learns_of_checkpoints(spark: SparkSession, broker: Broker, to
     assert len(sorted_records(spark, source.start_from(OffsetsInitializer.committed_offsets()))) == 0
 
 
-def test_a_rate_limit_lets_some_records_wait(broker: Broker, topic: str) -> None:
+def test_a_rate_limit_defers_records(broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.send(topic, *[b"x"] * 100)
     now = [0.0]
     source = KafkaSource.of_topics(broker.address, topic).rate_limit(10)
     looking = kafka_source.KafkaSplitDiscovery(source, OperatorId("source"), clock=lambda: now[0])
 
-    found, counts = looking.discover(b""), []
+    discovered, counts = looking.discover(b""), []
     for _ in range(3):
         now[0] += 1
-        found = looking.discover(found.position)
-        counts.append(sum(split.rows for split in found.splits))
+        discovered = looking.discover(discovered.position)
+        counts.append(sum(split.rows for split in discovered.splits))
 
     assert counts == [10, 10, 10]

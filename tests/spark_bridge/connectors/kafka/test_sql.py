@@ -1,4 +1,4 @@
-"""Tables of Kafka: from topic to topic by SQL."""
+"""Tests Kafka tables in SQL, from topic to topic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka import JobClient, StreamExecutionEnvironment
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-def test_records_of_one_topic_become_those_of_another(spark: SparkSession, broker: Broker, topic: str) -> None:
+def test_records_are_copied_from_topic_to_topic(spark: SparkSession, broker: Broker, topic: str) -> None:
     broker.create(topic)
     broker.create(f"{topic}-out")
     sold = [{"item": f"item {n % 3}", "pieces": n} for n in range(30)]

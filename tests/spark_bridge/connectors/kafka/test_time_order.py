@@ -1,4 +1,4 @@
-"""Portions of a backlog are the earliest records of all partitions, whatever waits in each."""
+"""Tests that a backlog is read in portions of the earliest records of all partitions, whatever each holds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class Log:
-    """Times of records, partition by partition, each in order."""
+    """Sorted record times per partition."""
 
     def __init__(self, *partitions: Sequence[int]) -> None:
         self.partitions = partitions
@@ -29,7 +29,7 @@ class Log:
         return {each.at: bisect_left(self.partitions[each.at.partition], time_ms) for each in ranges}
 
     def portions(self, limit: int) -> Iterator[list[int]]:
-        """The times of each portion, until nothing is left."""
+        """Yield the times of each portion until no records are left."""
         order = TimeOrder(self.first_offsets)
         pending = [
             OffsetRange(at=TopicPartition("topic", number), start=0, end=len(times))
@@ -42,7 +42,7 @@ class Log:
             pending = [replace(left, start=each.end) for left, each in zip(pending, taken, strict=True)]
 
 
-def test_a_partition_that_is_far_behind_is_read_first() -> None:
+def test_a_lagging_partition_is_read_first() -> None:
     day = 86_400_000
     log = Log(range(NOW_MS - day, NOW_MS, day // 1_000), range(NOW_MS - 1_000, NOW_MS))
 
@@ -58,18 +58,18 @@ times = st.lists(st.integers(NOW_MS, NOW_MS + 1_000), max_size=60).map(sorted)
 
 
 @given(st.lists(times, min_size=1, max_size=4), st.integers(1, 40))
-def test_every_record_is_in_one_portion_and_no_later_one_before_it(partitions: list[list[int]], limit: int) -> None:
+def test_every_record_is_in_one_portion_in_offset_order(partitions: list[list[int]], limit: int) -> None:
     portions = list(Log(*partitions).portions(limit))
 
     read = [time for portion in portions for time in portion]
     assert sorted(read) == sorted(time for partition in partitions for time in partition)
-    # Of records of one time each partition gives its share, which is rounded up.
+    # Among records of equal time each partition contributes its share, rounded up.
     assert all(len(portion) <= limit + len(partitions) for portion in portions)
     assert all(max(one) <= min(other) for one, other in pairwise(portions))
 
 
 @pytest.mark.parametrize("late_ms", [0, NOW_MS - 5_000])
-def test_records_of_an_earlier_time_may_come_later(late_ms: int) -> None:
+def test_out_of_order_records_may_be_read_later(late_ms: int) -> None:
     log = Log(range(NOW_MS, NOW_MS + 20), [late_ms] * 20)
     order = TimeOrder(log.first_offsets)
     order.chunk([OffsetRange(at=TopicPartition("topic", 0), start=0, end=20)], 10)

@@ -1,4 +1,4 @@
-"""Whatever dies inside a transaction of a sink, a reader of committed records sees its rows once."""
+"""Tests that a reader of committed records sees rows once, whatever dies within a transaction of a sink."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ each_moment = pytest.mark.parametrize(
 
 
 @each_moment
-def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt(
+def test_a_killed_process_leaves_its_transaction_to_the_next_attempt(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
     kafka.create(topic)
@@ -47,7 +47,7 @@ def test_a_process_that_is_killed_in_a_transaction_leaves_it_to_the_next_attempt
 
 
 @each_moment
-def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
+def test_a_broker_killed_in_a_transaction_has_the_rows_once(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
     kafka.create(topic)
@@ -57,7 +57,7 @@ def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
         kafka.kill()
         held.release()
         kafka.start()
-        # The attempt goes on, or the next one does all of it again.
+        # Either the attempt continues, or the next one repeats all of it.
         if isinstance(attempt.exception(2 * DEADLINE_S), SinkError):
             publish(kafka.address, topic)
 
@@ -67,7 +67,7 @@ def test_a_broker_that_is_killed_in_a_transaction_has_the_rows_once(
 
 
 @each_moment
-def test_records_of_a_process_that_was_paused_and_replaced_are_not_committed(
+def test_records_of_a_paused_and_replaced_process_are_not_committed(
     kafka: Broker, gate: Gate, topic: str, moment: Moment
 ) -> None:
     kafka.create(topic)
@@ -85,7 +85,7 @@ def test_records_of_a_process_that_was_paused_and_replaced_are_not_committed(
     assert moment is COMMITTED or "another attempt has taken over" in words
 
 
-def test_rows_of_a_transaction_that_took_too_long_are_published_by_the_next_attempt(
+def test_rows_of_a_timed_out_transaction_are_published_by_the_next_attempt(
     kafka: Broker, gate: Gate, topic: str
 ) -> None:
     kafka.create(topic)
@@ -105,7 +105,7 @@ def test_rows_of_a_transaction_that_took_too_long_are_published_by_the_next_atte
 
 
 def wait_until_aborted(broker: Broker, topic: str) -> None:
-    """Wait until the broker has ended the transaction by itself."""
+    """Wait until the broker has aborted the transaction by itself."""
     deadline = time.monotonic() + DEADLINE_S
     while broker.has_open_transaction(topic):
         assert time.monotonic() < deadline

@@ -1,4 +1,4 @@
-"""A server for the tests of this folder; each test has a database of its own."""
+"""A server for the tests of this folder; each test has its own database."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture
 def database(server: Server) -> Iterator[Database]:
-    made = server.create_database()
-    yield made
-    made.close()
-    server.drop_slots(made)
+    created = server.create_database()
+    yield created
+    created.close()
+    server.drop_slots(created)
 
 
 @pytest.fixture
 def writing(spark: SparkSession, tmp_path: object) -> Callable[[PostgresSink], Writing]:
-    """Makes a writer of a new attempt."""
+    """Creates writers of new attempts."""
     numbers = count()
 
     def make(sink: PostgresSink) -> Writing:

@@ -1,4 +1,4 @@
-"""Discoveries of a PostgresCdcSource in tests, and the rows of what they have found."""
+"""Discovers splits of a PostgresCdcSource and reads their rows."""
 
 from __future__ import annotations
 
@@ -13,41 +13,41 @@ from tests.spark_bridge.connectors.postgres.server import Database
 
 
 def discover_all_splits(source: PostgresCdcSource, position: bytes = b"") -> SplitsDiscovered:
-    """All that there is, as one look would find it."""
+    """Return all splits, as one discovery would find them."""
     discovery = source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active()))
-    found = discovery.discover(position)
-    splits = list(found.splits)
-    while found.more:
-        found = discovery.discover(found.position)
-        splits += found.splits
+    discovered = discovery.discover(position)
+    splits = list(discovered.splits)
+    while discovered.more:
+        discovered = discovery.discover(discovered.position)
+        splits += discovered.splits
     return SplitsDiscovered(
-        operator_id=found.operator_id,
+        operator_id=discovered.operator_id,
         splits=tuple(splits),
-        finished=found.finished,
+        finished=discovered.finished,
         begun_at=position,
-        position=found.position,
+        position=discovered.position,
     )
 
 
 def read_splits(spark: SparkSession, source: PostgresCdcSource, found: SplitsDiscovered) -> list[Row]:
-    """The rows of what was found, with the columns that the table has now."""
+    """Read the splits with the columns that the table has now."""
     return read_by(spark, source.bound(spark, None), found)
 
 
 def read_by(spark: SparkSession, bound: PostgresCdcSource, found: SplitsDiscovered) -> list[Row]:
-    """The rows of what was found, with the columns of a bound source."""
+    """Read the splits with the columns of a bound source."""
     frames = bound.read(spark, bound.prototype(spark).schema, found.splits, in_slices=False)
     return [tuple(row) for row in together(frames).collect()] if frames else []
 
 
 def changes_since(spark: SparkSession, source: PostgresCdcSource, position: bytes) -> list[Row]:
-    """The rows that are found from a position on."""
+    """Read the rows after a position."""
     return read_splits(spark, source, discover_all_splits(source, position))
 
 
-def confirmed(database: Database, source: PostgresCdcSource) -> str:
-    """The place that the slot of a source has confirmed."""
-    (found,) = database.rows(
+def confirmed_position(database: Database, source: PostgresCdcSource) -> str:
+    """Return the position that the source's slot has confirmed."""
+    (row,) = database.rows(
         "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s", (source.slot.name,)
     )
-    return str(found[0])
+    return str(row[0])

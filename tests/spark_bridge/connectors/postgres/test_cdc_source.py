@@ -1,4 +1,4 @@
-"""A PostgresCdcSource reads the rows of a table and each of its changes once, and goes on from a checkpoint."""
+"""Tests that a PostgresCdcSource reads rows and changes of a table once, and resumes from a checkpoint."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class CdcContract(SourceContract):
         self.made = table.bounded()
 
     def source(self) -> PostgresCdcSource:
-        # One object: it holds the snapshot.
+        # Always the same object: it holds the snapshot.
         return self.made
 
     def add(self, rows: Sequence[Row]) -> None:
@@ -56,9 +56,7 @@ class TestChanges(CdcContract):
         self.made = self.made.start_from("committed-offset")
 
 
-def test_changes_come_as_rows_in_the_order_of_the_commits(
-    spark: SparkSession, database: Database, table: PostgresCdcSource
-) -> None:
+def test_changes_become_rows_in_commit_order(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'there')")
     begun = discover_all_splits(table)
     with database.connection() as early:
@@ -84,25 +82,25 @@ def test_changes_come_as_rows_in_the_order_of_the_commits(
     ]
 
 
-def test_a_transaction_is_read_once_however_the_log_is_cut(
+def test_a_transaction_is_read_once_wherever_the_log_is_split(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
-    found = discover_all_splits(table)
+    snapshot = discover_all_splits(table)
     rows: list[Row] = []
     with database.connection() as long:
         for number in range(3):
             database.run(f"INSERT INTO names VALUES ({number}, 'short')")
             long.execute("INSERT INTO names VALUES (%s, 'long')", (100 + number,))
-            found = discover_all_splits(table, found.position)
-            rows += read_splits(spark, table, found)
+            snapshot = discover_all_splits(table, snapshot.position)
+            rows += read_splits(spark, table, snapshot)
         during = list(rows)
-    rows += changes_since(spark, table, found.position)
+    rows += changes_since(spark, table, snapshot.position)
 
     assert during == [(number, "short", "+I") for number in range(3)]
     assert rows[3:] == [(100 + number, "long", "+I") for number in range(3)]
 
 
-def test_what_the_snapshot_has_seen_does_not_come_again_and_what_it_has_not_comes(
+def test_changes_are_read_if_and_only_if_the_snapshot_lacks_them(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     discover_all_splits(table.start_from("latest-offset"))
@@ -110,14 +108,14 @@ def test_what_the_snapshot_has_seen_does_not_come_again_and_what_it_has_not_come
     with database.connection() as running:
         running.execute("INSERT INTO names VALUES (2, 'not committed')")
         database.run("INSERT INTO names VALUES (3, 'committed')")
-        found = discover_all_splits(table)
+        discovered = discover_all_splits(table)
         database.run("INSERT INTO names VALUES (4, 'behind the snapshot')")
-    rows = read_splits(spark, table, found) + changes_since(spark, table, found.position)
+    rows = read_splits(spark, table, discovered) + changes_since(spark, table, discovered.position)
 
     assert [row[0] for row in rows] == [1, 3, 4, 2]
 
 
-def test_a_split_is_read_again_as_it_was(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_a_split_is_read_again_unchanged(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
     pages = discover_all_splits(table)
     database.run("UPDATE names SET name = 'b'")
@@ -134,20 +132,20 @@ def test_a_large_table_is_read_in_ranges_of_pages(
     monkeypatch.setattr(log_ranges, "PAGES_PER_SPLIT", 3)
     database.run("INSERT INTO names SELECT number, repeat('x', 100) FROM generate_series(1, 1000) AS number")
 
-    found = discover_all_splits(table.bounded())
+    discovered = discover_all_splits(table.bounded())
 
-    assert len(found.splits) > 4
-    assert sorted(row[0] for row in read_splits(spark, table, found)) == list(range(1, 1001))  # type: ignore[type-var]
+    assert len(discovered.splits) > 4
+    assert sorted(row[0] for row in read_splits(spark, table, discovered)) == list(range(1, 1001))  # type: ignore[type-var]
 
 
-def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
+def test_the_snapshot_is_held_until_a_later_checkpoint_completes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     def held() -> int:
-        (found,) = database.rows(
+        (discovered,) = database.rows(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"
         )
-        return int(found[0])
+        return int(discovered[0])
 
     begun = discover_all_splits(table)
     during = held()
@@ -155,20 +153,20 @@ def test_the_snapshot_is_held_until_a_checkpoint_is_behind_it(
     table.notify_checkpoint_complete(1, discover_all_splits(table, begun.position).splits)
 
     assert during == 1
-    # The server ends a session somewhat later than its client.
+    # The server ends a session slightly later than its client.
     until(lambda: held() == 0)
 
 
-def test_a_snapshot_that_is_gone_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_a_lost_snapshot_is_reported(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = discover_all_splits(table)
+    discovered = discover_all_splits(table)
     table.open_snapshot.close()
 
     with expect_refusal(r"snapshot by which public.names is read at first is gone"):
-        read_splits(spark, table, found)
+        read_splits(spark, table, discovered)
 
 
-def test_a_bounded_source_ends_where_the_log_ended_or_at_a_place_of_it(
+def test_a_bounded_source_ends_at_the_initial_or_configured_log_position(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     discover_all_splits(table.start_from("latest-offset"))
@@ -215,7 +213,7 @@ def test_values_have_the_types_of_their_columns(spark: SparkSession, database: D
     assert set(deleted[1:-3]) == {None}
 
 
-def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_alone(
+def test_an_unchanged_large_value_requires_a_full_replica_identity(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     database.run(
@@ -225,16 +223,16 @@ def test_a_large_value_that_an_update_leaves_is_told_by_a_full_replica_identity_
     )
     begun = discover_all_splits(table)
     database.run("UPDATE names SET name = 'b'")
-    untold = discover_all_splits(table, begun.position)
+    without_value = discover_all_splits(table, begun.position)
     database.run("ALTER TABLE names REPLICA IDENTITY FULL", "UPDATE names SET name = 'c'", "DELETE FROM names")
-    told = discover_all_splits(table, untold.position)
+    with_value = discover_all_splits(table, without_value.position)
 
     with expect_refusal(r"does not contain the value of 'body', which is large"):
-        read_splits(spark, table, untold)
-    assert read_splits(spark, table, told) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
+        read_splits(spark, table, without_value)
+    assert read_splits(spark, table, with_value) == [(1, "c", "x" * 10000, "+U"), (1, "c", "x" * 10000, "-D")]
 
 
-def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Database) -> None:
+def test_a_partitioned_table_is_read_as_one_table(spark: SparkSession, database: Database) -> None:
     database.run(
         "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
         "CREATE TABLE low PARTITION OF parts FOR VALUES FROM (0) TO (10)",
@@ -249,7 +247,7 @@ def test_a_table_of_partitions_is_one_table(spark: SparkSession, database: Datab
     assert changes_since(spark, source, begun.position) == [(1, None, "-D"), (12, "a", "+I"), (11, None, "-D")]
 
 
-def test_a_table_that_was_renamed_is_told(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_a_renamed_table_is_reported(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     bound = table.bound(spark, None)
     begun = discover_all_splits(bound)
     database.run("ALTER TABLE names RENAME TO others", "INSERT INTO others VALUES (1, 'a')")
@@ -258,7 +256,7 @@ def test_a_table_that_was_renamed_is_told(spark: SparkSession, database: Databas
         discover_all_splits(bound, begun.position)
 
 
-def test_other_tables_are_passed_over(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_other_tables_are_skipped(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run(
         "CREATE SCHEMA other",
         "CREATE TABLE other.names (id bigint PRIMARY KEY, name text)",
@@ -270,7 +268,7 @@ def test_other_tables_are_passed_over(spark: SparkSession, database: Database, t
     assert changes_since(spark, table, begun.position) == [(2, "b", "+I")]
 
 
-def test_what_cannot_be_read_is_refused(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_unreadable_tables_are_refused(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     database.run(
         "CREATE TABLE keyless (id int)",
         "CREATE VIEW shown AS SELECT 1 AS id",

@@ -1,4 +1,6 @@
-"""Changes of partitions, inheriting tables and replica identities are read as they are, or refused with their table."""
+"""Tests changes of partitions, inheriting tables and replica identities: read as they are, or refused with the table's
+name.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def of_table(database: Database, table: str) -> PostgresCdcSource:
 
 
 def applied(rows: list[Row], key: int = 0) -> dict[object, Row]:
-    """What a table is after changes."""
+    """Return the table that results from changes."""
     state: dict[object, Row] = {}
     for row in rows:
         if row[-1] == "-D":
@@ -67,7 +69,7 @@ def test_rows_of_inheriting_tables_are_read_with_their_changes(spark: SparkSessi
     assert applied(rows) == {2: (2, "B"), 3: (3, "c")}
 
 
-def test_an_inheriting_table_that_comes_later_must_be_published(spark: SparkSession, database: Database) -> None:
+def test_a_later_inheriting_table_must_be_published(spark: SparkSession, database: Database) -> None:
     database.run("CREATE TABLE people (id int PRIMARY KEY)")
     source = of_table(database, "people")
     begun = discover_all_splits(source)
@@ -77,7 +79,7 @@ def test_an_inheriting_table_that_comes_later_must_be_published(spark: SparkSess
         discover_all_splits(source, begun.position)
 
 
-def test_a_partition_that_is_made_while_the_job_runs_is_read(
+def test_a_partition_created_while_the_job_runs_is_read(
     spark: SparkSession, database: Database, parts: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(parts)
@@ -90,7 +92,7 @@ def test_a_partition_that_is_made_while_the_job_runs_is_read(
 
 
 @pytest.mark.parametrize("at_once", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_partition_that_had_rows_when_it_was_attached_ends_the_job(
+def test_attaching_a_partition_with_rows_fails_the_job(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, at_once: bool
 ) -> None:
     begun = discover_all_splits(parts)
@@ -110,7 +112,7 @@ def test_a_partition_that_had_rows_when_it_was_attached_ends_the_job(
         discover_all_splits(parts, begun.position)
 
 
-def test_rows_below_a_partitioned_table_that_is_attached_end_the_job(
+def test_attaching_a_partitioned_table_with_rows_fails_the_job(
     spark: SparkSession, database: Database, parts: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(parts)
@@ -125,7 +127,7 @@ def test_rows_below_a_partitioned_table_that_is_attached_end_the_job(
         discover_all_splits(parts, begun.position)
 
 
-def test_an_empty_table_is_attached(spark: SparkSession, database: Database, parts: PostgresCdcSource) -> None:
+def test_attaching_an_empty_table_is_allowed(spark: SparkSession, database: Database, parts: PostgresCdcSource) -> None:
     begun = discover_all_splits(parts)
     database.run(
         "INSERT INTO later VALUES (11, 'gone')",
@@ -140,7 +142,7 @@ def test_an_empty_table_is_attached(spark: SparkSession, database: Database, par
 @pytest.mark.parametrize(
     "change", ["DROP TABLE low", pytest.param("ALTER TABLE parts DETACH PARTITION low", marks=pytest.mark.long)]
 )
-def test_a_partition_that_leaves_with_its_rows_ends_the_job_unless_such_rows_may_stay(
+def test_detaching_a_partition_with_rows_fails_the_job_unless_allowed(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, change: str
 ) -> None:
     begun = discover_all_splits(parts)
@@ -151,11 +153,11 @@ def test_a_partition_that_leaves_with_its_rows_ends_the_job_unless_such_rows_may
     assert changes_since(spark, replace(parts, on_truncate="ignore"), begun.position) == [(1, "A", "+U")]
 
 
-# Rows that go without a change
+# Rows removed without a change event
 
 
 @pytest.mark.parametrize("table", [pytest.param("parts", marks=pytest.mark.long), "low"])
-def test_truncate_ends_the_job_unless_such_rows_may_stay(
+def test_truncate_fails_the_job_unless_allowed(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, table: str
 ) -> None:
     begun = discover_all_splits(parts)
@@ -167,7 +169,7 @@ def test_truncate_ends_the_job_unless_such_rows_may_stay(
     assert read_splits(spark, replace(parts, on_truncate="ignore"), truncated) == [(2, "b", "+I")]
 
 
-def test_a_truncation_before_the_snapshot_or_of_another_table_is_passed_over(
+def test_a_truncation_before_the_snapshot_or_of_another_table_is_ignored(
     spark: SparkSession, database: Database, parts: PostgresCdcSource
 ) -> None:
     discover_all_splits(parts.start_from("latest-offset"))
@@ -178,10 +180,10 @@ def test_a_truncation_before_the_snapshot_or_of_another_table_is_passed_over(
     assert changes_since(spark, parts, begun.position) == [(2, "b", "+I")]
 
 
-# What the log has of a row that was changed
+# What the log contains of a changed row
 
 
-def test_an_index_as_replica_identity_must_have_the_key(spark: SparkSession, database: Database) -> None:
+def test_an_index_as_replica_identity_must_contain_the_key(spark: SparkSession, database: Database) -> None:
     database.run(
         "CREATE TABLE codes (id int PRIMARY KEY, code text NOT NULL, name text)",
         "CREATE UNIQUE INDEX of_code ON codes (code)",
@@ -218,7 +220,7 @@ def test_an_index_is_the_key_of_a_table_without_a_primary_key(spark: SparkSessio
 
 
 @pytest.mark.parametrize("key", [pytest.param("PRIMARY KEY (id) DEFERRABLE", marks=pytest.mark.long), "UNIQUE (id)"])
-def test_old_rows_of_a_full_replica_identity_leave(spark: SparkSession, database: Database, key: str) -> None:
+def test_a_full_replica_identity_removes_old_rows(spark: SparkSession, database: Database, key: str) -> None:
     database.run(
         f"CREATE TABLE names (id int, name text, {key})",
         "ALTER TABLE names REPLICA IDENTITY FULL",
@@ -250,7 +252,7 @@ def test_a_row_without_a_key_is_replaced_as_a_whole(spark: SparkSession, databas
     assert changes_since(spark, source, begun.position) == [(1, "a", "-D"), (1, "b", "+I"), (1, "b", "+U")]
 
 
-def test_a_replica_identity_that_had_no_key_for_a_while_is_refused(
+def test_a_replica_identity_that_temporarily_had_no_key_is_refused(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     database.run("CREATE UNIQUE INDEX of_name ON names (name)", "ALTER TABLE names ALTER name SET NOT NULL")
@@ -273,7 +275,7 @@ def test_a_replica_identity_that_had_no_key_for_a_while_is_refused(
         ("ALTER TABLE low SET UNLOGGED", r"public\.low .* is an unlogged table"),
     ],
 )
-def test_a_partition_whose_changes_do_not_come_is_refused(
+def test_a_partition_with_unpublished_changes_is_refused(
     spark: SparkSession, database: Database, parts: PostgresCdcSource, change: str, text: str
 ) -> None:
     database.run(change)
@@ -301,7 +303,7 @@ def test_a_partition_whose_changes_do_not_come_is_refused(
         ),
     ],
 )
-def test_a_publication_that_leaves_changes_out_is_refused_before_the_job_and_while_it_runs(
+def test_an_incomplete_publication_is_refused_before_and_during_the_job(
     spark: SparkSession, database: Database, table: PostgresCdcSource, publication: str, text: str
 ) -> None:
     begun = discover_all_splits(table)
@@ -316,7 +318,7 @@ def test_a_publication_that_leaves_changes_out_is_refused_before_the_job_and_whi
         discover_all_splits(table, begun.position)
 
 
-def test_a_publication_by_roots_does_not_have_truncations_of_partitions(
+def test_a_publication_by_roots_lacks_truncations_of_partitions(
     spark: SparkSession, database: Database, parts: PostgresCdcSource
 ) -> None:
     database.run(f"CREATE PUBLICATION {parts.slot.name} FOR TABLE parts WITH (publish_via_partition_root = true)")

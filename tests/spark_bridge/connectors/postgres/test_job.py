@@ -1,4 +1,4 @@
-"""Jobs from table to table: a copy follows its original, joined with a table that is read again, whatever dies."""
+"""Tests jobs from table to table: a copy follows its original, joined with a refreshed table, whatever is killed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def shop(database: Database) -> Database:
-    """A database with orders, and with the prices of items."""
+    """A database with orders and the prices of items."""
     database.run(
         "CREATE TABLE items (item text PRIMARY KEY, price numeric(9,2))",
         "INSERT INTO items VALUES ('tea', 2.50), ('cup', 4)",
@@ -58,10 +58,10 @@ def start_priced_orders(env: StreamExecutionEnvironment, shop: Database, folder:
 
 
 def differences(shop: Database) -> list[tuple[object, ...]]:
-    """The rows that one side has and the other has not."""
-    wanted = "SELECT id, item, pieces * price FROM orders LEFT JOIN items USING (item)"
+    """Return the rows that are on one side only."""
+    expected = "SELECT id, item, pieces * price FROM orders LEFT JOIN items USING (item)"
     there = "SELECT id, item, amount FROM priced"
-    return shop.rows(f"({wanted} EXCEPT {there}) UNION ALL ({there} EXCEPT {wanted})")
+    return shop.rows(f"({expected} EXCEPT {there}) UNION ALL ({there} EXCEPT {expected})")
 
 
 def change(shop: Database, number: int) -> None:
@@ -74,14 +74,16 @@ def change(shop: Database, number: int) -> None:
 
 
 @pytest.mark.long
-def test_a_table_is_copied_with_its_prices(env: StreamExecutionEnvironment, shop: Database, tmp_path: Path) -> None:
+def test_a_table_is_copied_and_joined_with_prices(
+    env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
+) -> None:
     start_priced_orders(env, shop, tmp_path, bounded=True).wait(timeout=PATIENCE_S)
 
     assert differences(shop) == []
     assert shop.rows("SELECT count(*) FROM priced") == [(200,)]
 
 
-def test_a_task_manager_and_connections_that_die_change_nothing(
+def test_output_is_exactly_once_when_a_task_manager_and_connections_die(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
 ) -> None:
     recipients: list[str] = []
@@ -113,7 +115,7 @@ def test_a_task_manager_and_connections_that_die_change_nothing(
 
 # test_schema_changes.py tests the error that ends it, and what a second run reads.
 @pytest.mark.long
-def test_a_job_that_an_added_column_has_ended_continues_when_it_is_run_again(
+def test_a_job_failed_by_an_added_column_continues_when_run_again(
     env: StreamExecutionEnvironment, shop: Database, tmp_path: Path
 ) -> None:
     client = start_priced_orders(env, shop, tmp_path, bounded=False)

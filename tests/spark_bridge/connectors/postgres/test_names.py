@@ -1,4 +1,4 @@
-"""Names with percent signs, backticks, dots and quotes, of schemas, tables and columns, are names like others."""
+"""Tests that percent signs, backticks, dots and quotes are allowed in names of schemas, tables and columns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_rows_replace_those_of_a_table_with_odd_names(
     assert odd.rows(f'SELECT * FROM {TABLE.replace("%", "%%")} ORDER BY "user"') == ROWS
 
 
-def test_a_table_is_made_with_odd_names(
+def test_a_table_with_odd_names_is_created(
     spark: SparkSession, odd: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     odd.run(f"DROP TABLE {TABLE}")

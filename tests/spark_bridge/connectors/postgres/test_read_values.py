@@ -1,4 +1,4 @@
-"""Texts of PostgreSQL's become values of Spark's that are the same, or are told apart, without a server."""
+"""Tests that PostgreSQL's texts become the same values in Spark or are reported as unreadable; without a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def array(element: str, delimiter: str = ",") -> ReadColumn:
 
 
 def unfit(read: ReadColumn, *texts: str | None) -> list[str | None]:
-    """The texts that have no value."""
+    """Return the texts that have no value in Spark."""
     _, mask = read.parsed(pa.array(texts, pa.string()))
     assert mask is not None, "the type has not all values"
     return [text for text, is_unfit in zip(texts, mask.to_pylist(), strict=True) if is_unfit]
@@ -52,11 +52,11 @@ def unfit(read: ReadColumn, *texts: str | None) -> list[str | None]:
         ('{"(1,\\"a b\\")"}', ",", ['(1,"a b")']),
     ],
 )
-def test_an_array_has_elements(text: str, delimiter: str, expected: list[object]) -> None:
+def test_an_array_is_parsed_into_elements(text: str, delimiter: str, expected: list[object]) -> None:
     assert array_elements(text, delimiter) == expected
 
 
-def test_a_numeric_has_a_value_if_its_digits_fit() -> None:
+def test_a_numeric_is_readable_if_its_digits_fit() -> None:
     assert unfit(numeric(10, 2), "12.50", "-99999999.99", None) == []
     assert unfit(numeric(10, 2), "NaN", "Infinity", "-Infinity", "100000000.00") == [
         *("NaN", "Infinity", "-Infinity", "100000000.00")
@@ -67,7 +67,7 @@ def test_a_numeric_has_a_value_if_its_digits_fit() -> None:
     ]
 
 
-def test_a_date_or_time_has_a_value_in_the_years_that_spark_has() -> None:
+def test_a_date_or_time_is_readable_in_sparks_years() -> None:
     days = ["0001-01-01", "9999-12-31"]
 
     assert unfit(column("date"), *days, "0044-03-15 BC", "infinity", "-infinity", "10000-01-01") == [
@@ -79,7 +79,7 @@ def test_a_date_or_time_has_a_value_in_the_years_that_spark_has() -> None:
     assert unfit(column("timestamptz"), *(f"{day} 23:59:59+00" for day in days), "infinity") == ["infinity"]
 
 
-def test_an_array_has_a_value_if_all_its_elements_do_and_it_has_one_dimension() -> None:
+def test_an_array_is_readable_with_one_dimension_and_readable_elements() -> None:
     assert unfit(array("int4"), "{1,NULL}", "{}", None, "{{1,2},{3,4}}") == ["{{1,2},{3,4}}"]
     assert unfit(array("text"), "{infinity}", "{{a},{b}}") == ["{{a},{b}}"]
     assert unfit(array("date"), "{2024-02-29,NULL}", "{2024-02-29,infinity}") == ["{2024-02-29,infinity}"]
@@ -111,17 +111,17 @@ def test_the_error_names_table_column_value_key_and_the_option() -> None:
     assert UnreadableValueError.suppress_restarts
 
 
-def test_a_row_without_a_key_is_named_by_all_its_columns() -> None:
+def test_an_error_identifies_a_row_without_a_key_by_all_columns() -> None:
     with pytest.raises(UnreadableValueError, match=r"in the row id = 2, day = infinity, amount = NaN,"):
         read_days("fail", keys=())
 
 
-def test_a_reader_that_cannot_put_rows_aside_does_not_advise_it() -> None:
+def test_a_reader_without_side_output_does_not_advise_one() -> None:
     with pytest.raises(UnreadableValueError, match=r'with on_unreadable="null" it is read as null$'):
         read_days("fail", puts_aside=False)
 
 
-def test_a_value_is_read_as_null_and_the_rest_of_its_row_as_it_is() -> None:
+def test_an_unreadable_value_becomes_null_in_an_unchanged_row() -> None:
     assert read_days("null").to_pylist() == [
         {"id": "1", "day": "2024-02-29", "amount": "1.5", "row_kind": "+I"},
         {"id": "2", "day": None, "amount": None, "row_kind": "+U"},
@@ -134,7 +134,7 @@ def test_a_key_is_never_read_as_null() -> None:
         read_days("null", keys=("day",))
 
 
-def test_a_row_is_put_aside_with_its_texts() -> None:
+def test_a_row_goes_to_the_side_output_with_its_texts() -> None:
     first, second, third = read_days("side-output").to_pylist()
 
     assert (first[UNREADABLE], third[UNREADABLE]) == (None, None)
@@ -149,5 +149,5 @@ def test_a_row_is_put_aside_with_its_texts() -> None:
     ("before", "now", "may"),
     [(INT8, NUMERIC, True), (NUMERIC, INT8, False), (NUMERIC, NUMERIC, True), (TEXT, INT8, False)],
 )
-def test_texts_of_a_type_that_was_widened_are_texts_of_the_new_one(before: int, now: int, may: bool) -> None:
+def test_texts_of_a_widened_type_are_read_as_the_new_type(before: int, now: int, may: bool) -> None:
     assert may_have_been(column("any", type_oid=now), (before, -1)) is may

@@ -1,4 +1,4 @@
-"""The slot of a PostgresCdcSource is moved by complete checkpoints alone, and a slot that has lost changes is told."""
+"""Tests that only complete checkpoints advance the slot of a source, and that a slot that lost changes is reported."""
 
 from __future__ import annotations
 
@@ -11,53 +11,60 @@ from pyspark.sql import SparkSession
 from flykka.connectors import SourceError
 from flykka.spark_bridge.connectors.postgres import cdc_source, log_ranges
 from flykka.spark_bridge.connectors.postgres.cdc_source import PostgresCdcSource
-from tests.spark_bridge.connectors.postgres.reading import changes_since, confirmed, discover_all_splits, read_splits
+from tests.spark_bridge.connectors.postgres.reading import (
+    changes_since,
+    confirmed_position,
+    discover_all_splits,
+    read_splits,
+)
 from tests.spark_bridge.connectors.postgres.server import Database
 from tests.spark_bridge.connectors.postgres.writing import DEADLINE_S, expect_refusal, in_background
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_the_slot_is_confirmed_when_a_checkpoint_is_complete_and_no_sooner(
+def test_the_slot_is_confirmed_only_after_a_checkpoint_completes(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table)
-    at_first = confirmed(database, table)
+    at_first = confirmed_position(database, table)
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = discover_all_splits(table, begun.position)
-    read_splits(spark, table, found)
-    before = confirmed(database, table)
+    discovered = discover_all_splits(table, begun.position)
+    read_splits(spark, table, discovered)
+    before = confirmed_position(database, table)
 
-    table.notify_checkpoint_complete(1, [*begun.splits, *found.splits])
+    table.notify_checkpoint_complete(1, [*begun.splits, *discovered.splits])
     database.run("INSERT INTO names VALUES (2, 'b')")
 
     assert before == at_first
-    assert confirmed(database, table) == log_ranges.lsn_text(log_ranges.CdcPosition.read(found.position).lsn)
-    assert changes_since(spark, table, found.position) == [(2, "b", "+I")]
+    assert confirmed_position(database, table) == log_ranges.lsn_text(
+        log_ranges.CdcPosition.read(discovered.position).lsn
+    )
+    assert changes_since(spark, table, discovered.position) == [(2, "b", "+I")]
 
 
-def test_a_slot_that_was_dropped_or_has_gone_on_is_told(
+def test_a_dropped_or_advanced_slot_is_reported(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table.start_from("latest-offset"))
     database.run("INSERT INTO names VALUES (1, 'a')")
-    found = discover_all_splits(table, begun.position)
+    discovered = discover_all_splits(table, begun.position)
     database.run("INSERT INTO names VALUES (2, 'b')")
     table.notify_checkpoint_complete(1, discover_all_splits(table, begun.position).splits)
 
     with pytest.raises(SourceError, match=r"keeps the changes since .*, and the job continues from"):
         discover_all_splits(table, begun.position)
     with expect_refusal(r"keeps the changes since"):
-        read_splits(spark, table, found)
+        read_splits(spark, table, discovered)
     table.drop_slot()
     with pytest.raises(SourceError, match=r"no replication slot .* any more, which had the changes since"):
         discover_all_splits(table, begun.position)
     with expect_refusal(r"no replication slot"):
-        read_splits(spark, table, found)
+        read_splits(spark, table, discovered)
 
 
 def using(database: Database, table: PostgresCdcSource) -> psycopg.Connection[tuple[object, ...]]:
-    """Another session that reads the slot until it is closed."""
+    """Another session that reads from the slot until it is closed."""
     other = psycopg.connect(f"{database.conninfo} replication=database", autocommit=True)
     options = f"(proto_version '1', publication_names '{table.slot.name}')"
     begun = other.pgconn.exec_(f"START_REPLICATION SLOT {table.slot.name} LOGICAL 0/0 {options}".encode())
@@ -65,25 +72,25 @@ def using(database: Database, table: PostgresCdcSource) -> psycopg.Connection[tu
     return other
 
 
-def test_a_slot_that_is_in_use_is_confirmed_with_a_later_checkpoint(
+def test_a_slot_in_use_is_confirmed_with_a_later_checkpoint(
     spark: SparkSession, database: Database, table: PostgresCdcSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cdc_source, "_CONFIRM_SECONDS", 0.1)
     begun = discover_all_splits(table.start_from("latest-offset"))
-    before = confirmed(database, table)
+    before = confirmed_position(database, table)
     database.run("INSERT INTO names VALUES (1, 'a')")
     splits = discover_all_splits(table, begun.position).splits
     other = using(database, table)
     table.notify_checkpoint_complete(1, splits)
-    meanwhile = confirmed(database, table)
+    meanwhile = confirmed_position(database, table)
     other.close()
     monkeypatch.setattr(cdc_source, "_CONFIRM_SECONDS", DEADLINE_S)
     table.notify_checkpoint_complete(2, splits)
 
-    assert (meanwhile == before, confirmed(database, table) == before) == (True, False)
+    assert (meanwhile == before, confirmed_position(database, table) == before) == (True, False)
 
 
-def test_a_slot_that_is_in_use_is_waited_for(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
+def test_a_source_waits_for_a_slot_in_use(spark: SparkSession, database: Database, table: PostgresCdcSource) -> None:
     begun = discover_all_splits(table.start_from("latest-offset"))
     database.run("INSERT INTO names VALUES (1, 'a')")
     other = using(database, table)

@@ -1,4 +1,4 @@
-"""A PostgresCdcSource ends its job when the columns of the table change, or ignores added ones and says so."""
+"""Tests that a PostgresCdcSource fails its job if the table's columns change, or ignores added ones with a warning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.spark_bridge.connectors.postgres.writing import expect_refusal
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_an_added_column_ends_the_job_at_the_next_look(
+def test_an_added_column_fails_the_job_at_the_next_discovery(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     bound = table.bound(spark, None)
@@ -27,7 +27,7 @@ def test_an_added_column_ends_the_job_at_the_next_look(
         discover_all_splits(bound, begun.position)
 
 
-def test_a_job_that_is_run_again_reads_the_added_columns_from_its_checkpoint(
+def test_a_job_run_again_reads_added_columns_from_its_checkpoint(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table)
@@ -46,7 +46,7 @@ def test_a_job_that_is_run_again_reads_the_added_columns_from_its_checkpoint(
     ]
 
 
-def test_an_added_column_whose_older_values_are_unknown_is_refused(
+def test_an_added_column_with_unknown_older_values_is_refused(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table)
@@ -56,7 +56,7 @@ def test_an_added_column_whose_older_values_are_unknown_is_refused(
         changes_since(spark, table, begun.position)
 
 
-def test_an_ignored_column_is_reported_at_once_and_when_it_is_read_later(
+def test_an_ignored_column_is_reported_at_once_and_when_read_later(
     spark: SparkSession, database: Database, table: PostgresCdcSource, caplog: pytest.LogCaptureFixture
 ) -> None:
     bound = replace(table, on_schema_change="ignore").bound(spark, None)
@@ -87,7 +87,7 @@ def test_an_ignored_column_is_reported_at_once_and_when_it_is_read_later(
         ("ALTER COLUMN name TYPE varchar(9)", r"'name' is character varying\(9\), it was text"),
     ],
 )
-def test_a_column_that_is_dropped_renamed_or_retyped_ends_the_job_always(
+def test_a_dropped_renamed_or_retyped_column_always_fails_the_job(
     spark: SparkSession, database: Database, table: PostgresCdcSource, change: str, text: str
 ) -> None:
     bound = replace(table, on_schema_change="ignore").bound(spark, None)
@@ -98,21 +98,21 @@ def test_a_column_that_is_dropped_renamed_or_retyped_ends_the_job_always(
         discover_all_splits(bound, begun.position)
 
 
-def test_a_change_with_an_added_column_is_refused_before_the_discovery_sees_it(
+def test_a_change_with_an_added_column_is_refused_before_its_discovery(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     bound = table.bound(spark, None)
     begun = discover_all_splits(bound)
     database.run("ALTER TABLE names ADD COLUMN more int", "INSERT INTO names VALUES (1, 'a', 1)")
-    found = discover_all_splits(table, begun.position)
+    discovered = discover_all_splits(table, begun.position)
 
     with expect_refusal("'more' was added"):
-        read_by(spark, bound, found)
+        read_by(spark, bound, discovered)
 
 
 # The error is that of an added column whose older values are unknown.
 @pytest.mark.long
-def test_a_renamed_column_is_not_read_as_an_added_one(
+def test_a_renamed_column_is_not_treated_as_an_added_one(
     spark: SparkSession, database: Database, table: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(table)

@@ -1,4 +1,4 @@
-"""A PostgresSink puts the rows of a checkpoint into its table once, all or none of them, in whatever attempt."""
+"""Tests that a PostgresSink writes the rows of a checkpoint once, all or nothing, in any attempt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from flykka.connectors.testing import Row
 from flykka.spark_bridge.connectors.postgres.sink import PostgresSink
 from tests.spark_bridge.connectors.contracts import ShortestSinkContract
 from tests.spark_bridge.connectors.postgres.server import Database
-from tests.spark_bridge.connectors.postgres.writing import DEADLINE_S, Writing, expect_refusal, in_background, waiting
+from tests.spark_bridge.connectors.postgres.writing import (
+    DEADLINE_S,
+    Writing,
+    expect_refusal,
+    in_background,
+    process_waiting_in,
+)
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -40,7 +46,7 @@ class TestUpsert(PostgresContract):
         return PostgresSink.upsert(self.database.conninfo, "names", keys=["id"])
 
 
-def test_a_connection_that_is_killed_in_its_transaction_publishes_nothing_and_the_next_one_all(
+def test_a_killed_transaction_publishes_no_row_and_the_next_all(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint, name text)")
@@ -50,7 +56,10 @@ def test_a_connection_that_is_killed_in_its_transaction_publishes_nothing_and_th
     with database.connection() as blocking:
         blocking.execute("LOCK TABLE names IN ACCESS EXCLUSIVE MODE")
         publishing = in_background(lambda: first.writer.commit(1))
-        (killed,) = blocking.execute("SELECT pg_terminate_backend(%s)", (waiting(database, "COPY"),)).fetchone() or ()
+        (killed,) = (
+            blocking.execute("SELECT pg_terminate_backend(%s)", (process_waiting_in(database, "COPY"),)).fetchone()
+            or ()
+        )
     with expect_refusal(r"terminat"):
         publishing.result(DEADLINE_S)
     before = database.rows("SELECT count(*) FROM names")
@@ -64,7 +73,7 @@ def test_a_connection_that_is_killed_in_its_transaction_publishes_nothing_and_th
 
 
 @pytest.mark.long
-def test_an_attempt_waits_for_a_zombie_and_sees_what_it_has_done(
+def test_an_attempt_waits_for_a_zombie_and_sees_its_commit(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint, name text)")
@@ -76,13 +85,13 @@ def test_an_attempt_waits_for_a_zombie_and_sees_what_it_has_done(
         zombie.execute("UPDATE flykka_checkpoints SET checkpoint_id = 2")
         zombie.execute("INSERT INTO names VALUES (2, 'two')")
         restored = in_background(lambda: writing(sink).writer.restore(first.prepared))
-        waiting(database, "INSERT INTO")
+        process_waiting_in(database, "INSERT INTO")
     restored.result(DEADLINE_S)
 
     assert sorted(database.rows("SELECT * FROM names")) == [(1, "one"), (2, "two")]
 
 
-def test_a_commit_is_on_the_disk_whatever_the_role_has_set(
+def test_a_commit_is_durable_despite_the_roles_settings(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run(
@@ -95,7 +104,7 @@ def test_a_commit_is_on_the_disk_whatever_the_role_has_set(
     assert database.rows("SELECT * FROM names") == [(1, "on")]
 
 
-def test_a_zombie_that_comes_late_changes_nothing(
+def test_a_late_zombie_changes_no_row(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint PRIMARY KEY, name text)")

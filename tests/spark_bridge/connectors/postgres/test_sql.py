@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL: rows and upserts of SQL go into them, and their changes come out of them."""
+"""Tests tables of PostgreSQL in SQL: inserts and upserts into them, and changes out of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.spark_bridge.connectors.postgres.server import Database
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
-def test_changes_of_one_table_become_counts_in_another(spark: SparkSession, database: Database) -> None:
+def test_changes_of_one_table_are_counted_into_another(spark: SparkSession, database: Database) -> None:
     database.run(
         "CREATE TABLE orders (id bigint PRIMARY KEY, item text)",
         "INSERT INTO orders SELECT number, 'item ' || number % 3 FROM generate_series(1, 100) AS number",
@@ -47,7 +47,9 @@ def test_changes_of_one_table_become_counts_in_another(spark: SparkSession, data
     assert database.rows("SELECT item, n FROM counts ORDER BY item") == [("item 0", 33), ("item 1", 34), ("item 2", 33)]
 
 
-def test_a_table_has_the_rules_for_values_and_rows_but_no_side_output(spark: SparkSession, database: Database) -> None:
+def test_a_sql_table_has_rules_for_unreadable_values_but_no_side_output(
+    spark: SparkSession, database: Database
+) -> None:
     database.run(
         "CREATE TABLE days (id bigint PRIMARY KEY, day date)",
         "INSERT INTO days VALUES (1, 'infinity')",

@@ -1,4 +1,4 @@
-"""A postgres_table is read whenever it is computed, or at most as often as is asked for."""
+"""Tests that a postgres_table is read each time it is computed, or at most as often as configured."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def prices(database: Database) -> Database:
     return database
 
 
-def test_it_has_what_is_in_the_table_now(spark: SparkSession, prices: Database) -> None:
+def test_a_lookup_table_has_the_current_rows(spark: SparkSession, prices: Database) -> None:
     table = postgres_table(spark, prices.conninfo, "prices")
     before = {tuple(row) for row in table.selectExpr("id", "item", "string(price)").collect()}
     prices.run("DELETE FROM prices", "INSERT INTO prices VALUES (3, E'a\\n\\\"b', 1)")
@@ -34,22 +34,22 @@ def test_it_has_what_is_in_the_table_now(spark: SparkSession, prices: Database) 
 
 
 @pytest.mark.parametrize("partitions", [2, 5, 50])
-def test_it_is_read_in_ranges_of_a_column(spark: SparkSession, prices: Database, partitions: int) -> None:
+def test_a_lookup_table_is_read_in_ranges_of_a_column(spark: SparkSession, prices: Database, partitions: int) -> None:
     table = postgres_table(spark, prices.conninfo, "prices", partition_by="id", partitions=partitions)
     prices.run("INSERT INTO prices SELECT number, 'x', 1 FROM generate_series(-20, 20) AS number")
 
-    found = sorted((row.id for row in table.collect()), key=str)
+    ids = sorted((row.id for row in table.collect()), key=str)
 
-    assert found == sorted([1, 2, None, *range(-20, 21)], key=str)
+    assert ids == sorted([1, 2, None, *range(-20, 21)], key=str)
 
 
-def test_a_view_is_read(spark: SparkSession, prices: Database) -> None:
+def test_a_view_is_read_as_a_table(spark: SparkSession, prices: Database) -> None:
     prices.run("CREATE VIEW dear AS SELECT item FROM prices WHERE price > 2")
 
     assert [row.item for row in postgres_table(spark, prices.conninfo, "dear").collect()] == ["tea"]
 
 
-def test_a_worker_uses_rows_again_until_they_are_old(
+def test_a_worker_reuses_rows_until_they_expire(
     prices: Database, monkeypatch: pytest.MonkeyPatch, spark: SparkSession
 ) -> None:
     import pyarrow as pa
@@ -76,7 +76,7 @@ def test_a_worker_uses_rows_again_until_they_are_old(
     assert (first, kept, rows()) == (3, 3, 0)
 
 
-def test_what_cannot_be_read_is_refused(spark: SparkSession, prices: Database) -> None:
+def test_unreadable_tables_are_refused(spark: SparkSession, prices: Database) -> None:
     with pytest.raises(SourceError, match="there is no table nowhere at"):
         postgres_table(spark, prices.conninfo, "nowhere")
     with pytest.raises(SourceError, match=r"ranges of 'item', which is of type text: name an integer column"):

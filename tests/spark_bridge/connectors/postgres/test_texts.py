@@ -1,4 +1,4 @@
-"""Texts and messages of PostgreSQL's are read as they are written, without a server."""
+"""Tests that texts and messages of PostgreSQL are parsed as they are written; without a server."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from flykka.spark_bridge.errors import SourceError
 
 
 @pytest.mark.parametrize("text", ["0/0", "0/16B3748", "1A/FFFFFFFF"])
-def test_a_place_in_the_log_is_a_number(text: str) -> None:
+def test_a_log_position_is_a_number(text: str) -> None:
     assert lsn_text(lsn_number(text)) == text
 
 
-def test_a_position_of_something_else_is_refused() -> None:
+def test_a_position_of_another_kind_is_refused() -> None:
     with pytest.raises(SourceError, match="is none of a PostgresCdcSource"):
         CdcPosition.read(b'{"next": {}}')
 
 
-def test_a_snapshot_has_seen_what_was_over_when_it_was_taken() -> None:
+def test_a_snapshot_contains_transactions_finished_before_it() -> None:
     seen = VisibleTransactions.of("100:105:101,103")
 
     assert [xid for xid in range(98, 108) if xid in seen] == [98, 99, 100, 102, 104]
 
 
-def test_numbers_of_transactions_that_have_wrapped_around_are_compared_as_they_were_given() -> None:
+def test_wrapped_transaction_ids_are_compared_in_assignment_order() -> None:
     epoch = 1 << 32
     seen = VisibleTransactions.of(f"{epoch - 3}:{epoch + 2}:{epoch - 2}")
 
@@ -42,7 +42,7 @@ def test_numbers_of_transactions_that_have_wrapped_around_are_compared_as_they_w
     assert [number for number, is_seen in ours.items() if is_seen] == [-4, -3, -1, 0, 1]
 
 
-def test_messages_become_changes() -> None:
+def test_messages_are_parsed_into_changes() -> None:
     relation = b"R" + struct.pack("!I", 7) + b"s\0t\0d" + struct.pack("!h", 2)
     relation += b"\1id\0" + struct.pack("!Ii", 20, -1) + b"\0body\0" + struct.pack("!Ii", 25, 9)
     begin = b"B" + struct.pack("!qqI", 500, 1_000_000, 42)
@@ -62,17 +62,17 @@ def test_messages_become_changes() -> None:
 
     everything = list(changes((number, message) for number, message in enumerate(messages)))
     (truncation,) = (each for each in everything if isinstance(each, Truncation))
-    found = [each for each in everything if isinstance(each, LoggedChange)]
+    parsed = [each for each in everything if isinstance(each, LoggedChange)]
 
     assert (truncation.oids, truncation.lsn, truncation.transaction.xid) == ((7,), 6, 42)
-    assert found[0].relation.identity == {"id"}
-    assert found[0].relation.types == {"id": (20, -1), "body": (25, 9)}
-    assert [(each.before, each.after) for each in found] == [
+    assert parsed[0].relation.identity == {"id"}
+    assert parsed[0].relation.types == {"id": (20, -1), "body": (25, 9)}
+    assert [(each.before, each.after) for each in parsed] == [
         (None, ("1", "x")),
         (None, ("1", AbsentValue.UNCHANGED)),
         (("1", "x"), ("1", "x")),
         (("1", "x"), None),
     ]
-    assert {(each.transaction.xid, each.transaction.at_ms, each.relation.name) for each in found} == {
+    assert {(each.transaction.xid, each.transaction.at_ms, each.relation.name) for each in parsed} == {
         (42, 946_684_801_000, "t")
     }

@@ -1,4 +1,6 @@
-"""A value that Spark does not have ends the job at once, is null, or goes aside; every other value comes as it is."""
+"""Tests that a value unknown to Spark fails the job, becomes null or goes to a side output; all others are read
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PATIENCE_S = 120.0
 INF = float("inf")
-# The type, the value as SQL has it, and what is read.
+# The type, the value in SQL, and the value that is read.
 VALUES: dict[str, tuple[str, str, object]] = {
     "numeric of a precision": ("numeric(38,2)", "'-999999999999999999999999999999999999.99'", None),
     "numeric of 18 digits": ("numeric", "0.123456789012345678", None),
@@ -83,15 +85,15 @@ def source_of(database: Database, on_unreadable: OnUnreadable, table: str = "day
 
 @pytest.fixture
 def env(spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    made = StreamExecutionEnvironment.get_execution_environment()
-    made.set_restart_strategy(RestartStrategies.fixed_delay_restart(5, "1ms"))
-    made.enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
-    yield made
-    made.close()
+    created = StreamExecutionEnvironment.get_execution_environment()
+    created.set_restart_strategy(RestartStrategies.fixed_delay_restart(5, "1ms"))
+    created.enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    yield created
+    created.close()
 
 
 def collected(env: StreamExecutionEnvironment, stream: Any, uid: str) -> dict[int, list[tuple[object, ...]]]:
-    """The rows of a stream by checkpoint, when its job has run."""
+    """Return the rows of a stream by checkpoint, after its job has run."""
     batches: dict[int, list[tuple[object, ...]]] = {}
     stream.sink_to(ForeachBatchSink(lambda rows, number: batches.update({number: [*map(tuple, rows.collect())]}))).uid(
         uid
@@ -103,7 +105,7 @@ def all_of(batches: dict[int, list[tuple[object, ...]]]) -> list[tuple[object, .
     return [row for number in sorted(batches) for row in batches[number]]
 
 
-def test_values_are_the_same_at_first_and_as_changes(spark: SparkSession, database: Database) -> None:
+def test_values_are_equal_in_the_snapshot_and_as_changes(spark: SparkSession, database: Database) -> None:
     columns = ", ".join(f"c{place} {kind}" for place, (kind, _, _) in enumerate(VALUES.values()))
     values = ", ".join(value for _, value, _ in VALUES.values())
     database.run(
@@ -135,7 +137,7 @@ def test_values_are_the_same_at_first_and_as_changes(spark: SparkSession, databa
     ]
 
 
-def test_the_job_ends_at_once_and_names_the_value(
+def test_the_job_fails_at_once_and_names_the_unreadable_value(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
     collected(env, env.from_source(odd.bounded(), uid="days"), "out")
@@ -150,9 +152,9 @@ def test_the_job_ends_at_once_and_names_the_value(
     assert client.details.number_of_restarts == 0
 
 
-# test_sql.py has the null of a job; unreadable changes are in the next test.
+# test_sql.py covers the null in a job; the next test covers unreadable changes.
 @pytest.mark.long
-def test_a_value_is_null_at_first_and_as_a_change(
+def test_an_unreadable_value_is_null_in_the_snapshot_and_as_a_change(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     source = source_of(database, "null")
@@ -163,7 +165,7 @@ def test_a_value_is_null_at_first_and_as_a_change(
     assert changes_since(spark, source, begun.position) == [(1, None, "a", "+U")]
 
 
-def test_rows_go_to_a_side_output_at_first_and_as_changes(
+def test_unreadable_rows_go_to_a_side_output_from_snapshot_and_changes(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
     source = source_of(database, "side-output").with_metadata("lsn")
@@ -184,7 +186,7 @@ def test_rows_go_to_a_side_output_at_first_and_as_changes(
     assert all_of(side) == [("+U", ["day"], {"id": "1", "day": "-infinity", "name": "a"})]
 
 
-def test_rows_that_go_aside_must_be_read(
+def test_an_unread_side_output_of_unreadable_rows_is_refused(
     env: StreamExecutionEnvironment, database: Database, odd: PostgresCdcSource
 ) -> None:
     collected(env, env.from_source(source_of(database, "side-output").bounded(), uid="days"), "out")
@@ -193,7 +195,7 @@ def test_rows_that_go_aside_must_be_read(
         env.execute("days")
 
 
-def test_a_lookup_table_names_the_value_or_has_null(
+def test_a_lookup_table_reports_an_unreadable_value_or_has_null(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     with expect_refusal(r"'day' of public\.days has the value 'infinity'"):
@@ -205,12 +207,12 @@ def test_a_lookup_table_names_the_value_or_has_null(
         postgres_table(spark, database.conninfo, "days", on_unreadable="side-output")  # type: ignore[arg-type]
 
 
-def test_a_rule_that_there_is_not_is_refused(database: Database) -> None:
+def test_an_unknown_rule_is_refused(database: Database) -> None:
     with pytest.raises(ValueError, match='on_unreadable is "fail" or "null" or "side-output", not \'skip\''):
         source_of(database, "skip")  # type: ignore[arg-type]
 
 
-def test_names_that_spark_takes_for_one_are_refused_where_the_source_is_written(
+def test_names_that_spark_considers_equal_are_refused_at_the_source(
     env: StreamExecutionEnvironment, database: Database
 ) -> None:
     database.run('CREATE TABLE names (id int PRIMARY KEY, "Name" text, name text, "LSN" int)')
@@ -225,19 +227,19 @@ def test_names_that_spark_takes_for_one_are_refused_where_the_source_is_written(
         env.from_source(source.with_metadata("lsn"))
 
 
-def test_a_type_that_changes_before_the_discovery_sees_it_is_named(
+def test_an_error_names_a_type_changed_before_the_discovery(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     bound = odd.bound(spark, None)
     begun = discover_all_splits(odd.start_from("latest-offset"))
     database.run("ALTER TABLE days ALTER COLUMN id TYPE bigint", "INSERT INTO days VALUES (3000000000, NULL, NULL)")
-    found = discover_all_splits(odd.start_from("latest-offset"), begun.position)
+    discovered = discover_all_splits(odd.start_from("latest-offset"), begun.position)
 
     with expect_refusal(r"'id' is bigint, it was integer\. Run the program again"):
-        read_by(spark, bound, found)
+        read_by(spark, bound, discovered)
 
 
-def test_a_job_that_is_run_again_reads_changes_of_before_a_column_was_widened_and_refuses_others(
+def test_a_rerun_job_reads_changes_before_a_widening_but_not_retyped_ones(
     spark: SparkSession, database: Database, odd: PostgresCdcSource
 ) -> None:
     begun = discover_all_splits(odd.start_from("latest-offset"))

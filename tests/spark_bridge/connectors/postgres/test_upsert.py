@@ -1,4 +1,4 @@
-"""An upserting PostgresSink leaves the last row of each key in its table, and says where there is none."""
+"""Tests that an upserting PostgresSink keeps the last row of each key in its table, and reports missing keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def changing(database: Database, **more: Any) -> PostgresSink:
     return PostgresSink.upsert(database.conninfo, "names", keys=["id"], row_kind="row_kind", sequence_by="at", **more)
 
 
-def test_the_last_change_of_a_key_holds_and_a_deletion_deletes(
+def test_the_last_change_of_a_key_wins_and_deletions_apply(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     writer = writing(changing(database))
@@ -38,7 +38,7 @@ def test_the_last_change_of_a_key_holds_and_a_deletion_deletes(
     assert sorted(database.rows("SELECT * FROM names")) == [(1, "A"), (3, "C")]
 
 
-def test_a_row_that_is_older_than_that_in_the_table_changes_nothing(
+def test_a_row_older_than_the_table_is_ignored(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint PRIMARY KEY, name text, at bigint)")
@@ -51,7 +51,7 @@ def test_a_row_that_is_older_than_that_in_the_table_changes_nothing(
     assert sorted(database.rows("SELECT * FROM names")) == [(1, "new", 9), (2, "new", 9)]
 
 
-def test_rows_of_one_key_of_which_none_is_the_last_are_refused(
+def test_rows_of_one_key_without_a_last_one_are_refused(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     tied = writing(changing(database))
@@ -66,7 +66,7 @@ def test_rows_of_one_key_of_which_none_is_the_last_are_refused(
     assert database.rows("SELECT * FROM names") == []
 
 
-def test_rows_that_are_the_same_are_one(
+def test_equal_rows_are_merged(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (id bigint PRIMARY KEY, name text)")
@@ -78,7 +78,7 @@ def test_rows_that_are_the_same_are_one(
     assert database.rows("SELECT * FROM names") == [(7, "a")]
 
 
-def test_a_kind_of_row_that_there_is_not_is_refused(
+def test_an_unknown_row_kind_is_refused(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     with expect_refusal(r"the column 'row_kind' contains c, which is no kind of row"):

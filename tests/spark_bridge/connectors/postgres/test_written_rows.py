@@ -1,4 +1,4 @@
-"""Rows are written as they are, or refused before the job: the text names the column, and what is to be done."""
+"""Tests that rows are written unchanged, or refused before the job with the column's name and a remedy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.spark_bridge.connectors.postgres.writing import Writing
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def test_values_of_all_types_are_written_as_they_are(
+def test_values_of_all_types_are_written_unchanged(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run(
@@ -51,11 +51,11 @@ def test_values_of_all_types_are_written_as_they_are(
     assert database.rows("SELECT count(*) FROM things WHERE num_nulls(t, n, a, x, y) = 5") == [(1,)]
 
 
-def test_times_are_the_same_instants_from_a_session_of_any_time_zone(
+def test_times_are_the_same_instants_in_any_session_time_zone(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE times (z timestamptz, zs timestamptz[])")
-    # Before 1883 the clocks there were not even whole minutes off; the second half past one is in winter time.
+    # Before 1883 the zone's offset was not a whole number of minutes; the second 01:30 is in winter time.
     times = "TIMESTAMP '1800-01-01 00:00:00.000001Z', TIMESTAMP '2026-11-01 06:30:00Z'"
 
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
@@ -69,7 +69,7 @@ def test_times_are_the_same_instants_from_a_session_of_any_time_zone(
     assert database.rows("SELECT z, zs FROM times") == [(expected[0], [*expected])]
 
 
-def test_an_empty_text_is_no_null(
+def test_an_empty_text_is_not_null(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     database.run("CREATE TABLE names (name text)")
@@ -81,7 +81,7 @@ def test_an_empty_text_is_no_null(
     assert sorted(database.rows("SELECT name, name IS NULL FROM names"), key=str) == [("", False), (None, True)]
 
 
-def test_a_table_is_made_for_the_rows(
+def test_a_table_is_created_for_the_rows(
     spark: SparkSession, database: Database, writing: Callable[[PostgresSink], Writing]
 ) -> None:
     rows = spark.sql(
@@ -128,7 +128,7 @@ def test_a_table_is_made_for_the_rows(
         ),
     ],
 )
-def test_rows_that_do_not_fit_the_table_are_refused(
+def test_rows_that_do_not_match_the_table_are_refused(
     spark: SparkSession, database: Database, table: str, query: str, why: str
 ) -> None:
     database.run(f"CREATE TABLE t ({table})")
@@ -137,7 +137,7 @@ def test_rows_that_do_not_fit_the_table_are_refused(
         PostgresSink.append(database.conninfo, "t").check_rows(spark.sql(query))
 
 
-def test_columns_that_the_sink_goes_by_are_asked_for(spark: SparkSession, database: Database) -> None:
+def test_missing_key_and_order_columns_are_reported(spark: SparkSession, database: Database) -> None:
     sink = PostgresSink.upsert(database.conninfo, "names", keys=["id"], sequence_by="at")
 
     with pytest.raises(PrototypeError, match="goes by the column 'at', and the rows have id"):
@@ -150,7 +150,7 @@ def test_columns_that_the_sink_goes_by_are_asked_for(spark: SparkSession, databa
         )
 
 
-def test_a_target_that_cannot_be_written_to_is_refused(spark: SparkSession, database: Database) -> None:
+def test_an_unwritable_target_is_refused(spark: SparkSession, database: Database) -> None:
     database.run(
         "CREATE TABLE names (id bigint, name text)",
         "CREATE INDEX ON names (id)",
@@ -175,7 +175,7 @@ def test_a_target_that_cannot_be_written_to_is_refused(spark: SparkSession, data
         PostgresSink.append(reader, "names").check_target(files)
 
 
-def test_a_password_is_never_told(spark: SparkSession, database: Database) -> None:
+def test_a_password_is_never_printed(spark: SparkSession, database: Database) -> None:
     sink = PostgresSink.append(database.conninfo, "names")
     away = PostgresSink.append(f"host=127.0.0.1 port=1 user=u password={PASSWORD}", "names")
 

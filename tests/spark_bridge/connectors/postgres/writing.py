@@ -1,4 +1,4 @@
-"""A writer of a sink in tests, and what is needed to come between it and its database."""
+"""A sink writer for tests, and helpers that interfere between it and its database."""
 
 from __future__ import annotations
 
@@ -21,41 +21,40 @@ DEADLINE_S = 30.0
 
 @dataclass
 class Writing:
-    """A writer of a sink, and the checkpoints that it has prepared."""
+    """A sink writer, and the checkpoints that it has prepared."""
 
     writer: SinkWriter[DataFrame]
     checkpoint: int = 0
     prepared: Sequence[Value] = field(default_factory=tuple)
 
     def prepare(self, *batches: DataFrame) -> None:
-        """Stage rows, and prepare a checkpoint of them."""
+        """Stage rows and prepare a checkpoint of them."""
         self.checkpoint += 1
         names = tuple(name for rows in batches for name in self.writer.stage(rows).names)
         self.prepared = self.writer.prepare_commit(self.checkpoint, names)
 
     def publish(self, *batches: DataFrame) -> None:
-        """Stage rows, and publish them."""
+        """Stage rows and publish them."""
         self.prepare(*batches)
         self.writer.commit(self.checkpoint)
 
 
-def waiting(database: Database, what: str) -> int:
-    """The process of the server that waits for a lock in a statement that begins so."""
+def process_waiting_in(database: Database, what: str) -> int:
+    """Return the server process that waits for a lock in a statement with this beginning."""
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        found = database.rows(
+        processes = database.rows(
             "SELECT pid FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s",
             (f"{what}%",),
         )
-        if found:
-            return int(found[0][0])
+        if processes:
+            return int(processes[0][0])
         time.sleep(0.01)
     raise AssertionError(f"nothing waits in {what}")
 
 
 def in_background(call: Callable[[], object]) -> Future[object]:
-    """Call on another thread."""
     pool = ThreadPoolExecutor(1)
     future = pool.submit(call)
     pool.shutdown(wait=False)
@@ -64,7 +63,7 @@ def in_background(call: Callable[[], object]) -> Future[object]:
 
 @contextmanager
 def expect_refusal(why: str) -> Iterator[None]:
-    """Expect an error of which the text, or that of what has caused it, matches."""
+    """Expect an error whose text, or whose cause's text, matches."""
     with pytest.raises(Exception) as raised:  # noqa: PT011 - which it is depends on the thread that sees it
         yield
     texts: list[str] = []

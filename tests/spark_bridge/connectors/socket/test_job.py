@@ -1,4 +1,4 @@
-"""A job reads a socket until the server closes."""
+"""Tests that a job reads a socket until the server closes it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 _PATIENCE_S = 60.0
 
 
-def test_a_job_ends_with_the_last_line(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_job_ends_after_the_last_line(spark: SparkSession, tmp_path: Path) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         StreamExecutionEnvironment.get_execution_environment() as env,

@@ -1,4 +1,4 @@
-"""A SocketTextSource gives the lines of a server in their order, and connects again as often as it may."""
+"""Tests that a SocketTextSource emits the lines of a server in order, and reconnects as often as allowed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DEADLINE_S = 20.0
 
 
 class Server:
-    """A server of one connection at a time, that may stop listening and listen again on its port."""
+    """A server of one connection at a time that can stop listening and listen again on its port."""
 
     def __init__(self) -> None:
         self._listening: socket.socket | None = None
@@ -30,38 +30,34 @@ class Server:
         self.listen()
 
     def listen(self) -> None:
-        """Listen, or again."""
+        """Listen for the first time or again."""
         self._listening = socket.create_server(("127.0.0.1", self.port))
         self._listening.settimeout(_DEADLINE_S)
         self.port = self._listening.getsockname()[1]
 
     def refuse(self) -> None:
-        """Stop listening."""
         if self._listening is not None:
             self._listening.close()
             self._listening = None
 
     def send(self, data: bytes) -> None:
-        """Send to the client."""
         if self._connection is None:
             assert self._listening is not None
             self._connection, _ = self._listening.accept()
         self._connection.sendall(data)
 
     def hang_up(self) -> None:
-        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
 
     def close(self) -> None:
-        """Be gone."""
         self.hang_up()
         self.refuse()
 
 
 class Reading:
-    """A discovery of a source by the time that the test says it is, and what it has found."""
+    """Drives the discovery of a source with the test's clock and collects its lines."""
 
     def __init__(self, source: SocketTextSource) -> None:
         self.now_s = 0.0
@@ -80,16 +76,16 @@ class Reading:
         self.discovery = SocketTextDiscovery(reader, OperatorId("source"))
 
     def look(self) -> None:
-        """Look once."""
-        found = self.discovery.discover(self.position)
-        self.position, self.finished = found.position, found.finished
-        for split in found.splits:
+        """Run one discovery."""
+        discovered = self.discovery.discover(self.position)
+        self.position, self.finished = discovered.position, discovered.finished
+        for split in discovered.splits:
             assert isinstance(split, SerializedSplit)
             self.splits.append(split)
             self.lines += json.loads(split.content)
 
     def until(self, *lines: str, finished: bool = False) -> None:
-        """Look until all of these lines have come, or the source is at its end."""
+        """Run discoveries until all of these lines have arrived, or the source has ended."""
         deadline = time.monotonic() + _DEADLINE_S
         while self.lines != [*lines] or self.finished != finished:
             assert time.monotonic() < deadline, (self.lines, self.finished)
@@ -98,12 +94,12 @@ class Reading:
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.close()
+    created = Server()
+    yield created
+    created.close()
 
 
-def test_lines_come_in_their_order_and_the_last_one_with_the_end(server: Server) -> None:
+def test_lines_arrive_in_order_and_the_last_one_at_the_end(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port))
     reading.look()
     server.send(b"one\ntw")
@@ -127,9 +123,7 @@ def test_a_record_ends_at_the_delimiter(server: Server) -> None:
     reading.until("a\r\nb", "c", finished=True)
 
 
-def test_a_connection_that_is_lost_and_made_again_is_in_the_log(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lost_and_restored_connection_is_logged(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=-1, retry_delay="10s"))
     reading.look()
@@ -153,7 +147,7 @@ def test_a_connection_that_is_lost_and_made_again_is_in_the_log(
     assert again == f"connected to {name} again"
 
 
-def test_a_line_goes_on_over_the_next_connection(server: Server) -> None:
+def test_a_line_continues_over_the_next_connection(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=1, retry_delay="10s"))
     reading.look()
     server.send(b"one\nbro")
@@ -170,7 +164,7 @@ def test_a_line_goes_on_over_the_next_connection(server: Server) -> None:
     assert waiting == ["one"]
 
 
-def test_it_ends_when_the_server_does_not_come_back(server: Server) -> None:
+def test_a_source_finishes_if_the_server_does_not_return(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=3, retry_delay="1s"))
     reading.look()
     server.send(b"one\nlast")
@@ -187,7 +181,7 @@ def test_it_ends_when_the_server_does_not_come_back(server: Server) -> None:
     assert reading.lines == ["one", "last"]
 
 
-def test_tries_are_counted_from_the_last_line(server: Server) -> None:
+def test_retries_are_counted_from_the_last_line(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=1, retry_delay="0s"))
     for number in range(3):
         reading.look()
@@ -199,7 +193,7 @@ def test_tries_are_counted_from_the_last_line(server: Server) -> None:
     reading.until("0", "1", "2", finished=True)
 
 
-def test_a_server_that_is_not_there_is_tried_as_often_as_is_said_and_then_told(server: Server) -> None:
+def test_an_unreachable_server_is_retried_as_configured_and_then_reported(server: Server) -> None:
     server.close()
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=2, retry_delay="1s"))
 
@@ -214,7 +208,7 @@ def test_a_server_that_is_not_there_is_tried_as_often_as_is_said_and_then_told(s
         reading.look()
 
 
-def test_it_waits_for_ever_for_a_server(server: Server) -> None:
+def test_a_source_without_a_retry_limit_waits_for_a_server(server: Server) -> None:
     server.refuse()
     reading = Reading(SocketTextSource("127.0.0.1", server.port, max_retries=-1, retry_delay="1s"))
     for second in range(50):
@@ -228,7 +222,7 @@ def test_it_waits_for_ever_for_a_server(server: Server) -> None:
     reading.until("at last")
 
 
-def test_news_are_seen_without_a_look(server: Server) -> None:
+def test_new_lines_are_noticed_without_a_discovery(server: Server) -> None:
     reading = Reading(SocketTextSource("127.0.0.1", server.port))
     changed = reading.discovery.changed
     assert changed is not None
@@ -243,7 +237,7 @@ def test_news_are_seen_without_a_look(server: Server) -> None:
     assert (first, quiet) == (True, False)
 
 
-def test_what_a_server_sends_faster_than_it_is_read_waits(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_sent_faster_than_read_stay_in_the_socket(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_text, "BYTES_PER_LOOK", 1000)
     monkeypatch.setattr(socket_text, "_BYTES_AT_ONCE", 100)
     monkeypatch.setattr(socket_text, "LINES_PER_SPLIT", 40)
@@ -269,27 +263,27 @@ def test_a_long_record_is_read_in_linear_time(server: Server, monkeypatch: pytes
     reading.until(record.decode(), "next")
     sender.join()
 
-    # Copying all of it with each piece took ten times as long.
+    # Copying the whole buffer for each piece took ten times as long.
     assert time.thread_time() - begun_s < 1.5
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_lines_of_splits_are_rows(spark: SparkSession, server: Server) -> None:
-    made = SocketTextSource("127.0.0.1", server.port).bound(spark, None)
-    reading = Reading(made)
+def test_lines_of_splits_become_rows(spark: SparkSession, server: Server) -> None:
+    source = SocketTextSource("127.0.0.1", server.port).bound(spark, None)
+    reading = Reading(source)
     reading.look()
     server.send("b\na\n\u20ac\n".encode())
     reading.until("b", "a", "\u20ac")
 
-    (rows,) = made.read(spark, made.prototype(spark).schema, reading.splits, in_slices=False)
+    (rows,) = source.read(spark, source.prototype(spark).schema, reading.splits, in_slices=False)
 
     assert [tuple(row) for row in rows.collect()] == [("b",), ("a",), ("\u20ac",)]
-    assert sum(made.numbers_of(split).rows or 0 for split in reading.splits) == 3
-    assert (made.boundedness, str(made)) == (Boundedness.CONTINUOUS_UNBOUNDED, f"socket 127.0.0.1:{server.port}")
+    assert sum(source.numbers_of(split).rows or 0 for split in reading.splits) == 3
+    assert (source.boundedness, str(source)) == (Boundedness.CONTINUOUS_UNBOUNDED, f"socket 127.0.0.1:{server.port}")
 
 
-def test_what_cannot_be_meant_is_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="a port is a number from 1 to 65535, not 0"):
         SocketTextSource("localhost", 0)
     with pytest.raises(ValueError, match="delimiter of a SocketTextSource must not be empty"):

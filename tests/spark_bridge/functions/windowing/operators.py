@@ -1,4 +1,4 @@
-"""Operators of windows for tests, over state that is written and read between any two batches."""
+"""Window operators for tests; their state is written and read between any two batches."""
 
 from __future__ import annotations
 
@@ -24,21 +24,17 @@ ROW_TYPE = "struct<key:string,n:bigint,time:bigint>"
 
 @dataclass(frozen=True)
 class Late:
-    """The side output of late rows."""
-
     id: str = "late"
 
 
 class Contents(ProcessWindowFunction):
-    """Tells key, window and the numbers in it."""
+    """Emits the key, the window and its numbers."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
-        yield {"told": (key, context.window(), tuple(each["n"] for each in elements))}
+        yield {"contents": (key, context.window(), tuple(each["n"] for each in elements))}
 
 
 class Sum(AggregateFunction[Row, dict[str, int], Row]):
-    """Sums numbers."""
-
     def create_accumulator(self) -> dict[str, int]:
         return {"total": 0}
 
@@ -61,7 +57,7 @@ SUM = Aggregated(Sum(), "struct<total:bigint>")
 
 
 def windowed_table(assigner: WindowAssigner, function: AnyWindowFunction | None = None, **more: Any) -> StateTable:
-    """The operator, pickled once as it is on the way to workers."""
+    """Return the operator, pickled once as on its way to workers."""
     function = Contents() if function is None else function
     operator = WindowOperator(Windowing(assigner=assigner, function=function, row_type=ROW_TYPE, **more))
     return StateTable(cloudpickle.loads(cloudpickle.dumps(operator)))
@@ -72,4 +68,4 @@ def window_row(key: str, time: int | None, n: int = 1) -> Row:
 
 
 def emitted_values(rows: list[Row]) -> list[Any]:
-    return [each["told"] for each in rows]
+    return [each["contents"] for each in rows]

@@ -1,4 +1,4 @@
-"""The windows that rows are assigned to."""
+"""Tests the windows that rows are assigned to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LENGTHS = st.integers(1, 50)
 
 @dataclass(frozen=True)
 class Clock:
-    """A processing time."""
+    """A settable processing time."""
 
     now_ms: int = -1
 
@@ -45,9 +45,7 @@ class Clock:
 
 
 @given(TIMES, LENGTHS, LENGTHS, st.integers(-49, 49))
-def test_a_row_is_in_every_sliding_window_around_its_time_and_in_no_other(
-    time: int, size: int, slide: int, offset: int
-) -> None:
+def test_a_row_is_in_every_sliding_window_that_contains_its_time(time: int, size: int, slide: int, offset: int) -> None:
     windows = SlidingEventTimeWindows.of(size, slide, offset % slide)
 
     assigned = windows.assign_windows({}, time, Clock())
@@ -74,7 +72,7 @@ def test_a_row_is_in_one_tumbling_window(time: int, size: int, offset: int) -> N
         (EventTimeSessionWindows.with_gap(7), ProcessingTimeSessionWindows.with_gap(7)),
     ],
 )
-def test_windows_of_processing_time_are_those_of_event_time_at_the_time_of_the_clock(
+def test_processing_time_windows_equal_event_time_windows_at_the_clocks_time(
     by_event_time: Any, by_processing_time: Any
 ) -> None:
     at_event_time = by_event_time.assign_windows({}, 1234, Clock(99))
@@ -84,7 +82,7 @@ def test_windows_of_processing_time_are_those_of_event_time_at_the_time_of_the_c
     assert (by_event_time.is_event_time(), by_processing_time.is_event_time()) == (True, False)
 
 
-def test_a_dynamic_gap_is_that_of_the_row() -> None:
+def test_a_dynamic_gap_is_computed_from_the_row() -> None:
     sessions = EventTimeSessionWindows.with_dynamic_gap(lambda row: row["gap"])
 
     assert list(sessions.assign_windows({"gap": "2s"}, 100, Clock())) == [TimeWindow(100, 2100)]
@@ -92,31 +90,31 @@ def test_a_dynamic_gap_is_that_of_the_row() -> None:
 
 
 @pytest.mark.parametrize("gap", [0, -1, None, "long"])
-def test_a_dynamic_gap_that_is_no_time_above_zero_is_refused(gap: object) -> None:
+def test_a_dynamic_gap_that_is_not_positive_is_refused(gap: object) -> None:
     sessions = ProcessingTimeSessionWindows.with_dynamic_gap(lambda _: gap)  # type: ignore[arg-type,return-value]
 
     with pytest.raises(DurationError, match="dynamic session gap"):
         sessions.assign_windows({}, 0, Clock(0))
 
 
-def test_a_dynamic_gap_is_a_function() -> None:
+def test_a_dynamic_gap_must_be_a_function() -> None:
     with pytest.raises(DurationError, match="takes a function of a row that returns its gap, not '5s'"):
         EventTimeSessionWindows.with_dynamic_gap("5s")  # type: ignore[arg-type]
 
 
-def test_a_session_ends_before_time_does() -> None:
+def test_a_sessions_end_does_not_overflow() -> None:
     (window,) = EventTimeSessionWindows.with_gap("1d").assign_windows({}, WATERMARK_MAX - 5, Clock())
 
     assert window == TimeWindow(WATERMARK_MAX - 5, WATERMARK_MAX)
 
 
-def test_the_global_window_has_every_row() -> None:
+def test_the_global_window_contains_every_row() -> None:
     assert list(GlobalWindows.create().assign_windows({}, 5, Clock())) == [GLOBAL_WINDOW]
     assert GLOBAL_WINDOW.max_timestamp() == WATERMARK_MAX
 
 
 @pytest.mark.parametrize("window", [TimeWindow(-5, 7), TimeWindow(0, 0), GLOBAL_WINDOW])
-def test_a_window_is_found_again_by_its_name(window: Any) -> None:
+def test_a_window_round_trips_through_its_name(window: Any) -> None:
     assert window_of(namespace_of(window)) == window
 
 
@@ -124,7 +122,7 @@ WINDOWS = st.tuples(st.integers(0, 60), st.integers(0, 6)).map(lambda pair: Time
 
 
 @given(st.lists(WINDOWS, unique=True))
-def test_windows_that_touch_become_one_that_covers_them(windows: list[TimeWindow]) -> None:
+def test_touching_windows_merge_into_one_that_covers_them(windows: list[TimeWindow]) -> None:
     merges = merge_windows(windows)
 
     left = set(windows).difference(*(parts for _, parts in merges)) | {result for result, _ in merges}

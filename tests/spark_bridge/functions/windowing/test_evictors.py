@@ -1,4 +1,4 @@
-"""The rows that evictors leave in a window."""
+"""Tests which rows evictors leave in a window."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ ELEMENTS = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50))).map(
 
 
 @given(ELEMENTS, st.integers(1, 9))
-def test_a_count_leaves_the_last_rows(elements: Elements, count: int) -> None:
+def test_a_count_evictor_keeps_the_last_rows(elements: Elements, count: int) -> None:
     left = before(CountEvictor.of(count), elements)
 
     assert left == elements[max(0, len(elements) - count) :]
 
 
 @given(ELEMENTS, st.integers(1, 60))
-def test_a_time_leaves_the_rows_that_are_near_the_latest(elements: Elements, size: int) -> None:
+def test_a_time_evictor_keeps_rows_near_the_latest(elements: Elements, size: int) -> None:
     latest = max((each.timestamp or 0 for each in elements), default=0)
 
     left = before(TimeEvictor.of(size), elements)
@@ -64,13 +64,13 @@ def test_a_time_leaves_the_rows_that_are_near_the_latest(elements: Elements, siz
 
 
 @given(ELEMENTS, st.integers(1, 60))
-def test_a_delta_leaves_the_rows_that_are_close_to_the_last(elements: Elements, threshold: int) -> None:
+def test_a_delta_evictor_keeps_rows_close_to_the_last(elements: Elements, threshold: int) -> None:
     left = before(DeltaEvictor.of(threshold, distance), elements)
 
     assert left == [each for each in elements if distance(each.value, elements[-1].value) < threshold]
 
 
-def test_rows_without_a_time_are_not_too_old() -> None:
+def test_rows_without_a_time_are_not_evicted_by_age() -> None:
     elements = [TimestampedValue({"x": x}, time) for x, time in enumerate((None, 5, 100))]
 
     assert [each.value["x"] for each in before(TimeEvictor.of(10), elements)] == [0, 2]
@@ -78,7 +78,7 @@ def test_rows_without_a_time_are_not_too_old() -> None:
 
 
 @pytest.mark.parametrize("make", [CountEvictor.of, TimeEvictor.of])
-def test_rows_are_evicted_before_the_function_or_behind_it(make: Any) -> None:
+def test_rows_are_evicted_before_or_after_the_function(make: Any) -> None:
     elements = [TimestampedValue({"x": x}, x) for x in range(5)]
 
     first, later = make(2), make(2, do_evict_after=True)
@@ -88,11 +88,11 @@ def test_rows_are_evicted_before_the_function_or_behind_it(make: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
-def test_a_count_is_a_number_from_one(count: Any) -> None:
+def test_an_eviction_count_must_be_at_least_one(count: Any) -> None:
     with pytest.raises(WindowError, match="the number of rows that stay, from 1, not"):
         CountEvictor.of(count)
 
 
-def test_a_delta_is_made_by_a_function() -> None:
+def test_an_eviction_delta_must_be_a_function() -> None:
     with pytest.raises(WindowError, match="takes a function of two rows, not 'x'"):
         DeltaEvictor.of(1, "x")  # type: ignore[arg-type]

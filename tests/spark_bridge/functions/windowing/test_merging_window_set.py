@@ -1,4 +1,4 @@
-"""The windows of a key that merge, and under which names their contents are kept."""
+"""Tests the merging windows of a key, and the names under which their contents are stored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WINDOWS = st.tuples(st.integers(0, 60), st.integers(0, 6)).map(lambda pair: Time
 
 
 @given(st.lists(WINDOWS))
-def test_windows_that_are_added_one_by_one_are_as_if_all_were_merged_at_once(added: list[TimeWindow]) -> None:
+def test_windows_added_one_by_one_equal_windows_merged_at_once(added: list[TimeWindow]) -> None:
     windows = MergingWindowSet({})
     for window in added:
         windows.add_window(window)
@@ -23,7 +23,7 @@ def test_windows_that_are_added_one_by_one_are_as_if_all_were_merged_at_once(add
 
 
 @given(st.lists(WINDOWS))
-def test_contents_follow_their_windows(added: list[TimeWindow]) -> None:
+def test_contents_follow_their_merged_windows(added: list[TimeWindow]) -> None:
     windows, contents = MergingWindowSet({}), dict[TimeWindow, list[TimeWindow]]()
     for window in added:
         actual, merges = windows.add_window(window)
@@ -38,7 +38,7 @@ def test_contents_follow_their_windows(added: list[TimeWindow]) -> None:
     assert sum(map(len, contents.values())) == len(added)
 
 
-def test_contents_stay_under_the_name_of_the_first_window() -> None:
+def test_contents_keep_the_name_of_the_first_window() -> None:
     windows = MergingWindowSet({})
     windows.add_window(TimeWindow(5, 8))
     windows.add_window(TimeWindow(11, 14))
@@ -56,7 +56,7 @@ def test_contents_stay_under_the_name_of_the_first_window() -> None:
     )
 
 
-def test_a_window_within_another_changes_nothing() -> None:
+def test_a_window_within_another_changes_no_window() -> None:
     windows = MergingWindowSet({TimeWindow(0, 10): TimeWindow(2, 5)})
 
     assert windows.add_window(TimeWindow(3, 4)) == (TimeWindow(0, 10), ())
@@ -64,7 +64,7 @@ def test_a_window_within_another_changes_nothing() -> None:
     assert not windows.has_changed
 
 
-def test_a_window_that_is_retired_is_not_there() -> None:
+def test_a_retired_window_is_removed() -> None:
     windows = MergingWindowSet({TimeWindow(0, 10): TimeWindow(2, 5)})
 
     windows.retire_window(TimeWindow(0, 10))

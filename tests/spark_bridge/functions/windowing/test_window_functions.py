@@ -1,4 +1,4 @@
-"""Functions of windows: their state, their context and what they return."""
+"""Tests window functions: their state, their context and their return values."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tests.spark_bridge.functions.windowing.operators import (
 
 
 class Firings(ProcessWindowFunction):
-    """Counts the firings of a window, and of a key; keeps its context, which it may not."""
+    """Counts the firings per window and per key; keeps its context, which is forbidden."""
 
     in_window = ReducingStateDescriptor("in_window", lambda one, two: one + two, "bigint")
     in_key = ValueStateDescriptor("in_key", "bigint", 0)
@@ -62,13 +62,13 @@ class Firings(ProcessWindowFunction):
         of_window.add(1)
         of_key.update(of_key.value() + 1)
         self.kept = context
-        yield {"told": (of_window.get(), of_key.value(), context.current_watermark())}
+        yield {"contents": (of_window.get(), of_key.value(), context.current_watermark())}
 
     def clear(self, context: ProcessWindowContext) -> None:
         context.window_state().get_state(self.in_window).clear()
 
 
-def test_a_function_has_state_of_the_window_and_of_the_key() -> None:
+def test_a_function_has_per_window_and_per_key_state() -> None:
     table = windowed_table(TumblingEventTimeWindows.of(10), Firings(), trigger=CountTrigger.of(1))
 
     fired = emitted_values(
@@ -80,7 +80,7 @@ def test_a_function_has_state_of_the_window_and_of_the_key() -> None:
     assert [(of_window, of_key) for of_window, of_key, _ in fired] == [(1, 1), (2, 2), (1, 3), (1, 1), (3, 4)]
 
 
-def test_state_of_a_window_is_cleared_by_its_function_and_that_of_the_key_stays() -> None:
+def test_a_function_clears_window_state_but_keeps_key_state() -> None:
     table = windowed_table(TumblingEventTimeWindows.of(10), Firings())
     table.process(window_row("a", 1))
 
@@ -98,10 +98,10 @@ class FiringsOfAll(ProcessAllWindowFunction):
     def process(self, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         firings = context.global_state().get_state(self.firings)
         firings.update(firings.value() + 1)
-        yield {"told": (context.window().start, firings.value(), [each["n"] for each in elements])}
+        yield {"contents": (context.window().start, firings.value(), [each["n"] for each in elements])}
 
 
-def test_a_function_of_all_rows_is_given_no_key_and_has_state_of_all_windows() -> None:
+def test_a_function_of_all_rows_has_no_key_but_global_state() -> None:
     table = windowed_table(TumblingEventTimeWindows.of(10), FiringsOfAll())
     table.process(window_row("all", 1, n=1), window_row("all", 12, n=2), window_row("all", 3, n=3))
 
@@ -120,7 +120,7 @@ class FiringsOfSubtask(Contents, CheckpointedFunction):
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         self._firings += 1
-        yield {"told": self._firings}
+        yield {"contents": self._firings}
 
 
 def test_a_function_has_state_of_its_subtask() -> None:
@@ -145,7 +145,7 @@ def test_a_function_has_state_of_its_subtask() -> None:
         ProcessWindowContext.global_state,
     ],
 )
-def test_a_context_that_is_kept_is_of_no_use(use: Callable[[ProcessWindowContext], object]) -> None:
+def test_a_context_is_invalid_after_its_call(use: Callable[[ProcessWindowContext], object]) -> None:
     function = Firings()
     table = StateTable(
         WindowOperator(
@@ -162,14 +162,14 @@ def test_a_context_that_is_kept_is_of_no_use(use: Callable[[ProcessWindowContext
 
 
 class Undeclared(Contents):
-    """Asks for a state that it did not declare."""
+    """Accesses a state that it did not declare."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         context.window_state().get_list_state(ListStateDescriptor("seen", "bigint"))
         yield {}
 
 
-def test_state_that_a_function_did_not_declare_is_refused() -> None:
+def test_undeclared_state_is_refused() -> None:
     table = windowed_table(GlobalWindows.create(), Undeclared(), trigger=CountTrigger.of(1))
 
     with pytest.raises(StateDescriptorError, match=r"'seen' is not declared: .* to Undeclared.window_states"):
@@ -177,7 +177,7 @@ def test_state_that_a_function_did_not_declare_is_refused() -> None:
 
 
 class Forever(Contents):
-    """Has a state of windows that expires."""
+    """Declares window state that expires."""
 
     @property
     def window_states(self) -> tuple[StateDescriptor, ...]:  # type: ignore[override]
@@ -186,19 +186,19 @@ class Forever(Contents):
         return (expiring,)
 
 
-def test_state_of_a_window_lives_as_long_as_the_window() -> None:
+def test_window_state_lives_as_long_as_the_window() -> None:
     with pytest.raises(StateDescriptorError, match="of a window can have no time-to-live"):
         windowed_table(GlobalWindows.create(), Forever(), trigger=CountTrigger.of(1))
 
 
 class Row1(Contents):
-    """Returns a row, where rows are needed."""
+    """Returns a single row instead of rows."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Any:
         return {"n": 1}
 
 
-def test_a_function_that_returns_a_row_is_told_to_return_rows() -> None:
+def test_a_function_that_returns_a_single_row_is_refused_with_a_hint() -> None:
     table = windowed_table(GlobalWindows.create(), Row1(), trigger=CountTrigger.of(1))
 
     with pytest.raises(FunctionOutputError, match="yield it, or return a list of rows"):
@@ -206,16 +206,16 @@ def test_a_function_that_returns_a_row_is_told_to_return_rows() -> None:
 
 
 class Changing(Contents):
-    """Changes the rows that it is given."""
+    """Mutates its input rows."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
-        yield {"told": tuple(each["n"] for each in elements)}
+        yield {"contents": tuple(each["n"] for each in elements)}
         for each in elements:
             each["n"] = -1
 
 
 @pytest.mark.parametrize("evictor", [None, CountEvictor.of(5)])
-def test_a_function_may_change_the_rows_that_it_is_given(evictor: CountEvictor | None) -> None:
+def test_a_function_may_mutate_its_input_rows(evictor: CountEvictor | None) -> None:
     table = windowed_table(GlobalWindows.create(), Changing(), trigger=CountTrigger.of(1), evictor=evictor)
 
     assert emitted_values(table.process(window_row("a", None, 1), window_row("a", None, 2))) == [(1,), (1, 2)]

@@ -1,4 +1,4 @@
-"""The operator of windows beside a plain model."""
+"""Tests the window operator against a simple model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Session:
 
 @dataclass
 class Model:
-    """Windows of event time that fire at their end and with every late row, kept in plain lists."""
+    """Event-time windows in plain lists, which fire at their end and with every late row."""
 
     assigner: WindowAssigner
     lateness: int
@@ -110,7 +110,7 @@ STEPS = st.lists(st.tuples(ROWS, st.integers(0, 25)), max_size=6)
 @pytest.mark.parametrize(
     ("assigner", "combination", "evictor"),
     [
-        # All windows with one function, and all functions with windows that overlap and with those that grow.
+        # All window types with one function, and all functions with overlapping and with merging windows.
         pytest.param(
             assigner,
             *function,
@@ -123,7 +123,7 @@ STEPS = st.lists(st.tuples(ROWS, st.integers(0, 25)), max_size=6)
 )
 @settings(max_examples=20)
 @given(STEPS, st.sampled_from([0, 4, 20]))
-def test_windows_fire_as_those_of_a_plain_model(
+def test_windows_fire_as_in_a_simple_model(
     assigner: WindowAssigner,
     evictor: CountEvictor | None,
     combination: Combination,

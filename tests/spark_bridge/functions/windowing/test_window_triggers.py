@@ -1,4 +1,4 @@
-"""Windows that fire by triggers, and rows that come too late for them."""
+"""Tests windows with triggers, and rows that are too late for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.spark_bridge.functions.windowing.operators import (
 )
 
 
-def test_a_count_fires_with_every_so_many_rows_of_a_window() -> None:
+def test_a_count_trigger_fires_every_n_rows_of_a_window() -> None:
     table = windowed_table(TumblingEventTimeWindows.of(10), combination=SUM, trigger=CountTrigger.of(2))
 
     fired = emitted_values(table.process(*(window_row("a", time, n) for n, time in enumerate([1, 2, 11, 3, 4]))))
@@ -61,7 +61,7 @@ def test_count_windows_slide_with_an_evictor() -> None:
     assert [numbers for _, _, numbers in fired] == [(0, 1), (1, 2, 3), (3, 4, 5), (5, 6, 7)]
 
 
-def test_a_continuous_trigger_fires_at_every_interval_and_at_the_end() -> None:
+def test_a_continuous_trigger_fires_at_every_interval_and_the_end() -> None:
     table = windowed_table(TumblingEventTimeWindows.of(100), combination=SUM, trigger=ContinuousEventTimeTrigger.of(30))
     table.process(window_row("a", 5), window_row("a", 40))
 
@@ -74,7 +74,7 @@ def test_a_continuous_trigger_fires_at_every_interval_and_at_the_end() -> None:
     assert table.entries == {}
 
 
-def test_a_continuous_trigger_goes_by_processing_time_too() -> None:
+def test_a_continuous_trigger_works_in_processing_time_too() -> None:
     table = windowed_table(
         TumblingProcessingTimeWindows.of(100), combination=SUM, trigger=ContinuousProcessingTimeTrigger.of(30)
     )
@@ -87,7 +87,7 @@ def test_a_continuous_trigger_goes_by_processing_time_too() -> None:
     assert table.entries == {}
 
 
-def test_sessions_that_merge_have_the_earliest_interval_of_a_continuous_trigger() -> None:
+def test_merged_sessions_keep_the_earliest_interval_of_a_continuous_trigger() -> None:
     table = windowed_table(
         EventTimeSessionWindows.with_gap(50), combination=SUM, trigger=ContinuousEventTimeTrigger.of(30)
     )
@@ -96,7 +96,7 @@ def test_sessions_that_merge_have_the_earliest_interval_of_a_continuous_trigger(
     assert emitted_values(table.advance_watermark(30)) == [("a", TimeWindow(5, 150), (3,))]
 
 
-def test_a_delta_compares_with_the_row_of_the_last_firing() -> None:
+def test_a_delta_trigger_compares_with_the_last_fired_row() -> None:
     farther = DeltaTrigger.of(3, lambda last, now: now["n"] - last["n"], "n bigint")
     table = windowed_table(GlobalWindows.create(), trigger=PurgingTrigger.of(farther))
 
@@ -105,7 +105,7 @@ def test_a_delta_compares_with_the_row_of_the_last_firing() -> None:
     assert [numbers for _, _, numbers in fired] == [(1, 3, 4, 5), (8, 9)]
 
 
-def test_a_delta_of_a_column_that_rows_do_not_have_is_refused() -> None:
+def test_a_delta_trigger_over_a_missing_column_is_refused() -> None:
     table = windowed_table(GlobalWindows.create(), trigger=DeltaTrigger.of(3, lambda last, now: 0, "km double"))
 
     with pytest.raises(WindowError, match="DeltaTrigger compares km, and the rows have key, n, time"):
@@ -120,7 +120,7 @@ def test_a_trigger_that_cannot_merge_is_refused_for_sessions() -> None:
 
 
 class AtTen(Trigger):
-    """Fires at time 10, in every window, and has one timer less when a row 9 comes."""
+    """Fires at time 10 in every window, and deletes one timer when a row 9 arrives."""
 
     asks = ValueStateDescriptor("asked", "bigint")
 
@@ -139,25 +139,24 @@ class AtTen(Trigger):
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         raise AssertionError
 
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Nothing."""
+    def clear(self, window: Window, ctx: TriggerContext) -> None: ...
 
 
-def test_a_timer_is_that_of_one_window() -> None:
+def test_a_timer_belongs_to_one_window() -> None:
     table = windowed_table(TumblingEventTimeWindows.of(20), trigger=AtTen())
     table.process(window_row("a", 1), window_row("a", 21), window_row("a", 41), window_row("a", 22, 9))
 
     assert [window.start for _, window, _ in emitted_values(table.advance_watermark(10))] == [0, 40]
 
 
-def test_state_that_a_trigger_did_not_declare_is_refused() -> None:
+def test_undeclared_state_of_a_trigger_is_refused() -> None:
     table = windowed_table(TumblingEventTimeWindows.of(20), trigger=AtTen())
 
     with pytest.raises(StateDescriptorError, match=r"'asked' is not declared: add its descriptor to AtTen.states"):
         table.process(window_row("a", 1, 7))
 
 
-# Time
+# Event time
 
 
 def test_late_rows_without_a_side_output_are_counted() -> None:
@@ -171,14 +170,14 @@ def test_late_rows_without_a_side_output_are_counted() -> None:
     assert counted.count == 2
 
 
-def test_rows_without_a_time_are_in_no_window_of_event_time() -> None:
+def test_rows_without_a_time_are_in_no_event_time_window() -> None:
     table = windowed_table(TumblingEventTimeWindows.of(10))
 
     assert table.process(window_row("a", None)) == []
     assert table.entries == {}
 
 
-def test_the_global_window_fires_by_its_trigger_at_the_end_of_the_stream() -> None:
+def test_the_global_window_fires_its_trigger_at_the_streams_end() -> None:
     table = windowed_table(
         GlobalWindows.create(), combination=SUM, trigger=ContinuousEventTimeTrigger.of(WATERMARK_MAX)
     )

@@ -1,4 +1,4 @@
-"""Attempts on Spark in tests: their engines are given commands by a bridge, in the place of the attempt's machine."""
+"""Attempts on Spark in tests: a bridge gives their engines commands in place of the attempt's machine."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ PATIENCE_SECONDS = 60
 _NUMBERS = count()
 
 
-class GivenEngine:
-    """Gives a bridge an engine that was made before, which reports to that bridge from then on."""
+class EngineProvider:
+    """Gives a bridge an existing engine, which reports to that bridge from then on."""
 
     def __init__(self, make: Callable[[Callable[[EngineFailed], object]], SparkEngine]) -> None:
         self._report: Callable[[EngineFailed], object] = lambda _: None
@@ -74,9 +74,9 @@ class GivenEngine:
 
 
 class ListeningTask(Actor):
-    """In the place of the Task: it has a bridge, and keeps what that tells it."""
+    """Replaces the Task: it has a bridge, and stores the bridge's reports."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, engines: GivenEngine, answers: Queue[Message]) -> None:
+    def __init__(self, descriptor: TaskDeploymentDescriptor, engines: EngineProvider, answers: Queue[Message]) -> None:
         self._props = Props(Bridge, descriptor, engines)
         self._answers = answers
 
@@ -90,16 +90,16 @@ class ListeningTask(Actor):
             self._answers.put(message)
 
 
-def attempt_told(
+def drive_attempt(
     system: ActorSystem,
     descriptor: TaskDeploymentDescriptor,
     make: Callable[[Callable[[EngineFailed], object]], SparkEngine],
-) -> Told:
-    """An attempt with an actor in the place of its Task."""
-    engines, answers = GivenEngine(make), Queue[Message]()
+) -> DrivenAttempt:
+    """Create an attempt with an actor in place of its Task."""
+    engines, answers = EngineProvider(make), Queue[Message]()
     name = f"{descriptor.attempt}-{next(_NUMBERS)}".replace(" ", "-")
     task = system.spawn(Props(ListeningTask, descriptor, engines, answers), name)
-    return Told(engines.made, task, answers)
+    return DrivenAttempt(engines.made, task, answers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +113,12 @@ class Snapshot:
 
     @property
     def shared(self) -> list[SharedStateHandle]:
-        """The handles of shared state, of all operators."""
         return [handle for operator in self.state.operators for handle in operator.shared]
 
 
 @dataclass(slots=True)
-class Told:
-    """An attempt with the answers of its engine; what follows an answer in an attempt's machine is done here."""
+class DrivenAttempt:
+    """An attempt with the answers of its engine; it does itself what an attempt's machine does after an answer."""
 
     engine: SparkEngine
     task: ActorRef
@@ -129,28 +128,27 @@ class Told:
     prepared: CommitPrepared | None = None
 
     def tell(self, *commands: Command | Control) -> None:
-        """Give commands."""
         for command in commands:
             self.task.tell(command)
 
     def next(self) -> Message:
-        """The next answer, whatever it is."""
+        """Return the next answer of any kind."""
         return self.answers.get(timeout=PATIENCE_SECONDS)
 
     def expect(self, kind: type[Answer]) -> Answer:
-        """The next answer, which must be of this kind."""
+        """Return the next answer, which must be of this kind."""
         answer = self.next()
         assert isinstance(answer, kind), answer
         return answer
 
     def expect_failure(self) -> WorkFailed | EngineFailed:
-        """The next answer, which must be a failure."""
+        """Return the next answer, which must be a failure."""
         answer = self.next()
         assert isinstance(answer, WorkFailed | EngineFailed), answer
         return answer
 
     def expect_result(self) -> StageResult:
-        """The result of the next stage, when its state is updated."""
+        """Return the result of the next stage, after its state is updated."""
         result = self.expect(StageResult)
         self.staged += result.staged
         if result.updates_state:
@@ -158,32 +156,32 @@ class Told:
             self.expect(WorkDone)
         return result
 
-    def open(self, restore: TaskStateSnapshot | None = None) -> Told:
+    def open(self, restore: TaskStateSnapshot | None = None) -> DrivenAttempt:
         """Open the chain and wait for it."""
-        self.tell_open(restore)
+        self.start_open(restore)
         self.expect(ChainOpened)
         return self
 
-    def tell_open(self, restore: TaskStateSnapshot | None = None) -> tuple[ChannelStateRead, ...]:
-        """Begin to open the chain; the channel state that it reads."""
+    def start_open(self, restore: TaskStateSnapshot | None = None) -> tuple[ChannelStateRead, ...]:
+        """Start to open the chain; return the channel state that it reads."""
         recover = to_recover(replace(self.engine.descriptor, restore=restore))
         self.tell(OpenChain(restore=without_channel_state(restore), recover=recover))
         return recover
 
     def read(self, splits: Iterable[SourceSplit]) -> StageResult:
         """Read splits as a stage and wait for it."""
-        self.tell_read(splits)
+        self.start_read(splits)
         return self.expect_result()
 
-    def tell_read(self, splits: Iterable[SourceSplit]) -> None:
-        """Begin to read splits as a stage."""
+    def start_read(self, splits: Iterable[SourceSplit]) -> None:
+        """Start to read splits as a stage."""
         self.stage += 1
         self.tell(ReadSplits(stage=self.stage, splits=tuple(splits)))
 
     def run(
         self, batches: StageResult, watermark_ms: int = WATERMARK_MIN, subpartition: int = 0, gate: int = 0
     ) -> list[StageResult]:
-        """Process what another attempt has sent to a subpartition, batch by batch, as if it came into a gate."""
+        """Process the batches that another attempt sent to a subpartition, one by one, as input of a gate."""
         results = []
         for output in batches.outputs:
             if output.batch.subpartition == subpartition:
@@ -196,7 +194,7 @@ class Told:
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> Snapshot:
         """Take a snapshot and wait until it is durable."""
-        self.tell_snapshot(checkpoint_id, watermark_ms, options)
+        self.start_snapshot(checkpoint_id, watermark_ms, options)
         written = self.expect(SnapshotWritten)
         assert self.prepared is not None
         return Snapshot(
@@ -206,10 +204,10 @@ class Told:
             rows_staged=self.prepared.rows_staged,
         )
 
-    def tell_snapshot(
+    def start_snapshot(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> CommitPrepared:
-        """Take a snapshot, prepare its output and begin to write it."""
+        """Take a snapshot, prepare its output and start to write it."""
         prepared = self.prepare(checkpoint_id, watermark_ms, options)
         savepoint = None if options is None else options.target_location
         self.tell(WriteSnapshot(checkpoint_id=checkpoint_id, savepoint=savepoint, sinks=prepared.sinks))
@@ -218,15 +216,15 @@ class Told:
     def prepare(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> CommitPrepared:
-        """Note the state for a checkpoint, and prepare its output."""
-        self.tell_prepare(checkpoint_id, watermark_ms, options)
+        """Record the state for a checkpoint, and prepare its output."""
+        self.start_prepare(checkpoint_id, watermark_ms, options)
         self.prepared = self.expect(CommitPrepared)
         return self.prepared
 
-    def tell_prepare(
+    def start_prepare(
         self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN, options: CheckpointOptions | None = None
     ) -> None:
-        """Note the state for a checkpoint, and begin to prepare its output."""
+        """Record the state for a checkpoint, and start to prepare its output."""
         self.stage += 1
         fires = self.engine.descriptor.vertex.firing_mode is FiringMode.ON_CHECKPOINT
         self.tell(
@@ -242,28 +240,26 @@ class Told:
         self.tell(PrepareCommit(checkpoint_id=checkpoint_id, staged=staged))
 
     def advance_watermark(self, watermark_ms: int) -> StageResult:
-        """Bring the watermark as a stage and wait for it."""
+        """Advance the watermark as a stage and wait for it."""
         self.stage += 1
         self.tell(AdvanceWatermark(stage=self.stage, watermark_ms=watermark_ms))
         return self.expect_result()
 
     def snapshot_and_commit(self, checkpoint_id: int, watermark_ms: int = WATERMARK_MIN) -> Snapshot:
-        """Take a snapshot, and commit its checkpoint."""
         snapshot = self.snapshot(checkpoint_id, watermark_ms)
         self.commit(checkpoint_id)
         return snapshot
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Commit a checkpoint; the published files."""
+        """Commit a checkpoint, and return the published files."""
         self.tell(CommitCheckpoint(checkpoint_id=checkpoint_id))
         return self.expect(CheckpointCommitted).files
 
     def close(self, *, cancel: bool = False) -> None:
         """End the attempt and wait for it."""
-        self.tell_close(cancel=cancel)
+        self.start_close(cancel=cancel)
         while not isinstance(self.next(), ChainClosed):
             pass
 
-    def tell_close(self, *, cancel: bool) -> None:
-        """Begin to end the attempt."""
+    def start_close(self, *, cancel: bool) -> None:
         self.tell(*((CancelWork(),) if cancel else ()), CloseChain(cancel=cancel))

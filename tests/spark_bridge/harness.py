@@ -1,4 +1,4 @@
-"""What the tests of the Spark side share: small inputs, vertices with defaults, and attempts that are told things."""
+"""Fixtures of the Spark side's tests: small inputs, vertices with defaults, and attempts driven by commands."""
 
 from __future__ import annotations
 
@@ -42,35 +42,35 @@ from flykka.spark_bridge.operators.source import SourceCode
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.stateless import LocalAggregateCode, TransformCode
 from flykka.spark_bridge.program.aggregates import analyze
-from tests.spark_bridge.told import PATIENCE_SECONDS, Told, attempt_told
+from tests.spark_bridge.driven_attempts import PATIENCE_SECONDS, DrivenAttempt, drive_attempt
 
 EPOCH = datetime(2024, 1, 1, tzinfo=UTC)
 SCHEMA = pa.schema([("key", pa.int64()), ("amount", pa.int64()), ("at", pa.timestamp("us", tz="UTC"))])
 
 
 def time_at(seconds: float) -> datetime:
-    """A time of the tests' little event time."""
+    """Return a time of the tests' event time."""
     return EPOCH + timedelta(seconds=seconds)
 
 
 def at_ms(seconds: float) -> int:
-    """The same in ms since the epoch."""
+    """Return the same time in ms since the epoch."""
     return round(time_at(seconds).timestamp() * 1000)
 
 
 def write_rows(path: Path, rows: Sequence[tuple[int | None, int | None, float]]) -> None:
-    """A parquet file of rows (key, amount, seconds)."""
+    """Write a parquet file of rows (key, amount, seconds)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = [[row[0] for row in rows], [row[1] for row in rows], [time_at(row[2]) for row in rows]]
     pq.write_table(pa.table(columns, schema=SCHEMA), path)
 
 
 def count_and_most() -> tuple[Column, ...]:
-    """The number of rows, and the largest amount."""
+    """Return the number of rows, and the largest amount."""
     return F.count("*").alias("n"), F.max("amount").alias("most")
 
 
-class Laboratory:
+class Harness:
     """One job on one data plane: a source vertex, and a vertex of windows that reads it and writes files."""
 
     job_id = JobId("job")
@@ -81,13 +81,13 @@ class Laboratory:
         self.folder = folder
         self.input = folder / "input"
         self.output = folder / "output"
-        self.attempts: list[Told] = []
-        self.system = ActorSystem("laboratory", serialize_messages=True)
+        self.attempts: list[DrivenAttempt] = []
+        self.system = ActorSystem("harness", serialize_messages=True)
 
     def source(self, *codes: OperatorCode, name: str = "source", per_batch: int | None = 1) -> JobVertex:
-        """A source vertex with these operators behind it, one behind the other. It reads `input`.
+        """Return a source vertex that reads `input`, with these operators chained after it.
 
-        So many files are a split, None: one is, and may be read with others.
+        `files_per_split` files form a split; None: one file, which may be read together with others.
         """
         source = FileSource.parquet(str(self.input), event_time="at")
         if per_batch is not None:
@@ -98,18 +98,17 @@ class Laboratory:
     def windows(
         self, *aggregates: Column, size_ms: int = 1000, slide_ms: int | None = None, offset_ms: int = 0
     ) -> WindowCode:
-        """Windows over `at`, keyed by `key`; by default they count and take the maximum of the amounts."""
-        made = aggregates or count_and_most()
+        """Return windows over `at`, keyed by `key`; by default they count and take the maximum of the amounts."""
+        columns = aggregates or count_and_most()
         prototype = self.plane.session.createDataFrame([], "key long, amount long, at timestamp")
         return WindowCode(
             keys=("key",),
             windows=EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms or size_ms, offset_ms=offset_ms),
             event_time=EventTime(column="at"),
-            plan=analyze(prototype, ("key",), made),
+            plan=analyze(prototype, ("key",), columns),
         )
 
     def sink(self) -> SinkCode:
-        """The sink of the job."""
         return SinkCode(sink=FileSink.parquet(str(self.output)))
 
     def vertex(
@@ -120,7 +119,7 @@ class Laboratory:
         parallelism: int = 1,
         firing_mode: FiringMode = FiringMode.ON_CHECKPOINT,
     ) -> JobVertex:
-        """A vertex of operators, one behind the other; the last one feeds its output if it has one."""
+        """Return a vertex of chained operators; the last one feeds the vertex's output if it has one."""
         operators = tuple(self._operator(name, place, code) for place, code in enumerate(codes))
         return JobVertex(
             vertex_id=JobVertexId(name),
@@ -140,12 +139,12 @@ class Laboratory:
         number: int = 0,
         readers: int = 1,
         strategy: ShipStrategy = ShipStrategy.HASH,
-        reads: Told | None = None,
+        reads: DrivenAttempt | None = None,
         key_by: OperatorRef | None = None,
         partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
         managed_memory_bytes: int | None = None,
-    ) -> Told:
-        """Begin an attempt of a vertex that is read by `readers` subtasks and itself reads another attempt."""
+    ) -> DrivenAttempt:
+        """Start an attempt of a vertex that `readers` subtasks read and that itself reads another attempt."""
         attempt = attempt_id(self.job_id, vertex.vertex_id, subtask, number)
         outputs = tuple(
             ResultPartitionDescriptor(
@@ -171,31 +170,32 @@ class Laboratory:
             checkpoint_directory=str(self.folder / "checkpoints"),
             managed_memory_bytes=managed_memory_bytes,
         )
-        told = attempt_told(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
-        self.attempts.append(told)
-        return told
+        driven = drive_attempt(self.system, descriptor, lambda report: self.plane.engine(descriptor, report))
+        self.attempts.append(driven)
+        return driven
 
     def keys_of(self, vertex: JobVertex) -> OperatorRef:
-        """By what the rows of a vertex are split: the columns `key` of rows, those of state where it makes some."""
+        """Return what splits the rows of a vertex: the columns `key` of rows, or those of state if it creates state
+        rows.
+        """
         code = self.registry.resolve(vertex.operators[-1].ref)
         if isinstance(code, LocalAggregateCode):
             return self.registry.bind("state-keys", KeyByCode(columns=code.of.plan.keys, of_state=True))
         return self.registry.bind("keys", KeyByCode(columns=("key",)))
 
     def splits(self, vertex: JobVertex) -> list[SourceSplit]:
-        """All splits of a source vertex."""
         return list(self.plane.split_discovery(self.job_id, vertex.operators[0]).discover(b"").splits)
 
     def published(self) -> DataFrame:
-        """What a reader of the output sees."""
+        """Return what a reader of the output sees."""
         return self.plane.session.read.parquet(str(self.output))
 
     def persisted(self) -> frozenset[int]:
-        """The RDDs that Spark holds blocks of."""
+        """Return the ids of the RDDs that Spark holds blocks of."""
         return frozenset(self.plane.session.sparkContext._jsc.getPersistentRDDs())
 
     def lose_local_state(self) -> None:
-        """Let the attempts to come find nothing of those before but their checkpoints, as another process would."""
+        """Make later attempts find only the checkpoints of earlier ones, as in another process."""
         self.plane._jobs[self.job_id].services.local_states.close()
 
     def end(self) -> None:
@@ -214,7 +214,7 @@ class Laboratory:
             input_operator=place - 1 if place else None,
         )
 
-    def _gate(self, reads: Told, subtask: int) -> InputGateDescriptor:
+    def _gate(self, reads: DrivenAttempt, subtask: int) -> InputGateDescriptor:
         (output,) = reads.engine.descriptor.outputs
         channel = InputChannelDescriptor(
             partition_id=output.partition_id, subpartition=subtask, task_manager=Ref("/user/task-manager-1", 1)
@@ -223,7 +223,6 @@ class Laboratory:
 
 
 def transform(function: Callable[[DataFrame], DataFrame]) -> TransformCode:
-    """A stateless operator."""
     return TransformCode(function=function)
 
 
