@@ -1,4 +1,4 @@
-"""What rich functions count, from the Python workers and the driver to the result of the job."""
+"""Accumulators of rich functions, from the Python workers and the driver to the result of the job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 
 class Counting(RichFunction):
-    """Counts rows where they are, on the executors, and batches where they are planned. The first attempt fails."""
+    """Counts rows on the executors, and batches on the driver. The first attempt fails."""
 
     schema = "id long"
 
@@ -50,7 +50,7 @@ class Counting(RichFunction):
             raise OSError("not at the first try")
         self.batches.add(1)
         self.planned.mark_event()
-        # What the driver has counted is not what a worker begins with.
+        # A worker does not start with the driver's count.
         self.seen.inc(100)
         counted, sizes, seen, remainders = self.rows, self.sizes, self.seen, self.remainders
 

@@ -1,4 +1,4 @@
-"""Event time that is assigned in the middle of a stream: what may be said, and what comes of it."""
+"""Event time assigned in the middle of a stream: validation and results."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_refused_at_once(
 
 
 def write_sales(folder: Path, *files: list[float]) -> Path:
-    """Sales at these seconds, written as numbers, file by file."""
+    """Write sales at these seconds, as numbers, file by file."""
     folder.mkdir()
     for number, seconds in enumerate(files):
         table = pa.table({"item": [int(second) % 3 for second in seconds], "second": pa.array(seconds, pa.float64())})

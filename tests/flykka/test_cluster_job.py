@@ -1,4 +1,4 @@
-"""A client that comes back to a job of the cluster, its own or another client's."""
+"""A client that reconnects to a job of the cluster, its own or another client's."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def test_transforms_run_in_the_order_in_which_they_are_written(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)
 
 
-@pytest.mark.long  # The next test runs one after another too.
+@pytest.mark.long  # The next test also runs one after another.
 def test_an_environment_runs_one_job_after_another(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""A job with approximate local recovery on Spark: where a sink fails, its source runs on, and some rows are lost."""
+"""A job with approximate local recovery on Spark: a sink fails, its source keeps running, and some rows are lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BIDS = "auction long, price long, at timestamp"
 
 
 def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
-    """Two tasks: a source, and what fails once with a sink."""
+    """Two tasks: a source, and a function that fails once with a sink."""
     env.disable_batch_coalescing().enable_approximate_local_recovery()
     source = FileSource.parquet(str(folder / "in"), schema=BIDS).files_per_batch(1).monitor_continuously("50ms")
     read = env.from_source(source, WatermarkStrategy.no_watermarks(), "bids").rebalance().transform(FailsOnce())
@@ -44,7 +44,7 @@ def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
 
 
 def deliver_bids(folder: Path, first: int, files: int) -> None:
-    """Let files of their own names come."""
+    """Add files with new names."""
     write_bids(folder / f"from {first}", first=first, files=files)
     (folder / "in").mkdir(exist_ok=True)
     for file in sorted((folder / f"from {first}").glob("*.parquet")):

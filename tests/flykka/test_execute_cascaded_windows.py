@@ -1,4 +1,4 @@
-"""Windows behind windows, and functions behind them: results have the event time of their window's end."""
+"""Windows after windows, and functions after them: results have the event time of the end of their window."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sales(tmp_path: Path) -> Path:
 
 
 def counted_by_spark(spark: SparkSession, sales: Path) -> DataFrame:
-    """Sales per item and ten seconds, of a plain batch."""
+    """Sales per item and ten seconds, from a plain batch."""
     rows = spark.read.parquet(str(sales)).groupBy(F.window("at", "10 seconds").alias("w"), "item")
     return rows.agg(F.count("*").alias("sold")).select("w.start", "w.end", "item", "sold")
 
@@ -89,10 +89,9 @@ def test_windows_of_windows_are_those_of_the_batch(
 
 
 class TellTime(KeyedProcessFunction):
-    """Emits the timestamps of rows, and sees that none of them is late."""
+    """Emits the timestamps of rows, and checks that none is late."""
 
     def process_element(self, row: Any, ctx: Any) -> Iterator[dict[str, object]]:
-        """Emit one row for each."""
         yield {
             "item": row["item"],
             "end": row["window_end"],

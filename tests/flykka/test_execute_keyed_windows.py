@@ -1,4 +1,4 @@
-"""Windows that call functions of users, from the environment to the output folders."""
+"""Windows that call user functions, from the environment to the output folders."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def write_clicks(folder: Path, *files: Sequence[float]) -> Path:
-    """Clicks at these seconds, file by file; user is the second in turn of three."""
+    """Write clicks at these seconds, file by file; user is the second in turn of three."""
     folder.mkdir()
     for number, seconds in enumerate(files):
         at = pa.array([EPOCH + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC"))
@@ -52,7 +52,7 @@ def write_clicks(folder: Path, *files: Sequence[float]) -> Path:
 
 
 class Sessions(ProcessWindowFunction):
-    """Tells each session of a user."""
+    """Emits each session of a user."""
 
     def process(self, key: int, context: ProcessWindowContext, elements: list[Row]) -> Iterator[Row]:
         window = context.window()

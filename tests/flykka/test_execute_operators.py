@@ -1,4 +1,4 @@
-"""Programs of several streams, and of functions with a life, from the environment to the output folders."""
+"""Programs of several streams, and of functions with `open` and `close`, from the environment to the output folders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MINUTES = TumblingEventTimeWindows.of("1min")
 
 
 def write_bids(folder: Path, first: int, files: int) -> None:
-    """Files of 600 bids each, ten bids a second from bid number `first` on; every fifth has no price."""
+    """Write files of 600 bids each, ten bids a second from bid number `first` on; every fifth has no price."""
     folder.mkdir()
     for number in range(files):
         ids = range(first + number * 600, first + (number + 1) * 600)

@@ -1,4 +1,4 @@
-"""Jobs whose rows are partitioned and whose operators are not chained, from the environment to the output folders."""
+"""Jobs with partitioned rows and unchained operators, from the environment to the output folders."""
 
 from __future__ import annotations
 

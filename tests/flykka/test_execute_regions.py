@@ -1,4 +1,4 @@
-"""A job of two pipelines on Spark: where one fails, the other goes on with what it has."""
+"""A job of two pipelines on Spark: if one fails, the other continues with its data."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ KEYS, ROWS = 5, 40
 
 
 class Heard:
-    """What was told of a job: tests wait for it."""
+    """Collects the events of a job for tests to wait for."""
 
     def __init__(self, client: JobClient) -> None:
         self._messages: list[Message] = []

@@ -1,4 +1,4 @@
-"""Values of all types, with nulls beside them and in two time zones, are the same behind every kind of function."""
+"""Values of all types, with nulls and in two time zones, are unchanged after every kind of function."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ ROWS = [FULL, {**NULLS, "k": "b", "at": EPOCH}, HALF, {**NULLS, "k": "d", "at": 
 
 
 def checked(value: Any) -> Any:
-    """A value of a row, whose times have to be in UTC."""
+    """Returns a value of a row, after a check that its times are in UTC."""
     if isinstance(value, datetime):
         assert value.utcoffset() == timedelta(0), value
     elif isinstance(value, dict):
@@ -94,7 +94,7 @@ def checked(value: Any) -> Any:
 
 
 class Remember(KeyedProcessFunction):
-    """Emits rows as state has them."""
+    """Emits rows after they were in state."""
 
     def open(self, runtime_context: Any) -> None:
         self._rows = runtime_context.get_list_state(ListStateDescriptor("rows", f"struct<{DDL}>"))
@@ -106,7 +106,7 @@ class Remember(KeyedProcessFunction):
 
 
 class Elements(ProcessWindowFunction):
-    """Emits the rows of a window, which they have to be in."""
+    """Emits the rows of a window, after a check that they belong to it."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[dict[str, Any]]:
         window = context.window()
@@ -163,7 +163,7 @@ def env(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[StreamE
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, *, files: int = 1) -> DataStream:
-    """The rows, as often as there are files: each is a batch."""
+    """The rows once per file; each file is a batch."""
     (folder / "in").mkdir()
     for number in range(files):
         pq.write_table(pa.Table.from_pylist(ROWS, SCHEMA), folder / "in" / f"{number}.parquet")

@@ -1,4 +1,4 @@
-"""Functions of all rows of windows, and windows over all rows, beside the same query as a plain Spark batch."""
+"""Functions of all rows of windows, and windows over all rows, compared with the same query as a plain Spark batch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def sales(tmp_path: Path) -> Path:
 
 
 def gap(row: dict[str, Any]) -> str:
-    """The gap behind a row."""
+    """The session gap after a row."""
     return "3s"
 
 
@@ -77,7 +77,7 @@ def last_two(rows: DataFrame) -> DataFrame:
 @pytest.mark.parametrize(
     "gap",
     [
-        # Sessions of a gap that is the same for all rows are reduced in another test.
+        # Sessions with the same gap for all rows are reduced in another test.
         pytest.param(EventTimeSessionWindows.with_gap("3s"), marks=pytest.mark.long),
         EventTimeSessionWindows.with_dynamic_gap(gap),
     ],
@@ -155,7 +155,7 @@ def test_a_keyed_function_is_given_every_row_once_for_each_of_its_windows(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "spread")), batch)
 
 
-@pytest.mark.long  # The windows behind sessions are such in each run.
+@pytest.mark.long  # The windows after sessions are such windows in each run.
 def test_windows_over_all_rows_are_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""The names that `flykka` offers."""
+"""The names that `flykka` exports."""
 
 from __future__ import annotations
 

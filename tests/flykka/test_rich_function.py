@@ -1,4 +1,6 @@
-"""A rich function where the program is written: tried between its open and its close, or taken at its word."""
+"""A rich function when it is declared: tested between its `open` and its `close`, or accepted with its declared
+columns.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ spark_test = pytest.mark.spark
 
 
 class Rates(RichFunction):
-    """Adds a column that it knows of only while it is open."""
+    """Adds a column from data that it has only while it is open."""
 
     def __init__(self, *, fails_at: str = "") -> None:
         self.fails_at = fails_at

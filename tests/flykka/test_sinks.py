@@ -1,4 +1,4 @@
-"""What a sink cannot write, or a user cannot mean, is refused on the line that says it."""
+"""Invalid or unsupported sinks are refused on the line that declares them."""
 
 from __future__ import annotations
 

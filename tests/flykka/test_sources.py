@@ -30,7 +30,7 @@ BY_TIME = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("a
 
 @pytest.fixture
 def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run, which is left with nothing more in memory than before."""
+    """An environment over the test run's session, which is left with no more cached data than before."""
     before = persisted(spark)
     with StreamExecutionEnvironment.get_execution_environment() as made:
         yield made

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def modules() -> dict[str, Source]:
-    """Return the files of the product by the full names of their modules."""
+    """The files of the product by the full names of their modules."""
     found = {}
     for source in sources():
         if source.package in PRODUCT:
@@ -27,7 +27,7 @@ def modules() -> dict[str, Source]:
 
 
 def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """Yield the names of each import, the more exact first; what only types need is left out."""
+    """The names of each import, the more exact first, without imports for type checking."""
     match node:
         case ast.If(test=test, orelse=orelse) if "TYPE_CHECKING" in ast.unparse(test):
             below: Iterable[ast.AST] = orelse
@@ -44,7 +44,7 @@ def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
 
 
 def dependencies() -> dict[tuple[str, ...], dict[str, set[str]]]:
-    """Return, for each folder, on which of the folders beside it each folder in it depends."""
+    """For each folder, on which of its sibling folders each folder in it depends."""
     known = modules()
     found: dict[tuple[str, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for user in known.values():
@@ -58,7 +58,7 @@ def dependencies() -> dict[tuple[str, ...], dict[str, set[str]]]:
 
 
 def cycle_of(folders: Mapping[str, set[str]]) -> list[str]:
-    """Return the folders of one cycle; empty if there is none."""
+    """The folders of one cycle; empty if there is no cycle."""
     try:
         TopologicalSorter(folders).prepare()
     except CycleError as error:

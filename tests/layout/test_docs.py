@@ -1,4 +1,4 @@
-"""The docs keep up with the product: every option is told, every link leads somewhere, all Python compiles."""
+"""The docs agree with the product: every option is documented, every link resolves, all Python compiles."""
 
 from __future__ import annotations
 
@@ -92,17 +92,17 @@ FOR_USERS = (
 )
 FOR_THE_RUNTIME = {
     *(name for kind in (Source, Sink, TransactionalSink, EventTimeWindows, WindowAssigner) for name in dir(kind)),
-    # What only those need who start a cluster without an environment.
+    # Only needed to start a cluster without an environment.
     *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy", "sql_state_ttl_ms"),
-    # What only the runners of functions need.
+    # Only needed by the runners of functions.
     *("ensure_in_use", "release", "column_type", "touched_type", "is_same_as"),
-    # What operators register states by that call functions of users.
+    # Operators that call user functions register their states with these.
     *("get_any_state", "get_namespaced_state"),
 }
 
 
 def code_in(page: Path) -> str:
-    """What stands in code spans and in blocks of code."""
+    """The contents of code spans and of blocks of code."""
     text = page.read_text(encoding="utf-8")
     spans = re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
     return "\n".join([*spans, *(code for _, code in FENCED.findall(text))])
@@ -117,7 +117,7 @@ def is_named(name: str) -> bool:
 
 
 def public_methods(owner: type) -> list[str]:
-    """Methods and properties; what is only data of a frozen value is set by these."""
+    """Methods and properties, without the fields of frozen values, which the methods set."""
     members = {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
     return [
         name
@@ -132,7 +132,7 @@ def optional_arguments(called: Callable[..., object]) -> list[str]:
 
 
 def says(cell: str, value: int | str) -> bool:
-    """True if a cell gives this default, a length of time in whatever unit."""
+    """True if a cell states this default; a duration may be in any unit."""
     if cell == str(value):
         return True
     try:
@@ -221,7 +221,7 @@ def test_the_table_of_options_is_that_of_the_product() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names of a page's headings in links, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub generates them."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

@@ -1,4 +1,4 @@
-"""The page on Flink's mechanisms keeps up with the source: what it names is there, and no row is half filled."""
+"""The page on Flink's mechanisms agrees with the source: the places it names exist, and every row is complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLAIM = re.compile(r"as in (?:newer )?flink\b(?: \d\.\d)?(?P<shown> \((?:(?:, )?
 
 
 def is_there(name: str) -> bool:
-    """True for a module, and for what is found in one by its attributes."""
+    """True for a module, and for an attribute of a module."""
     try:
         resolve_name(name)
     except (ImportError, AttributeError, ValueError):

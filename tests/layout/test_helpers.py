@@ -1,4 +1,4 @@
-"""A helper of the tests has a name that says what it gives, and one home."""
+"""A helper of the tests has a descriptive name and is defined once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEFINED_MORE_OFTEN = {
     "checkpoint_completed": 6,
     "timers": 5,
 }
-"""Names and how often they are defined, which may only fall."""
+"""Names and the number of their definitions, which may only fall."""
 
 
 def is_fixture(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -1,4 +1,4 @@
-"""`scripts/java.sh`: which Java is taken, what is installed, and what is said where there is none."""
+"""`scripts/java.sh`: its choice of Java, its installation, and its error if there is no Java."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = ROOT / "scripts" / "java.sh"
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine that has no programs but those put on its PATH."""
+    """A machine without programs except those put on its PATH."""
 
     root: Path
 
@@ -30,7 +30,7 @@ class Machine:
         self._write(self.path / name, script)
 
     def java(self, home: str, version: int | str) -> Path:
-        """Put a Java of this version into its own home, and say where that is."""
+        """Put a Java of this version into its own home, and return that folder."""
         place = self.root / home
         settings = f"    java.home = {place}\n    java.specification.version = {version}"
         self._write(place / "bin" / "java", f"echo 'Picked up an option'; echo '{settings}' >&2")
@@ -41,7 +41,7 @@ class Machine:
         (self.path / "java").symlink_to(home / "bin" / "java")
 
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the script here."""
+        """Run the script on this machine."""
         environment = {"PATH": str(self.path), **environment}
         return subprocess.run(["/bin/sh", str(SCRIPT)], env=environment, capture_output=True, text=True, check=False)
 

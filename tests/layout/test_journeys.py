@@ -1,4 +1,4 @@
-"""`scripts/journeys.py`: which files and names are counted as those of a way."""
+"""`scripts/journeys.py`: which files and names count for a journey."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def journeys() -> ModuleType:
 
 @pytest.fixture
 def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of an actor, its machine, a part beside them, and a kernel."""
+    """A package of an actor, its machine, a sibling part, and a kernel."""
     folder = tmp_path / "way"
     folder.mkdir()
     for name, source in (("deciding", DECIDING), ("acting", ACTING), ("beside", BESIDE), ("kernel", KERNEL)):

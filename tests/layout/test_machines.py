@@ -1,6 +1,6 @@
 """What a machine may be made of: messages and the pure standard library.
 
-The import contracts in setup.cfg name what is forbidden; here is what is allowed, and what has no import of its own.
+The import contracts in setup.cfg list what is forbidden; this test lists what is allowed, and what needs no import.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Laws of the packages that the import contracts in setup.cfg cannot say."""
+"""Rules of the packages that the import contracts in setup.cfg cannot express."""
 
 from __future__ import annotations
 

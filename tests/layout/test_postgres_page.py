@@ -1,4 +1,4 @@
-"""The tables on what is supported of PostgreSQL: every row names a test that is there, and types are in it."""
+"""The tables of supported PostgreSQL features: every row names an existing test, and the test uses the row's types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scripts/prose.py`: what is prose, and what of it counts as odd."""
+"""`scripts/prose.py`: which text is prose, and which of it counts as odd."""
 
 from __future__ import annotations
 

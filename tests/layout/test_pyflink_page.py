@@ -1,4 +1,4 @@
-"""The page on PyFlink's methods: each has a row, what is here is used by a test, what is not is said by its error."""
+"""The page on PyFlink's methods: each method has a row; a test uses it, or an error explains its lack."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TELLING: dict[str, type[MigrationHints]] = {
     "StreamExecutionEnvironment": flykka.StreamExecutionEnvironment,
     "WindowedStream": flykka.WindowedStream,
 }
-"""The classes whose errors say what to write instead."""
+"""The classes whose errors state what to write instead."""
 
 
 def class_of(name: str) -> object:

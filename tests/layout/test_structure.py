@@ -1,4 +1,4 @@
-"""`scripts/structure.py`: which imports, circles and names are counted."""
+"""`scripts/structure.py`: which imports, cycles and names are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Temporary files are made in one module, which makes them where no other user can have put a link."""
+"""Temporary files are created in one module, in folders where no other user can have put a link."""
 
 from __future__ import annotations
 

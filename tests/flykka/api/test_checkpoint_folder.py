@@ -1,4 +1,4 @@
-"""The folder of checkpoints where none was named, and its lifetime."""
+"""The default checkpoint folder, and its lifetime."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a script, seen from code that runs behind it."""
+"""The end of a script, observed by code that runs after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an environment makes of what was said about checkpoints and silent sources; no job runs."""
+"""Settings of an environment for checkpoints and idle sources; no job runs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WATERMARKS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column
 
 @pytest.fixture
 def bids(tmp_path: Path) -> FileSource:
-    """A folder in which nothing has arrived."""
+    """An empty folder as a source."""
     (tmp_path / "bids").mkdir()
     return FileSource.parquet(str(tmp_path / "bids"), schema=BIDS).monitor_continuously("1s")
 
 
 def copying(env: StreamExecutionEnvironment, bids: FileSource, strategy: WatermarkStrategy = WATERMARKS) -> None:
-    """Bids, as they are, into a folder."""
+    """Copy the bids into a folder."""
     copied = env.from_source(bids, strategy, "bids", uid="bids")
     copied.sink_to(FileSink.parquet(f"{bids.path}-copy")).uid("copy")
 
@@ -101,7 +101,7 @@ def test_the_silence_of_a_source_goes_into_the_job_graph(
 
 
 class Counter(MasterTriggerRestoreHook):
-    """Has nothing to say."""
+    """A hook without state."""
 
     def __init__(self, identifier: str) -> None:
         self._identifier = identifier

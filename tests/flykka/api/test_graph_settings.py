@@ -1,4 +1,4 @@
-"""What an environment says of the graphs of its jobs, and of how their tasks are deployed and ended."""
+"""Settings of an environment for the graphs of its jobs, and for the deployment and the end of their tasks."""
 
 from __future__ import annotations
 

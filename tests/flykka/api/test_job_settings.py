@@ -1,4 +1,4 @@
-"""What holds for every job of an environment."""
+"""Settings that apply to every job of an environment."""
 
 from __future__ import annotations
 

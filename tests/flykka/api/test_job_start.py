@@ -1,4 +1,4 @@
-"""What is found of a job that may have run before, below its checkpoint directory; no Spark is needed for that."""
+"""Recovery of an earlier run from a checkpoint directory; needs no Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The launcher of an app has the last word, and only where it said something."""
+"""Launch options override an app's settings, but only those that they set."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ APP = {"task_managers": 3, "slots_per_task_manager": 2, "record": "app.trace"}
 
 
 def cluster_settings(launch: Launch) -> ClusterSettings:
-    """The settings of one more environment, whose app says `APP`."""
+    """The cluster settings of another environment, whose app sets `APP`."""
     options = launch.environment_options()
     options.set_options(APP)
     return options.cluster_settings()
 
 
 def app_settings() -> JobSettings:
-    """What an app has said of its environment."""
+    """The settings that an app has made on its environment."""
     env = without_spark().set_parallelism(2).enable_checkpointing("1s", timeout="1min")
     return env.set_checkpoint_dir("/of/the/app").job_settings
 
 
 def overridden(launch: Launch, number: int = 1) -> list[JobSettings]:
-    """The settings of so many jobs of one environment, which the launch overrides."""
+    """The settings of this many jobs of one environment, after the overrides of the launch."""
     options = launch.environment_options()
     return [launch.overridden(app_settings(), options.overrides) for _ in range(number)]
 

@@ -1,4 +1,4 @@
-"""Names of PySpark's and Flink's that flykka spells otherwise or does not have: the error says what to write."""
+"""Names of PySpark and Flink that flykka spells differently or lacks: the error states what to write."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ OF_JAVA: dict[type[MigrationHints], str] = {
         enableCheckpointing fromElements socketTextStream generateSequence get_stream_graph getCheckpointConfig
         setStateBackend""",
 }
-"""Names that PyFlink's classes do not have, or have no more."""
+"""Names that PyFlink's classes do not have, or no longer have."""
 
 
 @pytest.mark.parametrize("stream", [DataStream, KeyedStream, WindowedStream, AllWindowedStream])
@@ -209,7 +209,7 @@ def test_camel_case_is_another_name_where_a_data_frame_has_it(
 
 @pytest.mark.spark
 def test_type_checkers_refuse_what_is_refused_when_it_runs(spark: SparkSession) -> None:
-    # mypy looks at this file too, and would complain of a comment that nothing needs.
+    # mypy checks this file too, and would report an unnecessary comment.
     stream = bids(spark)
 
     with pytest.raises(AttributeError, match="groupBy"):

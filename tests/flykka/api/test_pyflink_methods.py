@@ -1,4 +1,4 @@
-"""Methods of PyFlink's that have no other test: each does here what its name says."""
+"""Methods of PyFlink that have no other test: each does what its name promises."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_assigners_bring_their_triggers_and_merge_their_windows() -> None:
 
 
 class AtThree(Trigger):
-    """Fires when a window has three rows, of whichever windows it was merged."""
+    """Fires when a window has three rows, whichever windows were merged into it."""
 
     count = ReducingStateDescriptor("count", lambda one, other: one + other, "bigint")
     states = (count,)

@@ -1,4 +1,4 @@
-"""What a TaskManager has is declared in a few figures, from which the others follow."""
+"""A TaskManager's resources are declared by a few figures; the others are derived."""
 
 from __future__ import annotations
 

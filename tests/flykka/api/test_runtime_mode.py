@@ -1,4 +1,4 @@
-"""What a program is executed as: that is said, or seen by whether its sources come to an end."""
+"""The execution mode of a program: set explicitly, or derived from whether its sources are bounded."""
 
 from __future__ import annotations
 

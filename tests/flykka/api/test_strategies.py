@@ -32,7 +32,7 @@ def test_a_negative_offset_cuts_the_windows_that_the_positive_one_a_window_later
     tumbling = TumblingEventTimeWindows.of("1d", offset="-8h")
     sliding = SlidingEventTimeWindows.of("1d", "1h", offset=timedelta(minutes=-15))
 
-    # The same windows have the same state: a job may be changed from one to the other.
+    # Equal windows have the same state: a job may switch from one to the other.
     assert tumbling == TumblingEventTimeWindows.of("1d", offset="16h")
     assert sliding == SlidingEventTimeWindows.of("1d", "1h", offset="45min")
     assert tumbling.next_start(0) == 16 * 3_600_000

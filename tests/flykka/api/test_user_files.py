@@ -1,4 +1,4 @@
-"""What an environment registers for functions, where the program is written; and that it is gone with it."""
+"""Files that an environment registers for functions are validated at the call, and removed with the environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Opening(ProcessFunction):
-    """Reads what it needs in `open`, which is called where the operator is written."""
+    """Reads its files in `open`, which is called when the operator is declared."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         Path("opened").write_text(
@@ -36,8 +36,7 @@ class Opening(ProcessFunction):
             + str(importlib.import_module("moons").COUNT)
         )
 
-    def process_element(self, row: object, ctx: object) -> None:
-        """Emit nothing."""
+    def process_element(self, row: object, ctx: object) -> None: ...
 
 
 def stream_of_one_number(env: Env) -> DataStream:

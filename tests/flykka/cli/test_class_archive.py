@@ -1,4 +1,4 @@
-"""The classes that Spark loads are recorded once, and a JVM that does not fit what was recorded starts without."""
+"""The classes that Spark loads are archived once; a JVM that does not match the archive starts without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ session.stop()
 
 
 def start_session(**environment: str) -> tuple[str, str]:
-    """What a process that starts Spark says: whether its JVM has mapped the archive, and its stderr."""
+    """Starts Spark in a process; returns whether its JVM has mapped the archive, and its stderr."""
     ran = subprocess.run(
         [sys.executable, "-c", MAPPED], capture_output=True, text=True, check=False, env={**os.environ, **environment}
     )
@@ -40,7 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def java(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Java that this process would start Spark with."""
+    """The Java with which this process would start Spark."""
     home = tmp_path_factory.mktemp("java")
     (home / "bin").mkdir()
     (home / "bin" / "java").touch()
@@ -92,7 +92,7 @@ def test_what_the_recording_process_says_is_shown_where_nothing_was_recorded(
     assert list(cache.iterdir()) == []
 
 
-# The script in tests/bad_input/test_processes.py starts so too, without a word.
+# The script in tests/bad_input/test_processes.py starts the same way, without any output.
 @pytest.mark.spark
 @pytest.mark.long
 def test_a_session_starts_without_a_word_beside_an_archive_that_does_not_fit(cache: Path) -> None:

@@ -1,4 +1,4 @@
-"""A real terminal, a real Ctrl-C: every process of the terminal gets it, but for Spark's."""
+"""A real terminal, a real Ctrl-C: it reaches every process of the terminal except Spark's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.flykka.cli.terminal import APP, Terminal
 
-# What Ctrl-C does to a job, test_interrupts has; that of a terminal, the prompt of test_sql.
+# test_interrupts covers the effect of Ctrl-C on a job, test_sql its effect on the prompt of a terminal.
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 

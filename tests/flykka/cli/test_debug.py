@@ -1,4 +1,4 @@
-"""`flykka debug`: what its prompt answers, through a pipe as through a terminal, and its exit codes."""
+"""`flykka debug`: answers at its prompt, on a pipe and on a terminal, and its exit codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def debug(file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Debug:
-    """Runs `flykka debug FILE ...` with these lines typed: its exit code, and what it printed."""
+    """Runs `flykka debug FILE ...` with these lines as input; returns the exit code and the output."""
 
     def run(*arguments: str, typed: str = "", of: Path = file) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))

@@ -1,4 +1,4 @@
-"""`flykka ha`: what an application has left in its store, and that it is forgotten only where nobody leads."""
+"""`flykka ha`: prints what an application left in its store, and deletes it only if the application has no leader."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.flykka.cluster.high_availability.processes import Driver
 
 
 def crashed(folder: Path) -> str:
-    """An application that has run a job and was killed; its store."""
+    """The store of an application that has run a job and was killed."""
     with Driver(str(folder), module="tests.flykka.cluster.high_availability.application") as driver:
         assert driver.wait_said() == "began"
         assert driver.ask("run one") == "one has finished"

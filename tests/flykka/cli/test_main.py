@@ -1,4 +1,4 @@
-"""The command line: what it understands, and what it says of what it does not."""
+"""Arguments of the command line, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.layout.sources import ROOT
 
 @pytest.fixture
 def app(tmp_path: Path) -> str:
-    """An app that says what it was given, and wants no job."""
+    """An app that prints its arguments and runs no job."""
     path = tmp_path / "app.py"
     path.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(0)\n")
     return str(path)
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The last line on stderr of a command line that is wrong."""
+    """The last line on stderr for an invalid command line."""
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2

@@ -1,4 +1,4 @@
-"""`flykka plan`: what is drawn of an app, and what is said where there is nothing to draw."""
+"""`flykka plan`: the drawing of an app, and the message if there is nothing to draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flykka replay`: what it says of runs that are as recorded, of those that are not, and of files that are none."""
+"""`flykka replay`: output for matching runs, for diverging runs, and for files that are not traces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ word = "echo"
 
 
 class Echo(Actor):
-    """Tells another one what it hears. The tests change the word with which it does so."""
+    """Forwards each message to another actor. The tests change the text that it adds."""
 
     def __init__(self, other: Ref) -> None:
         self.other = other
@@ -162,7 +162,7 @@ def test_a_file_that_cannot_be_written_is_told(flykka_replay: Shell, trace: Path
 
 @pytest.mark.slow
 def test_a_message_of_no_known_type_is_no_divergence(tmp_path: Path) -> None:
-    # Its class is known to the process that records, and not to the one that replays.
+    # Its class exists in the recording process, but not in the replaying one.
     script = """
 import sys
 from flykka.messages.wire.message import Message, message

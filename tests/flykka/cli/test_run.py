@@ -1,4 +1,4 @@
-"""Ends of a run: exit codes and last words, for apps that never come to a job."""
+"""Exit codes and final messages of apps that start no job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from flykka.cli.main import main
 
-# The first of them waits for everything to be loaded.
+# The first of them waits until everything is imported.
 pytestmark = pytest.mark.slow
 
 

@@ -1,4 +1,4 @@
-"""Apps whose jobs run, on the session of the tests: what is shown of them, and what the options do."""
+"""Apps whose jobs run on the session of the tests: their console output, and the effects of the options."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ with StreamExecutionEnvironment.get_execution_environment() as env:
 
 @pytest.fixture
 def numbers_folder(spark: SparkSession, tmp_path: Path) -> Path:
-    """With a few numbers in it."""
+    """A folder with a few numbers."""
     spark.range(10).coalesce(1).write.parquet(str(tmp_path / "in"))
     return tmp_path
 

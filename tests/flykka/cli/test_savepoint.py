@@ -1,4 +1,4 @@
-"""`flykka savepoint`: what is shown of one, and what is said of an app that is held against it."""
+"""`flykka savepoint`: the description of a savepoint, and its compatibility with an app."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def write_savepoint(
     with_state: bool = True,
     lists: tuple[OperatorListState, ...] = (),
 ) -> Path:
-    """A savepoint of a job with state of one operator: lists, and keyed in a file of six bytes, or with none as yet."""
+    """A savepoint of a job with one stateful operator: list state, and keyed state in a file of six bytes or still
+    empty.
+    """
     folder = initialize_savepoint(str(directory), "savepoint-orders-1")
     state = Path(folder, "state")
     state.write_bytes(b"a row.")

@@ -1,4 +1,4 @@
-"""`flykka simulate`: what it prints, and how it ends."""
+"""`flykka simulate`: its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Runs `flykka simulate ...`: its exit code, and what it printed."""
+    """Runs `flykka simulate ...`; returns the exit code and the output."""
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         try:
@@ -35,7 +35,7 @@ def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 @pytest.fixture
 def bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint is complete before its last task has acknowledged it."""
+    """A checkpoint completes before its last task has acknowledged it."""
     monkeypatch.setattr(PendingCheckpoint, "is_fully_acknowledged", property(lambda _: True))
 
 

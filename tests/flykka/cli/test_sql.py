@@ -1,4 +1,4 @@
-"""Scripts of SQL, and statements that are typed on a terminal."""
+"""SQL scripts, and statements typed on a terminal."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_the_prompt_shows_rows_as_they_change_and_outlives_errors(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    # As the session of the tests: to compile a plan takes longer than to interpret it for a few rows.
+    # As in the session of the tests: for a few rows a plan is interpreted faster than compiled.
     (tmp_path / "spark-defaults.conf").write_text(
         "spark.sql.codegen.wholeStage false\nspark.sql.codegen.factoryMode NO_CODEGEN\n"
     )

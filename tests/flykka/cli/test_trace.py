@@ -1,4 +1,4 @@
-"""`flykka trace`: what is shown of a trace, and what is said of a file that is none."""
+"""`flykka trace`: the summary of a trace, and the errors for files that are not traces."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def take_turn(
     cause: int | None = None,
     failure: SerializedThrowable | None = None,
 ) -> None:
-    """Turn `number` begins `number` tenths of a second behind the beginning."""
+    """Turn `number` begins `number` tenths of a second after the start."""
     envelope = Envelope(message, sender, cause)
     recorder.turn(number, BEGIN_MS + 100 * (number - 1), recipient, envelope, list(effects), failure)
 
 
 def play(recorder: Recorder) -> None:
-    """A job with a checkpoint that completes, one that is aborted and one that nobody ends."""
+    """A job with a completed checkpoint, an aborted one, and one that never ends."""
     completed = CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=7,
@@ -75,7 +75,7 @@ def play(recorder: Recorder) -> None:
     )
     recorder.open(system="shown", seed=0)
     take_turn(recorder, 1, TASK_MANAGER, says("hello"), ("spawn", Ref("/user/task-manager-1/task", 1)))
-    # The turn that began later may end earlier: another thread took it.
+    # A turn that began later may end earlier: another thread took it.
     take_turn(recorder, 3, COORDINATOR, completed, ("start_timer", "trigger", 500, says("tick"), None))
     take_turn(
         recorder, 2, COORDINATOR, says("x" * 200), ("send", TASK_MANAGER, completed), sender=TASK_MANAGER, cause=1
@@ -347,7 +347,7 @@ def _read_to_the_end(terminal: int) -> str:
         while part := os.read(terminal, 65_536):
             read += part
     except OSError:
-        pass  # So Linux says that nobody writes to a terminal any more.
+        pass  # On Linux this error means that the terminal has no writer left.
     finally:
         os.close(terminal)
     return read.decode()

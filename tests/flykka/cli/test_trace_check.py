@@ -1,4 +1,4 @@
-"""`flykka trace check`: a recorded run that broke a law is told from one that did not."""
+"""`flykka trace check`: reports the laws that a recorded run has violated, and accepts a correct run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`flykka trace story`, `diagram` and `diff`: what they print, where they write, and how they end."""
+"""`flykka trace story`, `diagram` and `diff`: their output, their files, and their exit codes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def another(path: Path, *, reason: CheckpointDeclineReason | None = None, delay_ms: int = 0) -> Path:
-    """The same run again, a year later; with a reason its second checkpoint is given up."""
+    """The same run a year later; with a reason its second checkpoint is aborted."""
     recording = Recording(path)
     recording.now_ms = BEGIN_MS + 365 * 86_400_000
     record_checkpoint(recording, 1)

@@ -1,4 +1,4 @@
-"""`flykka whatif`: a recorded run and a fork of it side by side, and exit codes that say how they compare."""
+"""`flykka whatif`: a recorded run and its fork side by side, and exit codes for the result of the comparison."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WhatIf = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def whatif(capfd: pytest.CaptureFixture[str]) -> WhatIf:
-    """Runs `flykka whatif ...`: its exit code, and what it printed."""
+    """Runs `flykka whatif ...`; returns the exit code and the output."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         try:
@@ -46,7 +46,7 @@ def whatif(capfd: pytest.CaptureFixture[str]) -> WhatIf:
 
 @pytest.fixture(scope="module")
 def acknowledgement() -> int:
-    """The number of the turn that the coordinator takes for the first acknowledgement of checkpoint 2."""
+    """The turn in which the coordinator handles the first acknowledgement of checkpoint 2."""
     return turn_of("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
 
 
@@ -94,7 +94,7 @@ def test_what_fails_in_a_fork_is_told_with_its_reason(whatif: WhatIf, monkeypatc
     read, failed_once = EmptyEngine.read_splits, Event()
 
     def read_splits(engine: EmptyEngine, command: ReadSplits) -> StageResult:
-        # Once: the job would restart for ever, and time would not pass.
+        # Only once: otherwise the job would restart for ever, and time would not pass.
         if failed_once.is_set():
             return read(engine, command)
         failed_once.set()

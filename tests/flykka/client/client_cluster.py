@@ -1,4 +1,4 @@
-"""A client of a JobManager that answers as a test has it answer."""
+"""A client of a JobManager with scripted answers."""
 
 from __future__ import annotations
 
@@ -47,20 +47,20 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom", stack_trace="
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """The answers of a JobManager to requests that concern the job. None: it keeps silent."""
+    """A JobManager's answers to requests about the job; None means no answer."""
 
     submission: tuple[Message, ...] = ()
     cancellation: Message | None = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
     canceled: Message | None = None
-    """The result of the job that is told behind `cancellation`."""
+    """The job result that follows `cancellation`."""
     stopping: Message | None = None
     savepoint_path: str | None = None
-    """The path of every savepoint; with a `refusal` there is none."""
+    """The path of every savepoint; with a `refusal` there is no savepoint."""
     refusal: SerializedThrowable | None = None
 
 
 class ScriptedJobManager(Actor):
-    """Notes the requests of clients, and answers them as told; without a `tracker` it knows no details of the job."""
+    """Records clients' requests and sends the scripted answers; without a `tracker` it has no job details."""
 
     def __init__(self, asked: list[Message], answers: Answers, tracker: Ref | None = None) -> None:
         self._asked = asked
@@ -104,7 +104,7 @@ class ScriptedJobManager(Actor):
 
 
 class ClientCluster(ClusterBuilder):
-    """A client with the JobManager it talks to, on one thread and a virtual clock."""
+    """A client and its JobManager, on one thread and a virtual clock."""
 
     def __init__(self, answers: Answers | None = None, job_graph: JobGraph = GRAPH) -> None:
         super().__init__(SeededSystem())
@@ -125,13 +125,13 @@ class ClientCluster(ClusterBuilder):
         return client
 
     def replace_job_manager(self) -> None:
-        """The JobManager dies, and another one takes its place."""
+        """Stop the JobManager and start another one in its place."""
         self.kill("job-manager")
         self._start_scripted()
         self.system.advance(1_000)
 
     def say(self, *messages: Message) -> None:
-        """Tell the client as the JobManager does."""
+        """Send messages to the client in the name of the JobManager."""
         for message in messages:
             self.tracker.tell(message)
             self.tell(self.client_ref(), message)

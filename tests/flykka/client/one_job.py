@@ -1,4 +1,4 @@
-"""One job on real threads, at a JobManager that answers as a test has it answer, at once."""
+"""One job on real threads, at a JobManager that sends its scripted answers at once."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def status(status: JobStatus, at: int = 0, cause: SerializedThrowable | None = N
 
 @dataclass(frozen=True, slots=True)
 class OneJob:
-    """The job's client, what its JobManager was told, and how to say what is told about it."""
+    """The job's client, the messages its JobManager has received, and a way to publish job events."""
 
     client: JobClient
     told: list[Message]
@@ -137,7 +137,7 @@ def metrics(
     subtask: int = 0,
     number: int = 0,
 ) -> MetricsReported:
-    """Of a subtask of the windows."""
+    """Metrics of a subtask of the windows."""
     return MetricsReported(
         job_id=JOB,
         attempt=attempt_id(JOB, WINDOWS, subtask, number),

@@ -1,4 +1,4 @@
-"""The job of a run that a driver submits, in a store that it shares with those before it."""
+"""The job of a run that a driver submits, in a store that it shares with earlier runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Application:
         self.driver.services.store(leader.leader_session_id).put_result(end)
 
     def point_to(self, job_id: JobId, pointer: CheckpointPointer) -> None:
-        """Note a completed checkpoint of a job."""
+        """Register a completed checkpoint of a job."""
         leader = self.driver.services.leader()
         assert leader is not None
         pointers = self.driver.services.store(leader.leader_session_id).checkpoints(job_id)
@@ -68,7 +68,7 @@ def first(tmp_path: Path, store: EmbeddedStore) -> Iterator[Application]:
 
 @pytest.fixture
 def second(tmp_path: Path, store: EmbeddedStore, first: Application) -> Iterator[Application]:
-    """An actor that waits for the first one to go."""
+    """A standby application, which waits until the first one closes."""
     with SeededSystem(4) as system:
         yield Application(Driver(system, tmp_path, store, "second"))
 

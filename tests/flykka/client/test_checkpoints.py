@@ -1,4 +1,4 @@
-"""Checkpoints to continue from, and the jobs that may."""
+"""Checkpoints to continue from, and the jobs that may use them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The start of a job that may have run before: every case, by its findings."""
+"""The start of a job that may have run before: one case per state of its checkpoint directory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is left of a job that has failed: the last turns of its actors, and an error that says where they are."""
+"""The flight record of a failed job: the last turns of its actors, and an error that names the file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def job_without_restart(folder: Path | str) -> JobGraph:
 
 
 def error_of_job(cluster: LocalCluster, graph: JobGraph, *, flight_record: str | None = None) -> JobExecutionError:
-    """The error of a job whose task cannot even start, and which may not restart."""
+    """The error of a job whose task cannot start, and which may not restart."""
     client = cluster.submit(graph, flight_record=flight_record)
     with pytest.raises(JobExecutionError) as raised:
         client.wait(timeout=60)
@@ -161,12 +161,12 @@ def test_a_record_that_cannot_be_written_hides_nothing(
 
 
 def scripted(*answers: Message) -> Props:
-    """A JobManager that accepts the job, or not, and says how it ended."""
+    """A JobManager that accepts or refuses the job, and reports its result."""
     return Props(ScriptedJobManager, [], Answers(submission=answers))
 
 
 def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
-    """A client that was told this about its job."""
+    """A client that has received these answers about its job."""
     system = system or SeededSystem(3)
     client = JobClient(
         system, system.spawn(scripted(*answers), "job-manager"), job_without_restart("/nowhere"), None, write

@@ -1,4 +1,4 @@
-"""What a client learns of its job, whatever becomes of it."""
+"""Job events and results that a client receives, whatever happens to the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a client knows of its job to be shown: its details, its checkpoints as a table, itself as text and as HTML."""
+"""A client's views of its job: its details, a table of its checkpoints, its text and its HTML."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: Client
 
 
 class SilentJobManager(Actor):
-    """Accepts the job, and answers nothing more."""
+    """Accepts the job, and sends no further answer."""
 
     def handle_message(self, message: Message) -> None:
         if isinstance(message, SubmitJob):

@@ -1,4 +1,4 @@
-"""What the accumulators of a finished job look like to its author."""
+"""The accumulators of a finished job as its author reads them."""
 
 from __future__ import annotations
 

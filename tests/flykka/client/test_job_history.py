@@ -1,4 +1,4 @@
-"""What a listener that comes late is told of a job."""
+"""Events that a late listener receives."""
 
 from __future__ import annotations
 

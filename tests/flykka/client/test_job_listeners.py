@@ -1,4 +1,4 @@
-"""Listeners to a job hear everything, in order, and harm nobody."""
+"""Job listeners receive every event in order, and cannot harm the job or each other."""
 
 from __future__ import annotations
 

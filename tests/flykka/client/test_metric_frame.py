@@ -1,4 +1,4 @@
-"""The metrics of a job as a table: a row for each value, with the subtask that it is of."""
+"""The metrics of a job as a table: a row for each value, with its subtask."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A client that waits for a job in another process: when it asks, and when it gives signs of life."""
+"""A client that waits for a job in another process: its polling and its heartbeats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DONE = RemoteJobResult(job_id=JOB, application_status="SUCCEEDED", net_runtime_m
 
 
 class Clock(WaitingClock):
-    """Time that passes while somebody sleeps, and never else."""
+    """Time that passes only during a sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0

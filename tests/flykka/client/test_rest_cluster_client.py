@@ -1,4 +1,4 @@
-"""Requests that are refused for a reason that passes are made again; all others are refused at once."""
+"""Requests that are refused for a temporary reason are retried; all others fail at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOBODY_LEADS = {"errors": ["nobody leads"]}
 
 
 class Scripted:
-    """A server of prepared answers, status and body, the last one for ever; with what it was asked, and the pauses."""
+    """A server of prepared answers (status and body), the last one repeated for ever; records requests and pauses."""
 
     def __init__(self, answers: list[tuple[int, object]], retry_after: str | None) -> None:
         self.asked: list[tuple[str, dict[str, str]]] = []
@@ -43,8 +43,7 @@ class Scripted:
 
             do_POST = do_GET
 
-            def log_message(self, *arguments: object) -> None:
-                """Say nothing."""
+            def log_message(self, *arguments: object) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()

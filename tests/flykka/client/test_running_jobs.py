@@ -1,4 +1,4 @@
-"""Jobs of other processes are found by their files: in a private folder, those of processes that ended cleaned away."""
+"""Jobs of other processes are found by their files, in a private folder; files of ended processes are deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ file = RunningJobFile(RunningJob(job_id="b" * 32, name="orders", process=os.getp
 print("there", flush=True)
 sys.stdin.readline()
 """
-"""A process that runs a job, until a line comes from the process that began it, or it is killed."""
+"""A process that runs a job until its parent sends a line or kills it."""
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""What a client asks for a savepoint, and what it makes of the answer."""
+"""Savepoint requests of a client, and its handling of the answers."""
 
 from __future__ import annotations
 

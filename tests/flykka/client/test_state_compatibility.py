@@ -1,4 +1,4 @@
-"""An operator finds its state by its uid; what does not fit is named, with what is to be done."""
+"""An operator finds its state by its uid; errors about incompatible state name the operator and the remedy."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def compared(
 
 
 def changed(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
-    """The graph with an operator that is another one."""
+    """The graph with one operator replaced."""
     return replace(
         job_graph,
         vertices=tuple(
@@ -179,7 +179,7 @@ def test_an_operator_of_another_kind_does_not_get_the_state() -> None:
 
 
 def held_with(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
-    """State of one schema, held against an operator that has another."""
+    """The compatibility of state of one schema with an operator of another schema."""
     before = changed(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
     after = changed(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
     return compared(after, orders_checkpoint(*entries, of=before), allow_non_restored_state=True)

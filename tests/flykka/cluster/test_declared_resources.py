@@ -1,4 +1,4 @@
-"""A cluster whose TaskManagers declare what they have cuts slots of the sizes that jobs ask for, and tells of them."""
+"""A cluster of TaskManagers with declared resources cuts slots of the sizes that jobs request, and reports them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_slots_of_a_job_are_cut_of_what_its_task_manager_has(tmp_path: Path)
     total = RESOURCES.slots_total
     left = ResourceSpec(cpu_millis=500, heap_mib=200, managed_mib=340)
     name = running.task_manager
-    # No slot of the default size has room beside them.
+    # No slot of the default size fits beside them.
     assert running == TaskManagerInfo(task_manager=name, slots=5, free=0, total=total, remaining=left)
 
 

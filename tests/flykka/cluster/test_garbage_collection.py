@@ -1,4 +1,4 @@
-"""The garbage collector is patient while a cluster runs, and as before when it has ended."""
+"""Garbage collection is rarer while a cluster runs, and as before once it has ended."""
 
 from __future__ import annotations
 

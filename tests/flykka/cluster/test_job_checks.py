@@ -1,4 +1,4 @@
-"""A job that needs more than there may ever be is refused with the operator's name and both figures."""
+"""A job whose demand exceeds the cluster's maximum is refused with the operator's name and both figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole cluster on one thread, with a data plane that never answers: what it starts, loses, replaces and leaves."""
+"""A cluster on one thread, with a data plane that never answers: starts, losses, replacements and shutdown."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tests.actors.peer import PeerActor
 
 
 class SilentDataPlane(ScriptedDataPlane):
-    """Its bridges take everything down and answer nothing: a job on it begins, and never ends."""
+    """Its bridges accept every command and answer nothing: a job on it starts, and never ends."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         return Props(PeerActor, [])
 
 
 class Made:
-    """A cluster with what it stands on."""
+    """A cluster with its system, data plane and store."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.system: SeededSystem = SeededSystem(3)
@@ -57,7 +57,7 @@ class Made:
 
 @pytest.fixture
 def start_local_cluster() -> Iterator[Callable[..., Made]]:
-    """Starts a cluster of two TaskManagers with two slots each, or as told."""
+    """Starts a cluster, by default of two TaskManagers with two slots each."""
     made: list[Made] = []
 
     def begin(settings: ClusterSettings | None = None) -> Made:
@@ -220,7 +220,7 @@ def test_a_cluster_that_is_shut_down_writes_the_archives_that_are_begun() -> Non
         cluster.system.coordinated_shutdown.add_task(BEFORE_SERVICE_UNBIND, "begun", shuts_down.set)
 
         def fails(operation: Operation, path: str) -> bool:
-            # A system that waits for nothing would have ended long before.
+            # A system without pending messages would have terminated long before.
             return not shuts_down.wait(timeout=10) or cluster.system.terminated.ended_within(0.2)
 
         storage.fails = fails

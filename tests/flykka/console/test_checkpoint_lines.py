@@ -1,4 +1,4 @@
-"""A day of checkpoints that go well is not eight thousand lines."""
+"""A day of successful checkpoints does not print eight thousand lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes seconds is said when it begins, counted on a terminal, and said again when it is done."""
+"""Work of several seconds is announced, counted on a terminal, and reported when it is done."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class _Terminal(StringIO):
 
 
 def clock(*seconds: float) -> Callable[[], float]:
-    """Shows these, one after the other, and then the last one for ever."""
+    """Returns these values in turn, and then the last one for ever."""
     shown = list(seconds)
     return lambda: shown.pop(0) if len(shown) > 1 else shown[0]
 

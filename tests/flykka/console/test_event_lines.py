@@ -1,4 +1,4 @@
-"""What a reader of the console is told."""
+"""Lines of the console about events of a job."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ JOB = JobId("job")
 
 
 def printed(messages: Sequence[Message], *, terminal: bool) -> str:
-    """What comes out where the output is a terminal of 40 columns, or a file."""
+    """The output on a terminal of 40 columns, or in a file."""
     out = StringIO()
     colours: Literal["standard"] | None = "standard" if terminal else None
     output = RichConsole(file=out, force_terminal=terminal, color_system=colours, no_color=not terminal, width=40)

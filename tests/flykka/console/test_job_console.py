@@ -43,7 +43,7 @@ def test_a_job_that_does_not_run_alone_has_its_name_on_its_lines() -> None:
     with one_job() as first, one_job() as second:
         console = JobConsole(RichConsole(file=out), kept_checkpoint)
         console.show(first.client)
-        # The same name, but another cluster: what counts is that one runs already.
+        # The same name on another cluster: only the fact that a console runs already matters.
         console.show(second.client)
 
         second.say(status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))

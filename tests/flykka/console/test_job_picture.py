@@ -1,4 +1,4 @@
-"""What a job looks like on terminals wide and narrow."""
+"""The picture of a job on wide and narrow terminals."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ ALL = "tasks rows_in rows_out rows/s watermark lag busy back-pressured queued"
 
 
 def vertex_lines(*vertices: JobVertexDetails, width: int, height: int = 24) -> list[str]:
-    """What is between the header and the checkpoints."""
+    """The lines between the header and the checkpoints."""
     return shown(JobPicture(replace(DETAILS, vertices=vertices)), width, height=height)[2:-2]
 
 
 def words(line: str) -> str:
-    """The titles of columns, with spaces between them."""
+    """The titles of columns, separated by single spaces."""
     return " ".join(title.strip().replace(" ", "_") for title in line.split("  ") if title.strip())
 
 

@@ -1,4 +1,4 @@
-"""Pictures at the bottom of a terminal, and what is printed meanwhile above them."""
+"""Pictures at the bottom of a terminal, and the lines printed above them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Long work in Spark is seen beside the thread that draws, and told in the job's first line."""
+"""Long work in Spark is observed by the drawing thread, and shown in the job's first line."""
 
 from __future__ import annotations
 

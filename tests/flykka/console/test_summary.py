@@ -1,4 +1,4 @@
-"""What is said of a job when it has ended."""
+"""The summary of an ended job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole cast in virtual time, asked why it does not go on: as it works, as it waits, and with an actor stuck."""
+"""A whole cluster in virtual time, asked why it makes no progress: working, waiting, and with a stuck actor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB = JobId("job")
 
 
 class HangingSnapshots(SlowEngine):
-    """Never has a snapshot written."""
+    """Never completes a snapshot."""
 
     takes_ms = MappingProxyType({**SlowEngine.takes_ms, "write_snapshot": None})
 

@@ -1,4 +1,4 @@
-"""The facts that a diagnosis rests on."""
+"""The facts that a diagnosis is based on."""
 
 from __future__ import annotations
 

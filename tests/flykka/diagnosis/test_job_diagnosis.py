@@ -1,4 +1,4 @@
-"""Every kind of wait has its sentence: a table of answers, and what is concluded from them."""
+"""Every kind of wait has its sentence: a table of answers and of the conclusions from them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NO_CHECKPOINT = details(
 )
 
 TABLE: list[tuple[str, ActorReports, str]] = [
-    # The job has ended, or nobody leads it, or nobody answers.
+    # The job has ended, has no leader, or no actor answers.
     (
         "finished",
         answers(job=None, details=details(JobStatus.FINISHED)),
@@ -118,7 +118,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         answers(job=None, leadership=led(job="is being accepted: its graph is checked and stored")),
         "job 'prices' is being accepted: its graph is checked and stored",
     ),
-    # It begins, restarts, ends.
+    # It starts, restarts or ends.
     ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),
     (
         "restarting",
@@ -203,7 +203,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "window (2/2) is being deployed for 40 s on task-manager-1: it is DEPLOYING: its opening has no running Spark"
         " job",
     ),
-    # Somebody is stuck.
+    # An actor is stuck.
     (
         "task",
         answers(task(SOURCE), unresponsive=(silent("window (2/2)", WINDOW_2),)),
@@ -340,7 +340,7 @@ def test_a_job_that_has_ended_well_speaks_of_no_failure(status: JobStatus) -> No
 
 
 def test_two_that_wait_for_each_other_are_told_without_end() -> None:
-    # Reports of different moments may say so.
+    # Reports from different moments may contradict each other like this.
     full = task(SOURCE, outputs=(full_output(1),))
     reader = idle_window(1)
 

@@ -1,4 +1,4 @@
-"""A recorded run is explained as the living one was: at its end, behind a turn, for one job of several."""
+"""A recorded run is explained like a live one: at its end, after a turn, and for one job of several."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
-    """A job of the slow cast, run for thirty seconds, in which it finishes."""
+    """A job of the slow cluster, run for thirty seconds, in which it finishes."""
     folder = tmp_path_factory.mktemp("recorded")
     with SeededSystem(3, recorder=TraceRecorder(folder / "run.trace")) as system:
         stage = WholeCluster(system, folder / "checkpoints", SlowNames())
@@ -34,7 +34,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 
 def a_turn_of_a_stage(trace: TraceReader) -> int:
-    """The turn at which the tenth stage has finished."""
+    """The turn after which the tenth stage has finished."""
     return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageResult)][9]
 
 

@@ -1,4 +1,4 @@
-"""At most one attempt of a subtask lives, and what a dead one reports changes nothing."""
+"""At most one attempt of a subtask runs, and reports of dead attempts change nothing."""
 
 from __future__ import annotations
 

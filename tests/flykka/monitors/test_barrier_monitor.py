@@ -1,4 +1,6 @@
-"""A snapshot is a cut through the channels of all inputs: it has all before their barriers, and nothing behind."""
+"""A snapshot is a cut through the channels of all inputs: it contains everything before their barriers and nothing
+after.
+"""
 
 from __future__ import annotations
 

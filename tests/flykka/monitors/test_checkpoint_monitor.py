@@ -1,4 +1,4 @@
-"""A checkpoint completes with every acknowledgement, its id is a new one, and the job goes back to the latest."""
+"""A checkpoint completes with all acknowledgements, its id is new, and the job restores the latest one."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MAP = JobVertexId("map")
 
 
 def tasks(*subtasks: int, number: int = 0) -> Turn:
-    """The coordinator learns of the attempts; they run."""
+    """The coordinator receives the attempts; they run."""
     running = tuple(
         CoordinatedTask(
             attempt=attempt(subtask, number),
@@ -307,7 +307,7 @@ def test_what_a_coordinator_knew_goes_with_it() -> None:
 
 
 def recover(*completed: CompletedCheckpoint) -> Turn:
-    """A coordinator of the job begins with what is in the store."""
+    """A coordinator of the job starts with the checkpoints in the store."""
     return turn(COORDINATOR, CheckpointsRecovered(ids=CheckpointIds(first=9, count=9), completed=completed))
 
 

@@ -1,4 +1,4 @@
-"""A sink publishes a checkpoint once per attempt: when it is complete, and never when it was given up."""
+"""A sink publishes a checkpoint once per attempt: when it has completed, and never when it was aborted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No batch is sent without credit, and what is sent on a channel arrives in its order, without a gap."""
+"""No batch is sent without credit, and the batches of a channel arrive in order, without a gap."""
 
 from __future__ import annotations
 

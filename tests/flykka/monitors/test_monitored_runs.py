@@ -1,4 +1,4 @@
-"""Monitors see the same in a run as it happens, and in its trace; and in runs that are right they see nothing wrong."""
+"""Monitors report the same on a live run and on its trace; on correct runs they report nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def run_with_a_kill(seed: int, folder: Path, *, ring: int | None = None) -> list[Violation]:
-    """What was seen meanwhile. The trace is in `run.trace`."""
+    """The violations of the live run. The trace is in `run.trace`."""
     recorder = MonitoringRecorder(TraceRecorder(folder / "run.trace", ring=ring), all_monitors())
     with SeededSystem(seed, recorder=recorder) as system:
         stage = WholeCluster(system, folder)

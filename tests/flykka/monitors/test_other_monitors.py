@@ -1,4 +1,4 @@
-"""Batches that were released are not used, no actor fails of flykka's own mistakes, and jobs make progress."""
+"""Released batches are not used, no actor fails with an internal error, and jobs make progress."""
 
 from __future__ import annotations
 

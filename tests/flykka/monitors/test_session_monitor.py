@@ -1,4 +1,4 @@
-"""What is said under a session that its receiver knows to be over is not handled."""
+"""Messages under a session that their receiver knows to have ended are ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs, execution attempts and tasks move as their tables let them."""
+"""Jobs, execution attempts and tasks make only the transitions of their tables."""
 
 from __future__ import annotations
 

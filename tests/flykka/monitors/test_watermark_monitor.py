@@ -1,4 +1,4 @@
-"""A task says no more of event time than the slowest of its channels, and no less than it has read."""
+"""A task's watermark never exceeds that of its slowest channel, and always reaches what it has read."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
 
 
 def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
-    """A task begins with a watermark."""
+    """A task starts with a restored watermark."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=WatermarkState(watermark_ms=watermark_ms))
     deployed = descriptor(OperatorKind.WINDOW_AGGREGATE)
     deployed = replace(deployed, attempt=attempt(), restore=TaskStateSnapshot(operators=(state,)))

@@ -1,4 +1,4 @@
-"""Runs the example notebook from top to bottom; as a program, keeps what it showed in it.
+"""Runs the example notebook from top to bottom; as a program, stores the outputs in it.
 
 `python -m tests.flykka.notebook.flights` writes the outputs into `examples/flights.ipynb`, so that a reader sees them
 without running it.
@@ -32,7 +32,7 @@ def executed(folder: Path) -> NotebookNode:
 
 
 def quiet(notebook: NotebookNode) -> NotebookNode:
-    """Without what a JVM says when it starts, and without the times at which the cells ran."""
+    """The notebook without the JVM's startup messages and the execution times of the cells."""
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 
 class Reader(HTMLParser):
-    """Reads tables row by row, all text, and whether every tag is closed in its turn."""
+    """Reads tables row by row, all text, and whether the tags are properly nested."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

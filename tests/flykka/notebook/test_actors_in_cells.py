@@ -1,4 +1,4 @@
-"""Messages and actors that are declared in a cell, and the cell run again, in a real kernel."""
+"""Messages and actors declared in a cell that is run again, in a real kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cell has written down and not executed is taken back when the cell is run again, and nothing else is."""
+"""Running a cell again removes the operators that it had declared and not executed, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Events:
-    """IPython's: callbacks by the name of what happens."""
+    """IPython's events: callbacks by the name of the event."""
 
     def __init__(self) -> None:
         self._callbacks: dict[str, Callable[[object], None]] = {}
@@ -33,7 +33,7 @@ class Events:
 
 
 class Notebook:
-    """Cells over one environment, of which only the program matters."""
+    """Cells over one environment that has only a program."""
 
     def __init__(self) -> None:
         self._events = Events()
@@ -46,11 +46,11 @@ class Notebook:
         return self._environment.program
 
     def execute(self) -> None:
-        """The program is handed over, and another one begins."""
+        """The program is submitted, and another one begins."""
         self._environment.program = Program()
 
     def run(self, cell_id: str | None, *written: tuple[str, Transformation | None]) -> list[Transformation]:
-        """Run a cell that writes down operators, each a uid and what feeds it."""
+        """Run a cell that declares operators, each a uid and its input."""
         self._events.trigger("pre_run_cell", SimpleNamespace(cell_id=cell_id))
         try:
             return [self._write(uid, source) for uid, source in written]
@@ -74,8 +74,6 @@ class Notebook:
 
 
 class Environment:
-    """Has a program."""
-
     def __init__(self) -> None:
         self.program = Program()
 

@@ -1,4 +1,4 @@
-"""A job whose cell is run again is ended with a checkpoint if it can be stopped, and in any case."""
+"""Running a cell again ends its job: with a checkpoint if the job can be stopped, otherwise without."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_a_job_that_cannot_be_stopped_is_cancelled_and_that_is_said(
     cluster = ClientCluster(answers=Answers(stopping=answer))
     client = cluster.submit()
 
-    # Nobody tells here that it has ended.
+    # No message here reports that it has ended.
     with pytest.raises(TimeoutError, match="after 2 seconds"):
         end_job(client, timeout=2)
 

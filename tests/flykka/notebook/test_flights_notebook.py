@@ -1,4 +1,4 @@
-"""The example notebook: it runs from top to bottom, and what is kept in it is what a run has shown."""
+"""The example notebook: it runs from top to bottom, and its stored outputs are those of a run."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.flykka.notebook.flights import NOTEBOOK, executed, quiet
 
 
 def text_of(notebook: NotebookNode, containing: str) -> str:
-    """The plain text that the cell with this code has shown last."""
+    """The plain text that the cell with this code displayed last."""
     (cell,) = (cell for cell in notebook.cells if cell.cell_type == "code" and containing in cell.source)
     return str(cell.outputs[-1].data["text/plain"])
 
 
 def check(notebook: NotebookNode) -> None:
-    """What a reader is promised."""
+    """Check the outputs that the text of the notebook promises."""
     job = text_of(notebook, "execute_async").splitlines()
     found = ast.literal_eval(text_of(notebook, "exceptAll"))
     assert job[0].startswith("job 'flight delays' FINISHED")

@@ -1,4 +1,4 @@
-"""What a fork looks like in a notebook: where it begins, and both outcomes when it has run."""
+"""Display of a fork in a notebook: where it begins, and both outcomes after its run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HISTORY = HISTORIES / "killed-task-manager.trace"
 
 @pytest.fixture
 def fork() -> JobFork:
-    """Right before a checkpoint begins."""
+    """A fork right before a checkpoint begins."""
     session = Replayer().session(HISTORY)
     session.run_until("CheckpointCoordinator <- PeriodicTriggerDue")
     return session.fork()

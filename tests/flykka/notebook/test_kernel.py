@@ -31,7 +31,7 @@ while not any(vertex.rows_published for vertex in job.details.vertices):
 """
 
 
-# Each says that it waits when it does: an interrupt before that would interrupt something else.
+# Each prints a line when it starts to wait: an earlier interrupt would hit something else.
 BLOCKING = """
 import sys, threading, time, traceback
 
@@ -53,7 +53,7 @@ await job
 
 @pytest.fixture
 def cells_folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
-    """The folder of a test's cells, with input in it. What a test has left running is ended."""
+    """A folder with input for the cells of a test; its running jobs are ended."""
     write_input(tmp_path)
     kernel.run(f"folder = {str(tmp_path)!r}")
     yield tmp_path

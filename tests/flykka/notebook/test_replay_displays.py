@@ -1,4 +1,4 @@
-"""What replays look like in a notebook: how they went, where they left the record, and a walk through one."""
+"""Displays of replays in a notebook: their outcome, their divergence from the record, and a walk through one."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_replay_that_has_diverged_shows_the_report_with_its_fields(tmp_path: P
 
 def test_what_was_not_replayed_is_named_with_the_reason(tmp_path: Path) -> None:
     class Hidden(Echo):
-        """A class that nobody can import."""
+        """A class that cannot be imported."""
 
     result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", Hidden))
 

@@ -1,4 +1,4 @@
-"""A sequence diagram in a cell: its page, unharmed, in a frame that reaches nothing else."""
+"""A sequence diagram in a cell: its page, unchanged, in a sandboxed frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bad_input.recorded import record_echo
 
 
 class Frames(HTMLParser):
-    """Keeps the attributes of all frames."""
+    """Collects the attributes of all frames."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

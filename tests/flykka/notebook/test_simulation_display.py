@@ -1,4 +1,4 @@
-"""What a simulation looks like in a notebook: how it ended, what was done to it, and what was wrong."""
+"""Display of a simulation in a notebook: its end, its faults, and its violations."""
 
 from __future__ import annotations
 

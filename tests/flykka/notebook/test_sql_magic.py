@@ -1,4 +1,4 @@
-"""Cells of SQL in a real kernel."""
+"""SQL cells in a real kernel."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ SHOW TABLES
 
 @pytest.fixture
 def kernel(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernel of the other tests, which have closed their environments, without a name of theirs."""
+    """The kernel of the other tests, which have closed their environments, with none of their names."""
     kernel.run("%reset -f")
     yield kernel
     kernel.run("env.close()")
 
 
 def test_a_cell_declares_shows_and_counts(kernel: Kernel) -> None:
-    kernel.run("import flykka")  # That is when IPython learns of the magic.
+    kernel.run("import flykka")  # The import registers the magic with IPython.
     with pytest.raises(CellError, match="there is no environment yet"):
         kernel.run("%%flykka_sql\nSHOW TABLES")
     kernel.run(BEGIN)

@@ -1,4 +1,4 @@
-"""Streams and environments show themselves: what they read, how far they are written, what can be done next."""
+"""Streams and environments display themselves: their inputs, their progress, and the next possible calls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What traces look like in a notebook: every fact is there, long ones stop, nothing of the user's becomes markup."""
+"""Displays of traces in a notebook: every fact is shown, long ones are cut, and user text never becomes markup."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_nothing_in_a_message_becomes_markup(tmp_path: Path, bundle: Callable[[T
 
 
 class Shell:
-    """As much of IPython's shell as shows objects."""
+    """The part of IPython's shell that displays objects."""
 
     def __init__(self) -> None:
         self.display_formatter = DisplayFormatter()
@@ -116,7 +116,7 @@ def test_every_display_is_of_a_class_that_is_there(address: str, display: str) -
     shown = displays.load(address)
 
     assert isinstance(shown, type)
-    # IPython compares these: by another name of the same class it would not be found.
+    # IPython compares these: it would not find the class under another name.
     assert f"{shown.__module__}:{shown.__qualname__}" == address
     assert callable(displays.load(display))
 

@@ -1,4 +1,4 @@
-"""The data plane of a replay: whatever class was there when the job was recorded, at a replay it does nothing."""
+"""The data plane of a replay does nothing, whichever class was recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OF_THE_PORT = sorted(name for name in vars(DataPlane) if not name.startswith("_"
 
 
 class Others(Names):
-    """A data plane that nobody has heard of."""
+    """A data plane that is registered nowhere."""
 
 
 def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:

@@ -1,4 +1,4 @@
-"""Forks of recorded jobs: without a fault they end as recorded, with one the actors cope with it as a cluster does."""
+"""Forks of recorded jobs: without a fault they end as recorded; with one the actors handle it as in a cluster."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def the_job(outcome: RunOutcome) -> JobOutcome:
 
 
 def summary(outcome: RunOutcome) -> list[tuple[object, ...]]:
-    """What became of the jobs, but for times, which are the machine's that recorded them."""
+    """The outcomes of the jobs without times, which depend on the recording machine."""
     return [
         (job.job_id, job.status, list(job.completed), job.aborted, job.restarts, list(job.failures))
         for job in outcome.jobs.values()

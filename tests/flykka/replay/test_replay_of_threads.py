@@ -1,4 +1,4 @@
-"""Jobs that ran on real threads replay turn by turn, also where a TaskManager was killed in the midst of it."""
+"""Jobs that ran on real threads replay turn by turn, even if a TaskManager was killed meanwhile."""
 
 from __future__ import annotations
 
@@ -48,6 +48,6 @@ def test_a_job_whose_task_manager_is_killed_replays(parallelism: int, tmp_path: 
 
 
 def busy_one(cluster: LocalCluster) -> str:
-    """A TaskManager that runs tasks: of two of which one is enough, it may be either."""
+    """A TaskManager that runs tasks: either of the two may, as one is enough."""
     parents = {cell.parent.name for cell in cluster.system.cells.living() if cell.parent is not None}
     return next(name for name in cluster.task_managers() if name in parents)

@@ -1,4 +1,4 @@
-"""The last turns of a job replay from where they begin, every actor in the state that it had there."""
+"""The last turns of a job replay from their first one, with every actor in its state at that turn."""
 
 from __future__ import annotations
 

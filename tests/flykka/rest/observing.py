@@ -1,4 +1,4 @@
-"""What shows an environment's cluster, without a cluster."""
+"""The view of an environment's cluster, without a cluster."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from flykka.api.observation import Observation
 
 
 def observation() -> Observation:
-    """One whose program has said nothing yet."""
+    """An observation whose program has made no settings."""
     return Observation(EnvironmentOptions())

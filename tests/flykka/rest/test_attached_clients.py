@@ -1,4 +1,4 @@
-"""Clients of another process: their signs of life, and the end of a job that they wait for."""
+"""Clients of another process: their heartbeats, and the end of a job that they wait for."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOBODY = JobId("f" * 32)
 
 
 class NothingComes:
-    """A source whose splits are still to come."""
+    """A source whose splits never arrive."""
 
     interval_ms: int | None = 600_000
     changed: Callable[[], bool] | None = None

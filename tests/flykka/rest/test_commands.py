@@ -1,4 +1,4 @@
-"""Commands from another terminal: what they print, and what they say where it is refused."""
+"""Commands from another terminal: their output, and their errors if the request is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WHY = ["why", "--timeout", "500ms"]
 
 
 def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
-    """The exit code, and what was printed to stdout and stderr."""
+    """Returns the exit code, stdout and stderr."""
     code = main([*words, "--address", served.server.address])
     printed = capsys.readouterr()
     return code, printed.out, printed.err
@@ -97,7 +97,7 @@ def test_the_address_may_be_in_the_environment(
 
 @pytest.fixture
 def add_running_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Lets jobs be found that run on this machine; there are no others."""
+    """Adds jobs to those found on this machine, which has no others."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "jobs"))
     files: list[RunningJobFile] = []
 

@@ -1,4 +1,4 @@
-"""Slow clients keep no other client out: deadlines in virtual time, and 500 slow connections."""
+"""Slow clients block no other client: deadlines in virtual time, and 500 slow connections."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEAD = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Has its own time, which passes when it is told."""
+    """An event loop with a virtual clock, advanced by the test."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -171,7 +171,7 @@ def test_the_oldest_incomplete_connection_is_closed_for_a_new_one(loop: VirtualL
     (_, done), (_, second), (_, third), (_, fourth) = (connect(f"10.0.0.{number}") for number in range(4))
     assert [wire.end for wire in (done, second, third, fourth)] == ["aborted", None, None, None]
 
-    # One with a whole request is none of them, until it was answered.
+    # A connection with a complete request is not among them until it was answered.
     protocol, answered = connect("10.0.0.5")
     assert second.end == "aborted"
     protocol.data_received(HEAD + b"{}")

@@ -1,4 +1,4 @@
-"""Apache Flink's dashboard is served out of its package, with the interface below it."""
+"""Apache Flink's dashboard is served out of its package, on top of the REST interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that is built like the released one."""
     lib = tmp_path / "site" / "pyflink" / "lib"
     lib.mkdir(parents=True)
-    # A package that is installed would be found before one without it.
+    # An installed package would take precedence over a folder without `__init__.py`.
     (lib.parent / "__init__.py").touch()
     with ZipFile(lib / "flink-dist-2.3.0.jar", "w") as jar:
         jar.writestr("web/index.html", "<title>Apache Flink Web Dashboard</title>")

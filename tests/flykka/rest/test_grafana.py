@@ -1,4 +1,4 @@
-"""The dashboard for Grafana asks for what `/metrics` tells, and for nothing else."""
+"""The Grafana dashboard queries the metrics of `/metrics` and no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXTS = [
 
 @pytest.fixture
 def labels_by_name(served: Served) -> dict[str, set[str]]:
-    """The metrics of a cluster, and of a task that reads a source and writes to a sink, with their labels."""
+    """The metrics of a cluster, and of a task with a source and a sink, with their labels."""
     task = replace(VERTEX, sources=("in",))
     text = served.http.get("/metrics").text + text_of(of_subtasks(served.job.details, task, [SUBTASK], "host", 4_000))
     found: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""Jobs that have ended, shown from their archives: as the cluster has shown them, and nothing can be done."""
+"""Ended jobs, displayed from their archives as the cluster displayed them, but without commands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def archive_folder(tmp_path: Path) -> Path:
 
 
 def leave(folder: Path, job_id: str, *, ended_ms: int) -> None:
-    """Leave the archive of a job that has ended then."""
+    """Write the archive of a job that ended at this time."""
     ended = ended_job(job_id)
     ended = replace(ended, overview=replace(ended.overview, ended_ms=ended_ms))
     CheckpointStorage(str(folder)).write_archive(ended)
@@ -257,7 +257,7 @@ def test_a_job_that_has_failed_after_a_restart_is_shown_as_its_cluster_has_shown
 
 
 def answers_about_job(http: httpx.Client, job_id: str) -> dict[str, Any]:
-    """Everything that is answered about a job, but for what only the clock changes."""
+    """All answers about a job, without the fields that change with the clock."""
     job = f"/jobs/{job_id}"
     paths = ["/jobs", "/jobs/overview", job]
     paths += [f"{job}/{name}" for name in ("status", "plan", "config", "exceptions", "accumulators", "checkpoints")]

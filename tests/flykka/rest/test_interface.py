@@ -1,4 +1,4 @@
-"""The HTTP interface of an environment: without a way to do so there is no cluster either."""
+"""The HTTP interface of an environment: if it cannot start, the cluster does not start either."""
 
 from __future__ import annotations
 

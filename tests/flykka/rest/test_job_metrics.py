@@ -1,4 +1,4 @@
-"""Metrics of jobs by Flink's names: of one, and over several."""
+"""Metrics of jobs by Flink's names: of one job, and aggregated over several."""
 
 from __future__ import annotations
 

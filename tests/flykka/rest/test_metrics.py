@@ -1,4 +1,4 @@
-"""Metrics are text that Prometheus reads, with Flink's names and labels."""
+"""Metrics in Prometheus's text format, with Flink's names and labels."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ def _checkpoints() -> CheckpointStatsSnapshot:
 
 
 def _holds_still(name: str) -> bool:
-    """True for what is the same a moment later."""
+    """True for a metric that has the same value a moment later."""
     return "Time" not in name and name != "flink_jobmanager_job_uptime"
 
 

@@ -145,7 +145,7 @@ def test_an_endpoint_is_a_url(endpoint: str) -> None:
 def test_a_job_is_reported_to_its_end_with_its_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
     with Receiver() as receiver:
         with StreamExecutionEnvironment.get_execution_environment() as env:
-            # The last report is that of the end: no other one comes.
+            # With this interval the only report is the one at the end.
             env.enable_open_telemetry(receiver.endpoint, interval="1h").enable_checkpointing("50ms")
             env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
             numbers = env.from_dataframe(spark.range(0, 50, 1, 5), uid="numbers", partitions_per_batch=1)

@@ -1,4 +1,4 @@
-"""The page: its files, how they are served, and that they can do no harm."""
+"""The page: its files, how they are served, and that they are harmless."""
 
 from __future__ import annotations
 

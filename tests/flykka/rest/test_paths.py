@@ -1,4 +1,4 @@
-"""Every path that draws Flink's dashboard is there, with the fields that it needs, with and without the version."""
+"""Every path that Flink's dashboard uses exists with its fields, with and without the version prefix."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_diagnosis_is_the_text_in_its_parts_with_the_vertices_that_it_is_about
     text = served.http.get(f"{JOB_PATH}/why?timeout=500").text
     told = served.http.get(f"{JOB_PATH}/diagnosis?timeout=500").json()
 
-    # Times pass between the two.
+    # The durations in the two texts differ.
     assert text.partition(" for ")[0] == told["answer"].partition(" for ")[0]
     assert [label for label, _ in told["facts"]][:2] == ["job", "tasks"]
     assert [(each["name"], each["vertex"]) for each in told["attempts"]] == [

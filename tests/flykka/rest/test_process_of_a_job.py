@@ -1,4 +1,4 @@
-"""The process of a job on Spark, asked over HTTP while the job runs."""
+"""The process of a job on Spark, queried over HTTP while the job runs."""
 
 from __future__ import annotations
 

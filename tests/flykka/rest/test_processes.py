@@ -1,4 +1,4 @@
-"""The process over HTTP: its metrics, threads and logs, and what of them is a TaskManager's own."""
+"""The process over HTTP: its metrics, threads and logs, and the part of them that belongs to a TaskManager."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_the_process_has_metrics_of_its_own_by_names_of_our_own(served: Served) 
     told = {each["id"]: each["value"] for each in served.http.get(f"/v1/jobmanager/metrics?get={wanted}").json()}
 
     assert {"Status.Python.CPU.Time", "Status.Python.GarbageCollector.Generation2.Count"} <= listed
-    # There is no JVM beside a data plane that is silent.
+    # A silent data plane has no JVM.
     assert told.keys() == {"Status.Python.Threads.Count", "Status.Python.Memory.Resident.Max"}
     assert int(told["Status.Python.Threads.Count"]) > 1
     assert int(told["Status.Python.Memory.Resident.Max"]) > 1_000_000
@@ -77,7 +77,7 @@ def test_network_buffers_are_counted_where_there_is_a_limit() -> None:
 
 @pytest.fixture
 def at_work(served: Served) -> Iterator[str]:
-    """A thread that works for an attempt of the job, as a data plane calls it; the attempt's TaskManager."""
+    """A thread that works for an attempt of the job, named as by a data plane; yields its TaskManager."""
     (subtask,) = served.gateway.vertex(
         served.job.job_id, served.gateway.graph(served.job.job_id).vertices[0].vertex_id
     )[1]

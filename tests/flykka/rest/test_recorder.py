@@ -1,4 +1,4 @@
-"""What the recorder of a cluster holds: told, given as a trace, and refused where there is nothing."""
+"""The recorder of a cluster: its state, its download as a trace, and the error if there is no recorder."""
 
 from __future__ import annotations
 

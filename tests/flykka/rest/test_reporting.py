@@ -1,4 +1,4 @@
-"""Reports at an interval: to the end of the cluster, whatever becomes of them."""
+"""Reports at an interval until the end of the cluster, even if sending them fails."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FOR_EVER_MS = 3_600_000
 
 
 class Noting:
-    """Notes what it is asked for, and raises while `reachable` is False."""
+    """Records the requests to it, and raises while `reachable` is False."""
 
     target = "nowhere"
 

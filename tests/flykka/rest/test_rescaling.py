@@ -1,4 +1,4 @@
-"""Rescaling over HTTP and from the command line: the bounds of a job, and what is told of its rescales."""
+"""Rescaling over HTTP and from the command line: the bounds of a job, and the history of its rescales."""
 
 from __future__ import annotations
 

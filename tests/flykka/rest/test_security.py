@@ -1,4 +1,4 @@
-"""Requests that are refused before anybody looks at them: a test for each rule."""
+"""Requests that are refused before they reach a handler: a test for each rule."""
 
 from __future__ import annotations
 

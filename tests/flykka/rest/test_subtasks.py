@@ -1,4 +1,4 @@
-"""Subtasks and attempts, one by one: of a job that runs, and of one that has failed once, out of its archive."""
+"""Subtasks and attempts: of a running job, and of one that has failed once, from its archive."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def rows_counter(rows: int) -> AccumulatorSnapshot:
 
 @pytest.fixture
 def failed_once(tmp_path: Path) -> Iterator[httpx.Client]:
-    """A server of a history whose job has had two attempts of a subtask."""
+    """A history server whose job has had two attempts of a subtask."""
     job = ended_job(JOB)
     vertices = []
     for vertex in job.vertices:

@@ -1,4 +1,4 @@
-"""Every view of the page, in a browser, of a job that runs: what it shows, and that nothing of it goes wrong."""
+"""Every view of the page in a browser, with a running job: its content, and that no view raises an error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OVERLAP = """(() => {
 })()"""
 
 Watched = tuple[Page, JobClient]
-"""A page at the list of jobs, and the job that is in it."""
+"""A page at the list of jobs, and the listed job."""
 
 
 @pytest.fixture

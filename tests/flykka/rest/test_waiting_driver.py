@@ -1,4 +1,4 @@
-"""A driver that waits for its turn, asked over HTTP: it tells where the leader is."""
+"""A standby driver, queried over HTTP: it names the leader's address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEADLINE = 30.0
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
-    """Starts a driver of the one store; its cluster, and where that is asked."""
+    """Starts a driver on the shared store; returns its cluster and its address."""
     with ExitStack() as last_first:
 
         def begin() -> tuple[LocalCluster, str]:
@@ -45,7 +45,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
 
 
 def first_answer(address: str, status: int) -> httpx.Response:
-    """The first answer of this status."""
+    """The first answer with this status."""
     deadline = time.monotonic() + DEADLINE
     while (answer := httpx.get(f"{address}/jobs")).status_code != status:
         assert time.monotonic() < deadline, answer.text

@@ -1,4 +1,4 @@
-"""Aligned sources in a whole cluster: the state of a join stays small however far one of its sides could run ahead."""
+"""Aligned sources in a whole cluster: the state of a join stays small even if one side could run far ahead."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def chain(name: str, kinds: dict[str, OperatorKind], *reads: str, **fields: Any)
 
 
 def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
-    """A join of two sources, of which one has rows a thousand times further apart in event time."""
+    """A join of two sources; the rows of one are a thousand times further apart in event time."""
     behaviours: dict[str, Behaviour] = {
         "slow": source_of(0, 1),
         "fast": source_of(1, 1_000),

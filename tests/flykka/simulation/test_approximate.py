@@ -1,4 +1,4 @@
-"""Simulated jobs that may lose rows: they lose some where something fails, none elsewhere, and publish none twice."""
+"""Simulated jobs that may lose rows: they lose some if something fails, none otherwise, and publish none twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 FAILING = SimulationSettings(faults=frozenset({FaultKind.KILL, FaultKind.STAGE}))
 SMOOTH = SimulationSettings(faults=frozenset())
 LOSES = 84
-"""A seed with a failure by which rows are lost."""
+"""A seed with a failure that loses rows."""
 
 
 def drawn(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
@@ -62,7 +62,7 @@ def test_without_a_failure_nothing_is_lost(seed: int) -> None:
 
 def test_a_reader_that_is_given_what_another_may_have_read_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(subpartition: Subpartition, events: object) -> tuple[()]:
-        """Give the next reader what waits, as if nobody had let go of it, and count on."""
+        """Give queued rows to the next reader as if the previous one had not released them, and continue counting."""
         subpartition.consumer, subpartition.credit = None, 0
         return ()
 

@@ -1,4 +1,4 @@
-"""The bridge of a simulation says what it is at, as Spark's does."""
+"""The bridge of a simulation reports its current work, as Spark's does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A function with timers in a simulated attempt: the product's operator, whose state comes and goes."""
+"""A function with timers in a simulated attempt: the product's operator with snapshots and restores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make() -> Iterator[Callable[[Process], Operator]]:
 
 
 def emitted(output: Output[Rows]) -> list[int]:
-    """The numbers of the source rows in what is emitted, which is emitted now."""
+    """Emit now; returns the numbers of the source rows in the output."""
     if output.on_emitted is not None:
         output.on_emitted()
     return [number for row in output.rows or () for number, _ in row.parts]

@@ -1,4 +1,4 @@
-"""Joins in simulated jobs: which are drawn, what is true of them, and what the product's operator makes of rows."""
+"""Joins in simulated jobs: which are drawn, their expected output, and the results of the product's operator."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def simulated_row(number: int, time_ms: int, key: int = 0) -> Row:
 
 
 def emitted(output: Output[Rows]) -> list[tuple[int, int]]:
-    """The number and the time of each row that is emitted, which is emitted now."""
+    """Emit now; returns the number and the time of each row."""
     if output.on_emitted is not None:
         output.on_emitted()
     return [(row.parts[0][0], row.time_ms) for row in output.rows or ()]

@@ -1,4 +1,4 @@
-"""A deployment, or its acknowledgement, that gets lost: the attempt fails in time, and every row is published once."""
+"""A lost deployment or acknowledgement: the attempt fails in time, and every row is published once."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2,
 
 
 def loss(arrival: Arrival) -> Fault:
-    """The loss of the first message of this kind: before slots are offered nothing is deployed."""
+    """The loss of the first message of this kind: nothing is deployed before slots are offered."""
     seed = next(seed for seed in range(1_000) if Random(seed).choice(list(LOST)) == arrival)
     return Fault(kind=FaultKind.LOSS, before=OfferSlots, seed=seed)
 
 
 def scenario(seed: int, *faults: Fault) -> Scenario:
-    """One job, restarted without end, to which nothing happens but this."""
+    """One job, restarted without limit, with these faults only."""
     drawn = draw_scenario(seed, WITHOUT_FAULTS)
     job = replace(drawn.jobs[0], faults=faults)
     return replace(drawn, jobs=(job,), restart_strategy=FixedDelayRestartStrategyConfiguration())

@@ -1,4 +1,4 @@
-"""Actors of a simulation that are cut off: in one direction or both, from all or for some messages, late or never."""
+"""Isolated actors of a simulation: in one direction or both, for all messages or some, delayed or dropped."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from tests.actors.peer import Utter
 
 @message("simulation_test.word")
 class Word(Message):
-    """actor -> actor: take this down."""
+    """actor -> actor: record this."""
 
     text: str
 
 
 @message("simulation_test.sign")
 class Sign(Message):
-    """actor -> actor: I am there."""
+    """actor -> actor: a sign of life."""
 
 
 class Talker(Actor):
-    """Takes down what it hears, and says what it is to say."""
+    """Records the messages it receives, and sends the given ones."""
 
     def __init__(self, heard: list[str]) -> None:
         self._heard = heard
@@ -45,7 +45,7 @@ class Talker(Actor):
 
 
 class Pair:
-    """Two actors, and what each has heard."""
+    """Two actors, and the messages each has received."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system

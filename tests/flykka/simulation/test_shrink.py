@@ -1,4 +1,4 @@
-"""A failing scenario is made smaller as long as the same law breaks, and becomes a test that tells bug from no bug."""
+"""A failing scenario is shrunk as long as it violates the same law, and becomes a test that fails only with the bug."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def number_of_rows(scenario: Scenario) -> int:
 
 
 def large_scenario() -> Scenario:
-    """The first one that has a crash among its faults, and some of everything."""
+    """The first scenario with a crash among its faults, and some of everything."""
     drawn = (draw_scenario(seed, SimulationSettings(max_faults=8)) for seed in range(1_000))
     return next(s for s in drawn if FaultKind.CRASH in faults_of(s) and len(s.topology.vertices) > 3)
 

@@ -1,4 +1,4 @@
-"""The whole cast over rows that can be counted: whatever the seed draws, nothing is lost and nothing counts twice."""
+"""A whole cluster over countable rows: for every seed, no row is lost and none counts twice."""
 
 from __future__ import annotations
 

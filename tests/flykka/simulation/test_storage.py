@@ -1,4 +1,4 @@
-"""The simulated storage: the product's own code reads and writes it as any other file system."""
+"""The simulated storage: the product's own code reads and writes it like any other file system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The system of a simulation: actors that stand still, messages that get lost or come twice, a clock that jumps."""
+"""The system of a simulation: paused actors, lost and duplicated messages, and a clock that jumps."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from flykka.simulation.system import SimulatedSystem
 
 @message("simulation_test.note")
 class Note(Message):
-    """test -> Listener: take this down."""
+    """test -> Listener: record this."""
 
     text: str
 
 
 @message("simulation_test.tick")
 class Tick(Message):
-    """Listener's timer -> itself: take the time down."""
+    """Listener's timer -> itself: record the time."""
 
 
 class Listener(Actor):
-    """Takes down what it hears, and when."""
+    """Records the messages it receives, with their times."""
 
     def __init__(self, heard: list[tuple[int, str]]) -> None:
         self._heard = heard

@@ -1,4 +1,4 @@
-"""The jobs that are drawn: each can be executed, and what its sinks are to publish is known beforehand."""
+"""The drawn jobs: each can be executed, and the expected output of its sinks is known beforehand."""
 
 from __future__ import annotations
 

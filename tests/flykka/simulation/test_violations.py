@@ -1,4 +1,4 @@
-"""What a simulation sees: each way of being wrong is found, and called by its name."""
+"""The checks of a simulation: each kind of violation is found and named."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
 
 
 def a_seed_at_least_once() -> int:
-    """A seed whose job promises no more."""
+    """A seed whose job only promises at-least-once."""
     modes = ((seed, draw_scenario(seed, WITHOUT_FAULTS).jobs[0].checkpointing.mode) for seed in count())
     return next(seed for seed, mode in modes if mode is CheckpointingMode.AT_LEAST_ONCE)
 
 
 def first_violations(seeds: Iterable[int], settings: SimulationSettings = WITHOUT_FAULTS) -> list[str]:
-    """What is wrong with the first of these seeds that anything is wrong with."""
+    """The violations of the first of these seeds that has any."""
     for seed in seeds:
         if violations := simulate(seed, settings).violations:
             return [str(violation) for violation in violations]

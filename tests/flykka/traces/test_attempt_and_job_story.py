@@ -1,4 +1,4 @@
-"""The stories of an attempt and of a job: what happened in its order, and what is routine in a line."""
+"""The stories of an attempt and of a job: events in order, with routine ones condensed into a line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def bridge(subtask: int) -> Ref:
 
 
 def record_attempt(recording: Recording, subtask: int, *, ends: ExecutionState = ExecutionState.FINISHED) -> None:
-    """What is told to and of an attempt: restored, three stages, a checkpoint, the end."""
+    """Record the messages to and from an attempt: a restore, three stages, a checkpoint, the end."""
     trigger = TriggerCheckpoint(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
     complete = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
     recording.turn(task_ref(subtask), trigger, sender=TASK_MANAGER)
@@ -116,7 +116,7 @@ def test_an_attempt_is_named_by_what_only_it_has(recording: Recording) -> None:
 
 
 def announced(recording: Recording, *said: Message) -> None:
-    """The JobMaster tells two listeners in a turn."""
+    """The JobMaster notifies two listeners in one turn."""
     effects = [("send", listener, each) for each in said for listener in (CLIENT, LISTENER)]
     recording.turn(
         job_master(),

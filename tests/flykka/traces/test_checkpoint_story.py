@@ -1,4 +1,4 @@
-"""The story of a checkpoint: every step that concerns it, and none of another."""
+"""The story of a checkpoint: every step that concerns it, and no step of another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sequence diagrams: what is drawn of a trace, and that what is made is what its readers take."""
+"""Sequence diagrams: their content for a trace, and that other tools accept the output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom")
 
 
 def record_talk(recording: Recording) -> Trace:
-    """Alice is told something from outside, tells Bob, who fails; then Bob is killed and hears no more."""
+    """Alice receives a message from outside and sends one to Bob; Bob fails, is killed and receives no more."""
     first = recording.turn(ALICE, says("go"), ("send", BOB, says("hello")))
     recording.turn(BOB, says("hello"), sender=ALICE, cause=first, failure=BOOM)
     recording.turn(ALICE, says("tick"), timer=True, cause=first)
@@ -154,7 +154,7 @@ def test_no_text_is_taken_for_mermaids_own(recording: Recording, text: str) -> N
 
 
 class Scripts(HTMLParser):
-    """Collects the scripts of a page, and whatever it would fetch."""
+    """Collects the scripts of a page, and every resource it would fetch."""
 
     def __init__(self) -> None:
         super().__init__()

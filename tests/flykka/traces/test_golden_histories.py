@@ -1,4 +1,4 @@
-"""The golden histories, told and drawn: whatever has been recorded of the actors can be read."""
+"""The stories and diagrams of the golden histories: every recorded history can be read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_checkpoint_is_told_as_the_statistics_have_it(history: Trace) -> N
         story = history.story(checkpoint=checkpoint.checkpoint_id, job=job_id)
         state = "COMPLETED" if checkpoint.reason is None else f"ABORTED, {checkpoint.reason}"
         assert story.outcome.startswith(state)
-        # One that is given up in the moment of its trigger may have ended before the first step of that is taken.
+        # A checkpoint that is aborted at its trigger may have ended before the first step of the trigger.
         is_given_up_at_once = checkpoint.reason is not None and checkpoint.duration_ms == 0
         assert story.lines()[0].phase in (("trigger", "end") if is_given_up_at_once else ("trigger",))
 

@@ -1,4 +1,4 @@
-"""What a trace does not tell is said, whatever is shown of it."""
+"""Every view of a trace states which part of the run the trace lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stories know messages by their tags, those too that this process has no class of: so a tag must be one."""
+"""Stories identify messages by their tags, even if this process lacks their class, so each tag must exist."""
 
 from __future__ import annotations
 

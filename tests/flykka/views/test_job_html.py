@@ -1,4 +1,4 @@
-"""What a job looks like: every fact is in the picture, and nothing of the user's becomes markup."""
+"""The picture of a job: it contains every fact, and user text never becomes markup."""
 
 from __future__ import annotations
 

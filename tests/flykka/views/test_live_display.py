@@ -1,4 +1,4 @@
-"""The pictures of a running job: when they come, where they go, and that they end."""
+"""The pictures of a running job: when they are sent, where they go, and when they end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUNNING = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
 
 
 class Notebook:
-    """A job and its display, and the pictures as they come to the frontend."""
+    """A job and its display, and the pictures that reach the frontend."""
 
     def __init__(self) -> None:
         self.pictures: queue.Queue[tuple[Bundle, str, bool, float]] = queue.Queue()
@@ -57,13 +57,13 @@ class Notebook:
         self.outcome.try_set(None)
 
     def next_picture(self) -> tuple[str, str, bool]:
-        """Text, display id, and whether it takes the place of one that is there."""
+        """Text, display id, and whether it replaces an existing picture."""
         bundle, display_id, update, _ = self.pictures.get(timeout=PATIENCE)
         assert "delays" in bundle["text/html"]
         return bundle["text/plain"], display_id, update
 
     def rest(self) -> list[tuple[Bundle, str, bool, float]]:
-        """The pictures that were not looked at yet, when all are drawn."""
+        """The remaining pictures, once all are drawn."""
         self.display.shown_last.get(timeout=PATIENCE)
         return [self.pictures.get_nowait() for _ in range(self.pictures.qsize())]
 

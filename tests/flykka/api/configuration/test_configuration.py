@@ -1,4 +1,4 @@
-"""What is wrong with options is told with the place where it stands."""
+"""Errors about options name the place of the option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Each option under its one name: the command line wins over a variable, this over the program, that over the file."""
+"""Precedence of each option: the command line overrides a variable, which overrides the program, which overrides the
+file.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,7 @@ SAMPLES: dict[str, tuple[str, str, str, str]] = {
     "fresh": ("true", "true", "true", "true"),
     "overwrite": ("/a", "/b,/bb", "/c", "/d"),
 }
-"""Of each option a value for each level; those of levels that stand beside each other differ."""
+"""A value of each option for each level; adjacent levels have different values."""
 
 NEEDED = {
     "ring": {"record": "/r"},
@@ -135,7 +137,7 @@ NEEDED = {
     "rest_key": {"rest": "1"},
     "allow_non_restored_state": {"from_savepoint": "/s"},
 }
-"""Options that are nothing without another one: a file has that."""
+"""Options that require another option, which the file sets."""
 
 FIELDS = {
     "runtime_mode": "defaults.runtime_mode",
@@ -217,7 +219,7 @@ SETTERS = {
     "from_savepoint": ("from_savepoint", "allow_non_restored_state"),
     "overwrite": ("overwrite",),
 }
-"""Methods of an environment, and the options that they set, a parameter for each."""
+"""Methods of an environment, with the option that each parameter sets."""
 
 
 def parsed(arguments: list[str]) -> dict[str, Any]:
@@ -227,7 +229,7 @@ def parsed(arguments: list[str]) -> dict[str, Any]:
 
 
 def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPatch, folder: Path) -> object:
-    """The value of an option where these levels say it."""
+    """The effective value of an option that is set at these levels."""
     said = dict(zip(LEVELS, SAMPLES[name], strict=True))
     in_file = dict(NEEDED.get(name, {})) | ({name: said[FILE]} if FILE in levels else {})
     (folder / "flykka.yaml").write_text(json.dumps(in_file))
@@ -255,7 +257,7 @@ def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
         path = sets if isinstance(sets, str) else FIELDS.get(name)
         of_jobs = drawn if path is None else attrgetter(path)(settings)
         field = OPTIONS[name].meaning.field
-        # A default of the cluster, where the job says nothing.
+        # The cluster's default applies if the job sets nothing.
         of_cluster = getattr(options.cluster_settings(), field) if field else None
         return (of_jobs, of_cluster)
     if (field := OPTIONS[name].meaning.field) is None:
@@ -276,7 +278,7 @@ def test_no_two_options_set_one_field_by_its_path() -> None:
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_nearer_to_the_run_the_stronger(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # Alone, each level has its value; with those below it, the same; and without any, there is a default.
+    # Each level has its value, alone or with the levels below it; without any level the default applies.
     alone = [effective(name, (level,), monkeypatch, tmp_path) for level in LEVELS]
     together = [effective(name, LEVELS[place:], monkeypatch, tmp_path) for place in range(len(LEVELS))]
 

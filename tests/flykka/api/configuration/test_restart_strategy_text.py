@@ -1,4 +1,4 @@
-"""Restart strategies that are written as a text."""
+"""Restart strategies written as text."""
 
 from __future__ import annotations
 

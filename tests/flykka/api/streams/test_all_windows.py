@@ -1,4 +1,4 @@
-"""What a program may say of windows over all rows that call functions, of sessions and of numbers of rows."""
+"""Validation of windows over all rows that call functions, of session windows and of count windows."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ SESSIONS = EventTimeSessionWindows.with_gap("5min")
 
 
 class NothingOfAll(ProcessAllWindowFunction):
-    """Tells nothing."""
+    """Emits nothing."""
 
-    def process(self, context: Any, elements: list[Any]) -> None:
-        """Emit nothing."""
+    def process(self, context: Any, elements: list[Any]) -> None: ...
 
 
 NUMBER: dict[str, Any] = {"accumulator_type": "bigint", "output": "n bigint"}

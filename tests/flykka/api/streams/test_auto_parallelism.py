@@ -1,4 +1,4 @@
-"""What the slots give is shared by those that take it, beside those that know their parallelism."""
+"""Slots are shared by the operators with automatic parallelism, beside those whose parallelism is fixed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_groups_beside_each_other_share_what_the_others_leave() -> None:
     source = stateless("source", AUTO)
     apart, known = stateless("apart", AUTO, source, group="apart"), stateless("known", 2, source, group="known")
 
-    # The reader inherits the group of what it reads.
+    # The reader inherits the slot sharing group of its input.
     assert shared(source, apart, known, stateless("reader", AUTO, apart)) == {
         "source": 3,
         "apart": 3,

@@ -1,4 +1,4 @@
-"""Broadcast variables where the program is written: what is refused, and what the graph becomes."""
+"""Broadcast variables: invalid uses fail on their own line, and valid ones become edges of the graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a cached stream in the programs of an environment."""
+"""Cached streams in the later programs of an environment."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ OUTPUT = FileSink.parquet("/output")
 
 
 class Unchanged(RichFunction):
-    """Leaves the rows as they are."""
-
     def __call__(self, rows: DataFrame) -> DataFrame:
         return rows
 

@@ -1,4 +1,4 @@
-"""What a program may say, and what is refused on the line that says it."""
+"""Valid programs of a data stream; invalid ones fail on their own line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event time of what windows emit: the column `window_end` less a millisecond, as long as the rows have it."""
+"""The event time of window results: the column `window_end` less a millisecond, while the rows have that column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ pytestmark = pytest.mark.spark
 
 
 def bids_per_hour(spark: SparkSession, program: Program | None = None) -> DataStream:
-    """Bids per auction and hour."""
     return bids(spark, program).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids"))
 
 

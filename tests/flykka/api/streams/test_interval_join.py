@@ -1,4 +1,4 @@
-"""What a program may say of interval joins, and what is refused on its own line."""
+"""Validation of interval joins; errors name the line of the call."""
 
 from __future__ import annotations
 

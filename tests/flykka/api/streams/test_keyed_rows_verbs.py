@@ -1,4 +1,4 @@
-"""What a program may say of tables and rows by key, and what is refused where it is written."""
+"""Validation of table and row functions by key; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.spark
 
 
 def nothing(rows: Any, state: Any) -> tuple[None, None]:
-    """Emit nothing, and keep nothing."""
+    """Emit nothing, and retain no state."""
     return None, None
 
 

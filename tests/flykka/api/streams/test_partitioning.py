@@ -1,4 +1,4 @@
-"""The partitioning of a stream: rows reach its readers as it says."""
+"""Partitioning of a stream: which reader receives which rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of a stream before any job: what the operators make of a first batch, and what cannot be shown."""
+"""Preview of a stream before any job: rows that operators return for one batch, and streams that have no preview."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SECONDS = TumblingEventTimeWindows.of("1s")
 
 
 def write_numbers(folder: Path, name: str, first: int, rows: int) -> None:
-    """Numbers from `first` on, one each quarter of a second."""
+    """Write numbers from `first` on, a quarter of a second apart."""
     folder.mkdir(exist_ok=True)
     at = pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta([250 * number for number in range(rows)], unit="ms")
     numbers = pd.DataFrame({"number": range(first, first + rows), "at": at.astype("datetime64[us, UTC]")})
@@ -136,7 +136,7 @@ def test_a_source_that_makes_rows_slowly_is_given_a_moment(env: StreamExecutionE
 
 
 class Opened(RichFunction):
-    """Notes what is done to its copies."""
+    """Records the calls to its copies."""
 
     calls: list[str] = []  # noqa: RUF012 - of all copies together
 

@@ -1,4 +1,4 @@
-"""What a program may say of functions that Spark's workers call, and what is refused where it is written."""
+"""Validation of functions that Spark's Python workers call; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ pytestmark = pytest.mark.spark
 
 
 class Holding(ProcessFunction):
-    """A function with a session of Spark's."""
+    """A function that holds a Spark session."""
 
     def __init__(self, session: SparkSession) -> None:
         super().__init__()
         self.session = session
 
-    def process_element(self, row: dict[str, Any], ctx: Any) -> None:
-        """Emit nothing."""
+    def process_element(self, row: dict[str, Any], ctx: Any) -> None: ...
 
 
 def test_a_function_that_holds_what_only_the_driver_has_is_refused_by_its_name(spark: SparkSession) -> None:
@@ -39,13 +38,12 @@ def test_a_method_is_refused_by_the_variable_that_it_reads(spark: SparkSession) 
     lock = threading.Lock()
 
     class Locking(ProcessFunction):
-        """Reads a variable of the program."""
+        """A function that reads a variable of the program."""
 
         def __init__(self) -> None:
             super().__init__()
 
         def process_element(self, row: dict[str, Any], ctx: Any) -> None:
-            """Emit nothing."""
             with lock:
                 pass
 

@@ -1,4 +1,4 @@
-"""What of a program becomes a job."""
+"""Which operators of a program become a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program may say of regular joins, and what is refused on its own line."""
+"""Validation of regular joins; errors name the line of the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program may say of running aggregates per key, and what becomes of it."""
+"""Validation of running aggregates per key, and the operators that they become."""
 
 from __future__ import annotations
 

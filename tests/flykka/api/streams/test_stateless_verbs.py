@@ -1,4 +1,4 @@
-"""The verbs of a DataFrame on a stream: what they make of its columns, and what they refuse that Spark lets pass."""
+"""DataFrame methods on a stream: the columns of their results, and calls that are refused though Spark allows them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The graphs that are made of a program."""
+"""The stream graph of a program."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def _enriched(stream: DataStream) -> None:
 
 
 class Rates(RichFunction):
-    """Knows its batches."""
+    """A function with an `open` method."""
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         return rows

@@ -1,4 +1,4 @@
-"""What a program may say of temporal joins, and what is refused on its own line."""
+"""Validation of temporal joins; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def temporal_joined(spark: SparkSession) -> TemporalJoined:
 
 
 def upserts(stream: DataStream, *keys: str) -> DataStream:
-    """The rows as upserts by keys, of which the column `channel` has the kinds."""
+    """The rows as upserts by these keys, with the row kinds in the column `channel`."""
     changelog = Changelog(keys=keys, row_kind="channel")
     return DataStream(stream.flow.typed(changelog, stream.flow.type.event_time))
 

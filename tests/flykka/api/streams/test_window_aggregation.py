@@ -1,4 +1,4 @@
-"""What a program may say of its windows: how they are cut, and what becomes of the rows that come too late."""
+"""Validation of windows: assigners, and the handling of late rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LATE = OutputTag("late")
 
 
 def bids_per_hour(spark: SparkSession, program: Program | None = None, tag: OutputTag | None = LATE) -> DataStream:
-    """Bids per auction and hour, with a side output for late ones."""
+    """Bids per auction and hour, with a side output for late rows."""
     windowed = bids(spark, program).key_by("auction").window(HOURS)
     if tag is not None:
         windowed = windowed.side_output_late_data(tag)

@@ -1,4 +1,4 @@
-"""What a program may say of windows over all rows, and of functions that are given all rows of windows."""
+"""Validation of windows over all rows, and of functions that receive all rows of a window."""
 
 from __future__ import annotations
 
@@ -32,10 +32,9 @@ def best(rows: DataFrame) -> DataFrame:
 
 
 class Kept(RichFunction):
-    """A function with a life."""
+    """A function with `open` and `close`."""
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """Return the rows."""
         return rows
 
 
@@ -87,7 +86,7 @@ def test_a_function_that_does_not_fit_is_refused_at_once(
 
 
 def by_window(rows: DataFrame) -> DataFrame:
-    """The best of the auctions of each window."""
+    """The highest bids of each window."""
     sold = rows.withColumnRenamed("window_start", "w").groupBy("auction", "w").agg(F.max("price").alias("price"))
     return sold.join(sold.groupBy("w").agg(F.max("price").alias("price")), ["w", "price"])
 

@@ -1,4 +1,4 @@
-"""What a program may say of joins and co-groups by window, and what is refused on its own line."""
+"""Validation of joins and co-groups by window; errors name the line of the call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program may say of windows that call functions, and what is refused on its own line."""
+"""Validation of windows that call functions; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -30,15 +30,10 @@ SESSIONS = EventTimeSessionWindows.with_gap("5min")
 
 
 class Nothing(ProcessWindowFunction):
-    """Tells nothing."""
-
-    def process(self, key: Any, context: Any, elements: list[Any]) -> None:
-        """Emit nothing."""
+    def process(self, key: Any, context: Any, elements: list[Any]) -> None: ...
 
 
 class Number(AggregateFunction[Any, int, Any]):
-    """The number of rows."""
-
     def create_accumulator(self) -> int:
         return 0
 

@@ -1,4 +1,4 @@
-"""Bounds of ROW_NUMBER(): a filter moves down only where nobody can observe it, and the operator keeps enough rows."""
+"""Bounds of ROW_NUMBER(): a filter is pushed down only if nothing else changes, and the operator keeps enough rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDS_A_BOUND = "ROW_NUMBER() needs a bound"
 
 
 def limits(queries: Queries, query: str) -> list[int]:
-    """The numbers of first rows that the operators of a query keep."""
+    """The limits of the top-N operators of a query."""
     return [int(name.split()[1]) for name in queries.operators(query) if name.startswith("first ")]
 
 

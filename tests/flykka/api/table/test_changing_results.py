@@ -1,4 +1,4 @@
-"""Queries over rows that change give, once all changes are applied, what Spark gives for the rows that are left."""
+"""Queries over changelogs: once all changes are applied, the result equals Spark's on the remaining rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PEOPLE = [
 LARGEST = 2**63 - 1
 AMOUNTS: list[list[tuple[object, ...]]] = [
     [(1, "a", LARGEST, -128, "1.000000000000000001", 9, "+I"), (9, "b", LARGEST, 5, "2", 9, "+I")],
-    # Too large on the way, in the order of the rows.
+    # Too large only temporarily, in the order of the rows.
     [
         *((n, "a", LARGEST, n, "0.000000000000000002", 8, "+I") for n in (2, 3)),
         (1, "a", LARGEST, -128, "1.000000000000000001", 9, "-D"),
@@ -53,7 +53,7 @@ SUMS = {
     " FROM amount GROUP BY k",
     "tried": "SELECT sum(t) AS t, try_sum(v) AS v, try_sum(v) FILTER (WHERE id < 4) AS back FROM amount",
 }
-"""Sums that fit their type, or need not."""
+"""Sums that fit their type, or are allowed not to."""
 
 TOO_LARGE = {
     "wrapped": "SELECT sum(v) AS v, avg(v) AS mean FROM amount",
@@ -62,7 +62,7 @@ TOO_LARGE = {
     " GROUP BY k",
     "appended": "SELECT k, sum(v) AS v, sum(CAST(n AS DECIMAL(20, 0))) AS n FROM appended GROUP BY k",
 }
-"""Sums that are errors with ANSI on, or could be."""
+"""Sums that overflow with ANSI mode on, or may do so."""
 
 QUERIES = {
     "having": f"SELECT a, b, m FROM ({DEAREST}) WHERE n < 6 AND m > 40",
@@ -99,7 +99,7 @@ QUERIES = {
 
 
 SOME = ("greatest", "placed", "means", "best")
-"""Of which each needs functions that the others do not."""
+"""Each of these needs functions that the others do not."""
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ def with_place(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
 
 
 def left_of(written: DataFrame, stream: DataStream) -> DataFrame:
-    """The rows that are left of changes: of each key the last, unless it is a deletion."""
+    """The rows that remain once all changes are applied: the last of each key, unless it is a deletion."""
     changelog = stream.changelog
     assert changelog.keys is not None
     newest = F.row_number().over(Window.partitionBy(*changelog.keys).orderBy(F.desc("batch"), F.desc("place")))

@@ -1,4 +1,4 @@
-"""What becomes of joins of two streams: by their conditions interval joins, joins of windows, or regular ones."""
+"""Planning of joins of two streams: their conditions decide between interval, window and regular joins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ def queries(spark: SparkSession) -> Queries:
 
 
 def joins(queries: Queries, query: str) -> list[PairsCode]:
-    """The joins that a query becomes."""
     queries.sql(query)
     return [made.code for made in queries.program.transformations if isinstance(made.code, PairsCode)]
 
@@ -121,7 +120,7 @@ def test_results_of_one_window_stay_such(queries: Queries, kind: str, equal: str
 
 
 def counts_of_windows(size: str, slide: str = "") -> str:
-    """Counts of windows with start and end."""
+    """Counts per window, with the window's start and end."""
     cut = f"window(at, '{size}'{slide})"
     return f"SELECT window.start AS s, window.end AS e, auction, count(*) AS n FROM bid GROUP BY {cut}, auction"
 

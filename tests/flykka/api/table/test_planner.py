@@ -1,4 +1,4 @@
-"""What becomes of each node of a plan."""
+"""Planning of each kind of plan node."""
 
 from __future__ import annotations
 

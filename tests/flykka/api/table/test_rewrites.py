@@ -1,4 +1,4 @@
-"""Rewrites of plans, each with the condition under which it gives the rows of the query as it is written."""
+"""Plan rewrites, each with the condition under which the rows of the result stay the same."""
 
 from __future__ import annotations
 

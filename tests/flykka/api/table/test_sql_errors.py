@@ -1,4 +1,4 @@
-"""Bad SQL, and the errors as a user reads them."""
+"""Errors that users get for invalid SQL."""
 
 from __future__ import annotations
 

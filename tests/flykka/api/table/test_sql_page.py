@@ -1,4 +1,4 @@
-"""The page on SQL keeps up with the planner: clauses that can run are planned, and those that cannot are refused."""
+"""The SQL page agrees with the planner: supported clauses are planned, and unsupported ones are refused."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
 
 
 def page_table(first: str) -> dict[str, list[str]]:
-    """The rows of the table of the page whose first column is called so, by their cells in it."""
+    """The rows of the page's table whose first column has this title, by their first cell."""
     start = next(number for number, line in enumerate(LINES) if line.startswith(f"| {first} |"))
     rows = []
     for line in LINES[start + 2 :]:
@@ -241,7 +241,7 @@ def test_every_row_of_the_page_has_a_case_and_every_case_a_row(first: str, cases
 first_and_all = pytest.mark.parametrize(
     "is_whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "all"]
 )
-"""The first text of a row, and in long runs all: how they are planned has tests of its own."""
+"""The first text of each row, and all of them in long runs: planning has tests of its own."""
 
 
 @first_and_all

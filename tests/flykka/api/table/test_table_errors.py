@@ -1,4 +1,4 @@
-"""Bad statements about tables, and the errors as a user reads them."""
+"""Errors that users get for invalid statements about tables."""
 
 from __future__ import annotations
 

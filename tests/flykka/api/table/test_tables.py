@@ -1,4 +1,4 @@
-"""Tables that are declared: what is known of them, what their statements become, and how operators are called."""
+"""Declared tables: their metadata, the results of their statements, and the uids of their operators."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def queries(spark: SparkSession, tmp_path: Path) -> Queries:
 
 
 def rows_of_statement(queries: Queries, statement: str) -> list[list[str]]:
-    """The rows that a statement gives."""
     result = queries.execute_sql(statement)
     assert isinstance(result, pd.DataFrame)
     return [list(row) for row in result.itertuples(index=False)]
@@ -164,7 +163,7 @@ def test_a_statement_set_is_one_job_and_is_checked_as_it_is_made(queries: Querie
 
 
 def uids(queries: Queries, statement: str) -> dict[OperatorKind, list[str]]:
-    """The uids of the operators with state of an INSERT."""
+    """The uids of the stateful operators of an INSERT."""
     before = queries.program.transformations
     parsed = queries.statement_executor.parsed_insert(statements(statement)[0])
     queries.statement_executor.statements.insert(*parsed)

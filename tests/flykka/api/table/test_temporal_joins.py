@@ -1,4 +1,4 @@
-"""What becomes of FOR SYSTEM_TIME AS OF, and how it is refused."""
+"""Planning of FOR SYSTEM_TIME AS OF, and the errors for unsupported forms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AS_OF = "FOR SYSTEM_TIME AS OF"
 
 @pytest.fixture
 def queries(spark: SparkSession) -> Queries:
-    """Bids, and versions of bidders: those of `versions` of any key, of `changing` by their primary key."""
+    """Bids, and versions of bidders: `versions` without a primary key, `changing` with one."""
     made = Queries(spark)
     columns = "bidder BIGINT, at TIMESTAMP, WATERMARK FOR at AS at"
     made.execute_sql(f"CREATE TABLE made ({columns}) USING datagen OPTIONS (number_of_rows 1)")
@@ -30,7 +30,6 @@ def queries(spark: SparkSession) -> Queries:
 
 
 def joins(queries: Queries, query: str) -> list[TemporalJoinCode]:
-    """The temporal joins that a query becomes."""
     queries.sql(query)
     return [made.code for made in queries.program.transformations if isinstance(made.code, TemporalJoinCode)]
 

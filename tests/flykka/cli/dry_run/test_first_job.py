@@ -1,4 +1,4 @@
-"""A plan is found again as long as what it was made of is the same, and no longer."""
+"""A cached plan is used as long as its inputs are unchanged, and no longer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plan_and_graph() -> tuple[ProgramPlan, JobGraph]:
 
 
 def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
-    """True if the app's inputs could be read; then a plan of it is kept."""
+    """True if the app's inputs could be read, so that its plan is cached."""
     with AppInputs(app.path, time.time_ns()) as inputs:
         app.run()
     if (read := inputs.read()) is None:
@@ -113,7 +113,7 @@ def test_an_environment_variable_of_the_app_or_of_spark_counts(
 def test_one_that_the_app_does_not_name_does_not_count(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     seen(app)
 
-    # In two parts: this file is a module that is there when the app is looked at.
+    # Concatenated because this file is a module that is loaded when the app's inputs are recorded.
     monkeypatch.setenv("OF_" + "SOMEBODY_ELSE", "5")
 
     assert PlanCache(app, OPTIONS).find() is not None

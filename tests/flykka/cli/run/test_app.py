@@ -1,4 +1,4 @@
-"""An app runs as with `python`, and its errors are told as its author reads them."""
+"""An app runs as with `python`, and its errors appear as its author expects them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written on file descriptor 2, by whom ever, is said line by line."""
+"""Text written to file descriptor 2, by any process, is logged line by line."""
 
 from __future__ import annotations
 

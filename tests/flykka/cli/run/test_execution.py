@@ -1,4 +1,4 @@
-"""What is left of a run at its end."""
+"""Files that remain after a run."""
 
 from __future__ import annotations
 

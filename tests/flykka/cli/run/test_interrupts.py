@@ -1,4 +1,4 @@
-"""What a Ctrl-C does: once, twice, and where no job runs."""
+"""Ctrl-C: once, twice, and while no job runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGAIN = {
 
 @pytest.fixture(autouse=True)
 def in_a_terminal() -> Iterator[None]:
-    """No signal is ignored, as it is where the tests are started by nohup or in the background of a script."""
+    """Sets the default signal handlers, which nohup and background scripts disable."""
     handlers: dict[signal.Signals, Callable[..., object] | signal.Handlers] = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.SIG_DFL,
@@ -44,7 +44,7 @@ def interrupt(request: pytest.FixtureRequest) -> signal.Signals:
 
 
 def seconds() -> Iterator[float]:
-    """Of a clock that is a second later whenever it is looked at."""
+    """A clock that advances by one second at each reading."""
     return map(float, count())
 
 
@@ -64,7 +64,7 @@ def running_clients(*clients: JobClient) -> list[JobClient]:
 
 
 def signalled(number: signal.Signals, client: JobClient) -> None:
-    """Wait for the job in the thread that gets the signal."""
+    """Waits for the job in the thread that receives the signal."""
     signal.raise_signal(number)
     client.wait(timeout=10)
 

@@ -1,4 +1,4 @@
-"""A driver in a process of its own, which does what it is told on its standard input and says what comes of it.
+"""A driver in a process of its own, which reads commands from standard input and prints their results.
 
 `python -m tests.flykka.cluster.high_availability.driver file_system FOLDER` or `... zookeeper HOSTS FOLDER`.
 """
@@ -26,7 +26,7 @@ def say(*words: object) -> None:
 
 
 class Contender:
-    """Says what it is told, and takes the checkpoints of the job over when it leads."""
+    """Prints its notifications, and recovers the job's checkpoints when it is elected."""
 
     def __init__(self, services: HighAvailabilityServices) -> None:
         self._services = services

@@ -1,4 +1,4 @@
-"""Applications on one store, each in a process of its own: who runs which jobs, and who has their results."""
+"""Applications on one store, each in a process of its own: which one runs which jobs and gets their results."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def application(folder: Path) -> Driver:
 
 
 def waiting_behind(first: Driver, folder: Path) -> Driver:
-    """A second driver, begun when the first one has run a job."""
+    """A standby driver, started once the first one has run a job."""
     assert first.wait_said() == "began"
     assert first.ask("run one") == "one has finished"
     second = application(folder)
@@ -61,7 +61,7 @@ def test_who_waits_for_a_run_that_is_concluded_has_its_results_and_then_begins_a
 
 
 @pytest.mark.slow
-@pytest.mark.long  # As the run of one that is killed.
+@pytest.mark.long  # Covered by the run whose driver is killed.
 def test_a_run_that_was_not_ended_in_order_is_gone_on_with(tmp_path: Path) -> None:
     with application(tmp_path) as first:
         assert first.wait_said() == "began"

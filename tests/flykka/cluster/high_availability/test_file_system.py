@@ -52,7 +52,7 @@ class Holder:
 
 
 def backend(folder: Path) -> FileSystemBackend:
-    """A user of the folder who holds its lock."""
+    """A user of the folder that holds its lock."""
     services = FileSystemBackend(str(folder))
     services.acquire(Holder())
     return services
@@ -142,7 +142,7 @@ def test_a_child_of_a_driver_does_not_keep_its_lock(tmp_path: Path) -> None:
     other.contend(waiting)
     read, write = os.pipe()
     with warnings.catch_warnings():
-        # What it warns of does not concern a child that calls nothing but this.
+        # The warning does not apply to a child that calls nothing else.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:

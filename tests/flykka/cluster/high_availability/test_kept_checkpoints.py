@@ -1,4 +1,4 @@
-"""Completing a checkpoint is one step in the store, and only a job's present coordinator can take it."""
+"""Completing a checkpoint is one step in the store, and only a job's current coordinator can take it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs, job graphs and results: what a driver finds that goes on where another one has ended."""
+"""Runs, job graphs and results that a driver recovers from its predecessor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The store that a user means, its checkpoints, and the store of the next environment of an application."""
+"""The configured store, its checkpoints, and the store of an application's next environment."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_launcher_gives_each_environment_its_store_whatever_the_app_says() -> 
 
 
 def store_of_app(launch: Launch) -> StoreSettings | None:
-    """The store of one more environment, whose app names ZooKeeper."""
+    """The store of another environment, whose app configures ZooKeeper."""
     options = launch.environment_options()
     options.set_options({"high_availability": ZOOKEEPER})
     return options.cluster_settings().high_availability

@@ -1,4 +1,4 @@
-"""A real ZooKeeper: sessions that end, drivers that sleep through that, servers that come back."""
+"""A real ZooKeeper: expiring sessions, drivers that are paused meanwhile, and servers that restart."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHORT_SESSION_MS = 4_000
 
 @pytest.fixture
 def raw(zookeeper_settings: ZooKeeperSettings) -> Iterator[KazooClient]:
-    """An administrator's client, who sees and deletes what nobody else does."""
+    """An administrator's client, which may read and delete everything."""
     client = KazooClient(hosts=zookeeper_settings.hosts, timeout=60.0)
     client.start(PATIENCE)
     yield client
@@ -116,7 +116,7 @@ def test_a_leader_whose_session_has_ended_lets_the_one_who_waits_lead(zookeeper_
     contender.wait_granted()
     other, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
     other.contend(waiting)
-    # Its latch is behind that of the leader, before the leader contends again.
+    # Wait until its latch follows the leader's, before the leader contends again.
     _wait_for_latches(backend, 2)
 
     _end_session(_session(backend), zookeeper_settings)
@@ -298,7 +298,7 @@ def test_a_path_that_zookeeper_would_not_understand_is_refused(path: str) -> Non
 
 
 def _end_session(session: tuple[int, bytes], settings: ZooKeeperSettings) -> None:
-    """As when the servers have not heard of it for too long: somebody closes the session who knows its password."""
+    """Ends a session as a timeout would: closes it from another client with its password."""
     double = KazooClient(hosts=settings.hosts, timeout=60.0, client_id=session)
     double.start(PATIENCE)
     double.stop()

@@ -1,4 +1,4 @@
-"""A real ZooKeeper whose users log in: what one of them keeps, no other reads or writes."""
+"""A real ZooKeeper with user accounts: no user can read or write another user's data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def settings(server: ZooKeeperServer, tmp_path: Path) -> ZooKeeperSettings:
 
 
 def run_of(settings: ZooKeeperSettings) -> str:
-    """The run that a leader with these settings begins, or goes on with."""
+    """The run that a leader with these settings begins or continues."""
     services, contender = ZooKeeperHaServices(settings), Contender()
     try:
         services.contend(contender)

@@ -1,4 +1,4 @@
-"""Streams of events: what has changed and nothing else, a sign of life, an end."""
+"""Event streams: they send changes only, keep-alives and an end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOB_EVENTS = f"/jobs/{JOB}/events"
 
 
 class Waiting:
-    """Time that passes where it is slept."""
+    """Time that passes only during a sleep."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

@@ -1,4 +1,4 @@
-"""Flame graphs: which threads count, how stacks become a tree, and when a new one is made."""
+"""Flame graphs: which threads count, how stacks become a tree, and when a new graph is sampled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB, VERTEX = JobId("a" * 32), JobVertexId("sink_2")
 
 
 def thread(name: str, *functions: str) -> ThreadSample:
-    """One whose stack has these functions, the outermost first."""
+    """A thread whose stack has these functions, the outermost first."""
     stack = [FrameSummary("app.py", 7, function) for function in reversed(functions)]
     return ThreadSample(ident=hash(name), native_id=None, name=name, is_daemon=True, stack=stack)
 
@@ -63,7 +63,7 @@ def test_stacks_become_a_tree_with_the_number_of_samples_at_each_node() -> None:
 
 
 class Sampled:
-    """Graphs of made threads, over a clock that only a pause moves; the last pause of a sampling is told."""
+    """Graphs of fake threads, over a clock that only pauses advance; `done` is set after the last one of a sampling."""
 
     def __init__(self, threads: list[ThreadSample], working: str) -> None:
         self.seconds = 0.0
@@ -83,7 +83,7 @@ class Sampled:
         return False
 
     def graph(self, kind: FlameGraphType = FlameGraphType.FULL, subtask: int | None = None) -> dict[str, Any]:
-        """The graph, as soon as one is there."""
+        """The graph, as soon as it is available."""
         while "data" not in (found := self.ask(kind, subtask)):
             pass
         return found
@@ -94,7 +94,7 @@ class Sampled:
 
 @pytest.fixture
 def sampled() -> Iterator[Sampled]:
-    """Two subtasks, of which the second works, and a thread of something else."""
+    """Two subtasks, the second one busy, and an unrelated thread."""
     threads = [at_work(0, "run", "wait"), at_work(1, "run", "compute"), thread("flykka-rest", "serve")]
     made = Sampled(threads, attempt_id(JOB, VERTEX, 1, 3))
     yield made

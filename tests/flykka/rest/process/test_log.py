@@ -1,4 +1,4 @@
-"""The log in memory: its end is kept, and nothing changes for others who are told."""
+"""The log in memory: it keeps the last bytes, and other handlers stay as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads with their stacks, in Flink's shape."""
+"""Threads with their stacks, in Flink's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The application: the program of this process, with its jobs, its failures, its settings, and an end for all."""
+"""The application: the program of this process, with its jobs, failures and settings, and the end of them all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tests.flykka.rest.conftest import JOB, Served
 
 
 def application_of(served: Served) -> str:
-    """The path of the application."""
     (only,) = served.http.get("/applications/overview").json()["applications"]
     return f"/applications/{only['id']}"
 

@@ -1,4 +1,4 @@
-"""The graph of a job by its operators, each with the vertex that it is in."""
+"""The graph of a job by its operators, each with its vertex."""
 
 from __future__ import annotations
 

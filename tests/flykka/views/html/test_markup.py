@@ -1,4 +1,4 @@
-"""The HTML kit: nothing of a text becomes markup, and nothing of the markup is escaped twice."""
+"""The HTML kit: text never becomes markup, and markup is never escaped twice."""
 
 from __future__ import annotations
 

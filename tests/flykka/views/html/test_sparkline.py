@@ -1,4 +1,4 @@
-"""Small pictures: within their frame, whatever the numbers, and with every failure to be seen."""
+"""Sparklines: within their frame for all numbers, with every failure visible."""
 
 from __future__ import annotations
 

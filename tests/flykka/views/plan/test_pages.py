@@ -90,7 +90,7 @@ def test_mermaid_has_a_flowchart_for_each_graph_with_names_escaped() -> None:
 
 
 class Tags(HTMLParser):
-    """True if every element that is opened is closed, and what is fetched."""
+    """Checks that every element is closed, and collects the fetched resources."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What is drawn is what would happen."""
+"""The drawn plan is the one that would be executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader takes in at a glance."""
+"""Short forms of durations, sizes, counts and times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of a stack, the author's own lines are told, those of the failure first, then those of what it came of."""
+"""Of a stack only the author's own lines are shown, those of the failure first, then those of its causes."""
 
 from __future__ import annotations
 
