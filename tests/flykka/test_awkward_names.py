@@ -213,7 +213,7 @@ def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]])
 @pytest.mark.parametrize(
     "verbs", [SOME, pytest.param(VERBS.keys() - SOME, marks=pytest.mark.long)], ids=["some", "rest"]
 )
-def test_every_verb_takes_columns_of_any_name(
+def test_every_verb_accepts_columns_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, verbs: set[str]
 ) -> None:
     rows, other = (stream(env, tmp_path / uid, uid) for uid in ("rows", "other"))
@@ -228,7 +228,7 @@ def test_every_verb_takes_columns_of_any_name(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
-def test_the_least_is_found_by_a_column_of_any_name(
+def test_minimum_rows_are_found_by_a_column_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     rows = stream(env, tmp_path / "rows", "rows")
@@ -258,7 +258,7 @@ FORMATS: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
     [("csv", "orc", "partitions", "delta partitions"), pytest.param(tuple(FORMATS), marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_every_format_takes_columns_of_any_name(
+def test_every_format_accepts_columns_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, formats: tuple[str, ...]
 ) -> None:
     rows = stream(env, tmp_path / "rows", "rows").select(*QUOTED)
@@ -300,7 +300,7 @@ QUERIES = {
 @pytest.mark.parametrize(
     "names", [("select", "windows"), pytest.param(tuple(QUERIES), marks=pytest.mark.long)], ids=["some", "all"]
 )
-def test_sql_takes_columns_of_any_name(
+def test_sql_accepts_columns_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     env.create_temporary_view("t", stream(env, tmp_path / "rows", "rows"))

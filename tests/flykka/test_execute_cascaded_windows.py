@@ -60,7 +60,7 @@ def counted_by_spark(spark: SparkSession, sales: Path) -> DataFrame:
 
 
 @pytest.mark.parametrize("parallelism", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_windows_of_windows_are_those_of_the_batch(
+def test_windows_of_windows_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, parallelism: int
 ) -> None:
     (
@@ -101,7 +101,7 @@ class TellTime(KeyedProcessFunction):
 
 
 @pytest.mark.long
-def test_a_function_reads_the_last_millisecond_of_windows_and_never_behind_the_watermark(
+def test_a_function_reads_window_end_timestamps_never_later_than_the_watermark(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
     (

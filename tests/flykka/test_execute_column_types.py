@@ -189,7 +189,7 @@ def stream(env: StreamExecutionEnvironment, rows: DataFrame) -> DataStream:
 
 
 @pytest.mark.long  # docs/types.md has a test in each run.
-def test_values_pass_through_all_that_takes_their_types(
+def test_values_pass_unchanged_through_all_uses_that_support_their_types(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
     batch = frame(spark)
@@ -210,7 +210,7 @@ def test_values_pass_through_all_that_takes_their_types(
 
 
 @pytest.mark.long
-def test_keys_and_extremes_are_those_of_a_batch(
+def test_keys_and_extremes_equal_those_of_a_batch(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
     batch = frame(spark)
@@ -239,7 +239,7 @@ def test_keys_and_extremes_are_those_of_a_batch(
 @pytest.mark.parametrize(
     "formats", [("avro", "csv"), pytest.param(FORMATS, marks=pytest.mark.long)], ids=["some", "all"]
 )
-def test_files_and_tables_have_the_values_and_give_them_back(
+def test_values_survive_a_round_trip_through_files_and_tables(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, formats: tuple[FileFormat, ...]
 ) -> None:
     batch = frame(spark)
@@ -277,7 +277,7 @@ def test_files_and_tables_have_the_values_and_give_them_back(
 
 
 @pytest.mark.long
-def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+def test_state_rows_are_the_same_after_a_restore_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     batch = frame(spark).select("n", "at", *columns_of_use(FUNCTIONS))
     checkpoint = None
     for number in range(2):

@@ -94,7 +94,7 @@ def doubled(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield part.assign(price=part["price"] * 2)
 
 
-def test_a_stream_may_be_joined_parted_and_written_to_several_sinks(
+def test_a_stream_may_be_joined_split_and_written_to_several_sinks(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_bids(tmp_path / "bids", first=0, files=2)

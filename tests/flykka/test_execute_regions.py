@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-def test_a_pipeline_that_fails_restarts_and_the_other_keeps_its_attempts(
+def test_a_failing_pipeline_restarts_and_the_other_keeps_its_attempts(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_bids(tmp_path / "left", first=0, files=3)

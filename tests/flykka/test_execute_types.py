@@ -181,7 +181,7 @@ def read_parquet_rows(folder: Path) -> list[dict[str, Any]]:
     [("functions of rows", "process", "window"), pytest.param(tuple(WAYS), marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_rows_are_the_same_behind_every_function(
+def test_rows_are_unchanged_after_every_function(
     env: StreamExecutionEnvironment, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     rows = stream(env, tmp_path)
@@ -193,7 +193,7 @@ def test_rows_are_the_same_behind_every_function(
     assert {name: read_parquet_rows(tmp_path / name) for name in names} == dict.fromkeys(names, ROWS)
 
 
-def test_rows_are_the_same_in_the_state_of_frames(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_rows_are_unchanged_in_the_state_of_frames(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     keyed = stream(env, tmp_path, files=2).key_by("k")
     state = DDL.replace("k string", "seen int")
     remembered = keyed.process_table(remember_in_pandas, state=state, output=DDL, frames="pandas")
@@ -204,7 +204,7 @@ def test_rows_are_the_same_in_the_state_of_frames(env: StreamExecutionEnvironmen
     assert read_parquet_rows(tmp_path / "out") == ROWS
 
 
-def test_rows_are_the_same_in_a_preview(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_rows_are_unchanged_in_a_preview(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     shown = stream(env, tmp_path).preview()
 
     assert pa.Table.from_pandas(shown, SCHEMA, preserve_index=False).to_pylist() == ROWS

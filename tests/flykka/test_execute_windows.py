@@ -53,7 +53,7 @@ def write_sales(folder: Path, *files: Sequence[float]) -> Path:
 # The job of test_upgrades has such windows too.
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_sliding_windows_are_those_of_the_batch(
+def test_sliding_windows_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
     sales = write_sales(tmp_path / "sales", *([n * 50 + m / 4 for m in range(200)] for n in range(4)))
@@ -80,7 +80,7 @@ def test_sliding_windows_are_those_of_the_batch(
 # Windows of functions fire again in each run.
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_of_windows_that_fire_again_the_newest_rows_are_those_of_the_batch(
+def test_the_newest_rows_of_repeatedly_fired_windows_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
     seconds = [[n * 20 + m / 2 for m in range(60)] for n in range(2, 6)]

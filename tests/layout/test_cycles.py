@@ -67,19 +67,19 @@ def cycle_of(folders: Mapping[str, set[str]]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_folders_of_a_package_import_each_other_in_a_circle() -> None:
+def test_folders_of_a_package_have_no_import_cycles() -> None:
     cycles = {"/".join(base): cycle_of(folders) for base, folders in dependencies().items()}
 
     assert len(cycles) > 5
     assert {base: cycle for base, cycle in cycles.items() if cycle} == {}
 
 
-def test_a_circle_of_imports_is_found() -> None:
+def test_an_import_cycle_is_found() -> None:
     assert cycle_of({"rows": {"state"}, "state": {"program"}, "program": {"rows"}, "attempt": {"rows"}}) != []
     assert cycle_of({"rows": {"state"}, "state": {"program"}, "attempt": {"rows"}}) == []
 
 
-def test_imports_that_only_types_need_do_not_count() -> None:
+def test_imports_for_type_checking_do_not_count() -> None:
     tree = ast.parse("if TYPE_CHECKING:\n    import a\nelse:\n    import b\ndef f():\n    from c import d\n")
 
     assert list(imports(tree)) == [("b",), ("c.d", "c")]

@@ -147,7 +147,7 @@ def test_every_public_name_is_among_the_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("owner", FOR_USERS)
-def test_every_method_and_every_argument_that_has_a_default_is_among_the_options(owner: str) -> None:
+def test_every_method_and_argument_with_a_default_is_documented_as_an_option(owner: str) -> None:
     kind = getattr(flykka, owner)
 
     methods = public_methods(kind)
@@ -167,7 +167,7 @@ def test_every_method_and_every_argument_that_has_a_default_is_among_the_options
     ],
     ids=lambda called: called.__name__,
 )
-def test_the_defaults_that_are_told_are_those_that_hold(called: Callable[..., object]) -> None:
+def test_documented_defaults_are_the_effective_ones(called: Callable[..., object]) -> None:
     told = {
         name: {cell.strip().strip('`"') for cell in cells.split("|")}
         for name, cells in re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.M)
@@ -203,7 +203,7 @@ def test_every_option_of_the_command_line_is_among_the_options(
     assert [option for option in sorted(options - named) if not is_named(option)] == []
 
 
-def test_the_table_of_options_is_that_of_the_product() -> None:
+def test_the_table_of_options_matches_the_product() -> None:
     told = [
         tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row))
         for row in re.findall(r"^\| (`\w+` \| .+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
@@ -227,7 +227,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_within_the_house_leads_somewhere(page: Path) -> None:
+def test_every_internal_link_resolves(page: Path) -> None:
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
     broken = []
 
@@ -250,7 +250,7 @@ def test_every_block_of_python_compiles(page: Path) -> None:
             compile(code, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def test_the_job_of_the_tutorial_is_that_of_the_example() -> None:
+def test_the_job_of_the_tutorial_equals_the_example() -> None:
     example = {line.strip() for line in (ROOT / "examples" / "orders.py").read_text(encoding="utf-8").splitlines()}
     tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     (job, *_) = (code for language, code in FENCED.findall(tutorial) if language == "python")
@@ -259,7 +259,7 @@ def test_the_job_of_the_tutorial_is_that_of_the_example() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_of_the_product_that_is_named_is_there(page: Path) -> None:
+def test_every_named_file_of_the_product_exists(page: Path) -> None:
     named = {name for name in re.findall(r"`([\w./]+/[\w.]+\.py)`", page.read_text()) if name.split("/")[0] in PRODUCT}
 
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
@@ -270,7 +270,7 @@ DEFINITION = re.compile(r"\[`([\w.]+)`\]\(\.\./([\w/]+\.py)\)")
 
 
 @pytest.mark.parametrize("journey", JOURNEYS)
-def test_every_step_of_a_journey_names_what_its_file_defines(journey: str) -> None:
+def test_every_step_of_a_journey_names_a_definition_in_its_file(journey: str) -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = text.split(f"## {journey}\n")[1].split("\n## ")[0]
     steps = re.split(r"^\d\. ", section, flags=re.M)[1:]

@@ -26,7 +26,7 @@ def is_fixture(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("fixture" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
-def test_no_helper_is_written_again_and_again() -> None:
+def test_helpers_are_not_defined_repeatedly() -> None:
     defined = Counter(
         node.name
         for source in sources()

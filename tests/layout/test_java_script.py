@@ -74,7 +74,7 @@ def test_the_java_named_in_java_home_comes_first(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("java_home", ["", "/nowhere", "old"])
-def test_the_java_on_path_is_taken_where_java_home_names_none_that_will_do(machine: Machine, java_home: str) -> None:
+def test_the_java_on_path_is_used_if_java_home_is_unsuitable(machine: Machine, java_home: str) -> None:
     machine.java("old", 11)
     on_path = machine.java("jdk-17", 17)
     machine.on_path(on_path)
@@ -85,7 +85,7 @@ def test_the_java_on_path_is_taken_where_java_home_names_none_that_will_do(machi
 
 
 @pytest.mark.parametrize("version", ["1.8", 11, 16])
-def test_an_old_java_and_nobody_to_install_a_newer_one_is_one_clear_line(machine: Machine, version: int | str) -> None:
+def test_an_old_java_without_an_installer_is_one_clear_line(machine: Machine, version: int | str) -> None:
     machine.on_path(machine.java("old", version))
 
     run = machine.run()
@@ -123,7 +123,7 @@ def test_no_java_but_apt_and_root_installs_it_once_the_list_is_fresh(machine: Ma
     ]
 
 
-def test_an_installation_that_fails_is_one_clear_line_more(machine: Machine) -> None:
+def test_a_failed_installation_adds_one_clear_line(machine: Machine) -> None:
     machine.program("id", "echo 0")
     machine.program("apt-get", "echo E: no network >&2; exit 100")
 

@@ -48,7 +48,7 @@ def test_the_page_has_a_table_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize("row", [*TYPES, *SCENARIOS], ids=lambda row: row[0])
-def test_every_row_names_a_test_that_is_there(row: list[str]) -> None:
+def test_every_row_names_an_existing_test(row: list[str]) -> None:
     module, test = named_test(row)
 
     assert test in functions_of(module)

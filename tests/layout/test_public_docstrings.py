@@ -35,7 +35,7 @@ def undocumented(name: str, value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("package", PUBLIC)
-def test_what_a_package_exports_is_documented(package: str) -> None:
+def test_exported_objects_are_documented(package: str) -> None:
     missing = [each for name, value in exported(package) for each in undocumented(name, value)]
 
     assert missing == []

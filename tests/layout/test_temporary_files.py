@@ -27,7 +27,7 @@ ALLOWED = {
 }
 
 
-def test_temporary_files_are_made_in_one_module_alone() -> None:
+def test_temporary_files_are_created_in_one_module_alone() -> None:
     found = [
         f"{name}: {line.strip()}"
         for package in PACKAGES

@@ -14,9 +14,9 @@ def codes_of_tables(page: str) -> set[str]:
     return set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.M))
 
 
-def test_every_kind_of_fault_is_told_of() -> None:
+def test_every_kind_of_fault_is_documented() -> None:
     assert {str(kind) for kind in FaultKind} - codes_of_tables("simulation.md") == set()
 
 
-def test_every_monitor_is_told_of() -> None:
+def test_every_monitor_is_documented() -> None:
     assert {monitor.name for monitor in all_monitors()} - codes_of_tables("simulation.md") == set()  # type: ignore[attr-defined]

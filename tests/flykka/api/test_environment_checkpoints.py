@@ -43,7 +43,7 @@ def copying(env: StreamExecutionEnvironment, bids: FileSource, strategy: Waterma
         ("RETAIN_ON_CANCELLATION", ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION),
     ],
 )
-def test_in_a_folder_that_goes_with_the_environment_nothing_is_kept_unless_that_was_said(
+def test_checkpoints_in_a_temporary_folder_are_retained_only_on_request(
     said: str | None, holds: ExternalizedCheckpointRetention, env: StreamExecutionEnvironment, bids: FileSource
 ) -> None:
     if said is not None:
@@ -53,7 +53,7 @@ def test_in_a_folder_that_goes_with_the_environment_nothing_is_kept_unless_that_
     assert env.get_job_graph().checkpointing.retention is holds
 
 
-def test_in_a_folder_that_was_named_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints(
+def test_in_a_named_folder_failed_or_cancelled_jobs_retain_their_checkpoints(
     env: StreamExecutionEnvironment, bids: FileSource, tmp_path: Path
 ) -> None:
     copying(env.set_checkpoint_dir(str(tmp_path)), bids)
@@ -86,7 +86,7 @@ def test_a_job_that_cannot_continue_is_refused_before_anything_starts(
         (WATERMARKS.with_quiet_period("40s").with_idleness("30s"), 30_000, 40_000),
     ],
 )
-def test_the_silence_of_a_source_goes_into_the_job_graph(
+def test_the_idle_timeout_of_a_source_is_in_the_job_graph(
     env: StreamExecutionEnvironment,
     bids: FileSource,
     strategy: WatermarkStrategy,
@@ -117,7 +117,7 @@ class Counter(MasterTriggerRestoreHook):
         return
 
 
-def test_a_master_hook_has_a_name_that_no_other_has(env: StreamExecutionEnvironment) -> None:
+def test_the_name_of_a_master_hook_is_unique(env: StreamExecutionEnvironment) -> None:
     env.add_master_hook(Counter("counter"))
 
     with pytest.raises(ProgramError, match="there is a master hook 'counter' already"):

@@ -82,7 +82,7 @@ def refusals_by_use(queries: Queries, kind: str) -> Iterator[tuple[str, list[str
         yield name, said + asked
 
 
-def test_the_page_has_a_row_for_every_type_and_a_column_for_every_use() -> None:
+def test_the_page_lists_every_type_and_every_use() -> None:
     assert list(CELLS) == list(VALUES)
     assert TABLE[0][1:] == list(USES)
     assert {cell for row in CELLS.values() for cell in row.values()} == {"yes", "refused"}
@@ -91,9 +91,7 @@ def test_the_page_has_a_row_for_every_type_and_a_column_for_every_use() -> None:
 @pytest.mark.parametrize(
     "kind", [kind if kind in TOLD_APART else pytest.param(kind, marks=pytest.mark.long) for kind in VALUES]
 )
-def test_a_column_is_taken_or_refused_where_the_program_is_written_as_the_page_says(
-    queries: Queries, kind: str
-) -> None:
+def test_a_column_is_accepted_or_refused_as_the_page_documents(queries: Queries, kind: str) -> None:
     found = dict(refusals_by_use(queries, kind))
 
     wrong = {

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pyte
         pytest.param(True, id="SIGHUP ignored, then SIGTERM"),
     ],
 )
-def test_a_job_stops_with_a_checkpoint_though_nobody_sees_it(arrivals: Path, tmp_path: Path, nohup: bool) -> None:
+def test_a_job_stops_with_a_checkpoint_though_its_terminal_is_gone(arrivals: Path, tmp_path: Path, nohup: bool) -> None:
     path, checkpoints, output = tmp_path / "app.py", tmp_path / "checkpoints", tmp_path / "out"
     path.write_text(APP)
     words = ("-m", "flykka", "run", str(path), str(arrivals), str(output), "--checkpoint-dir", str(checkpoints))

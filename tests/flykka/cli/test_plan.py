@@ -62,7 +62,7 @@ def test_an_app_is_drawn_and_not_run(spark: SparkSession, app: str, capsys: pyte
 
 
 @pytest.mark.spark
-def test_a_plan_can_be_kept(spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_can_be_written_to_a_file(spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["plan", app, "--format", "html", "--output", "plan.html"])
 
     assert (code, capsys.readouterr().out) == (0, "")
@@ -70,7 +70,7 @@ def test_a_plan_can_be_kept(spark: SparkSession, app: str, capsys: pytest.Captur
 
 
 @pytest.mark.spark
-def test_a_plan_that_cannot_be_written_says_where(
+def test_a_plan_that_cannot_be_written_names_the_file(
     spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["plan", app, "--graph", "job", "--output", "nowhere/plan.txt"])
@@ -81,7 +81,7 @@ def test_a_plan_that_cannot_be_written_says_where(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("schema", "is_kept"), [("'n long'", True), ("None", False)], ids=["declared", "inferred"])
-def test_a_plan_is_kept_unless_spark_has_read_data_for_it(
+def test_a_plan_is_cached_unless_spark_has_read_data_for_it(
     schema: str, *, is_kept: bool, spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("numbers.json").write_text('{"n": 1}')
@@ -107,7 +107,7 @@ def test_a_plan_is_kept_unless_spark_has_read_data_for_it(
         ("raise KeyboardInterrupt", 130, "flykka: interrupted"),
     ],
 )
-def test_an_app_without_a_job(
+def test_an_app_without_a_job_has_no_plan(
     source: str, code: int, last_words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "app.py"
@@ -129,7 +129,7 @@ def test_an_app_without_a_job(
         (["app.py", "--graf", "job"], "unknown option --graf (did you mean --graph?)"),
     ],
 )
-def test_a_wrong_command_line_is_refused(
+def test_an_invalid_command_line_is_refused(
     words: list[str], said: str, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:

@@ -98,9 +98,7 @@ def test_a_savepoint_is_shown_with_its_job_and_its_operators(
     assert "totals: 128 key groups in 1 file" in shown
 
 
-def test_of_an_operator_that_had_no_state_yet_there_are_no_files_to_tell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_operator_without_state_yet_has_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_savepoint(tmp_path, window_operator(), with_state=False)
 
     main(["savepoint", "inspect", str(path)])
@@ -110,7 +108,7 @@ def test_of_an_operator_that_had_no_state_yet_there_are_no_files_to_tell(
     assert "key groups" not in shown
 
 
-def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_savepoint_is_printed_completely_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_savepoint(tmp_path, window_operator())
 
     code = main(["savepoint", "inspect", str(path), "--json"])
@@ -129,17 +127,13 @@ def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[s
     }
 
 
-def test_an_operator_of_which_only_the_id_is_known_is_called_by_that(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_operator_without_a_name_is_printed_with_its_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["savepoint", "inspect", str(write_savepoint(tmp_path))])
 
     assert f"id {WINDOWS}" in capsys.readouterr().out
 
 
-def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_splits_of_an_unimported_connector_are_no_obstacle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unread = OperatorListState(name="unread splits", elements=(b"of a connector",))
     path = write_savepoint(tmp_path, window_operator(), lists=(unread,))
 
@@ -149,7 +143,9 @@ def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(
     assert "list unread splits (SPLIT_DISTRIBUTE): 1" in re.sub(r"\s+", " ", capsys.readouterr().out)
 
 
-def test_what_is_missing_of_it_is_said_beside_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = write_savepoint(tmp_path, window_operator())
     (path / "state").unlink()
 
@@ -174,7 +170,7 @@ def test_what_is_missing_of_it_is_said_beside_what_is_there(tmp_path: Path, caps
     ],
     ids=["cut off", "newer", "something else", "nothing"],
 )
-def test_a_file_that_is_none_is_named_and_nothing_is_started(
+def test_a_file_that_is_not_a_savepoint_is_named_and_nothing_starts(
     command: list[str],
     damage: Callable[[bytes], bytes] | None,
     said: str,
@@ -198,7 +194,7 @@ def test_a_file_that_is_none_is_named_and_nothing_is_started(
     assert re.search(said, error)
 
 
-def test_an_app_that_is_not_there_is_a_wrong_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_app_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["savepoint", "check", str(tmp_path), str(tmp_path / "gone.py")])
 
@@ -252,7 +248,7 @@ def of_the_app(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 @pytest.mark.spark
-def test_an_app_that_fits_can_start_and_is_not_started(
+def test_a_compatible_app_may_start_and_is_not_started(
     of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["savepoint", "check", str(of_the_app), str(app), "totals", "1h"])
@@ -269,7 +265,7 @@ def test_an_app_that_fits_can_start_and_is_not_started(
 
 
 @pytest.mark.spark
-def test_an_operator_with_another_uid_is_found_and_may_be_given_up(
+def test_an_operator_with_a_changed_uid_is_suggested_and_may_be_dropped(
     of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = main(["savepoint", "check", str(of_the_app), str(app), "sums", "1h", "--json"])
@@ -283,7 +279,7 @@ def test_an_operator_with_another_uid_is_found_and_may_be_given_up(
 
 
 @pytest.mark.spark
-def test_other_windows_and_keys_are_incompatible_and_told_as_they_were_and_are(
+def test_other_windows_and_keys_are_incompatible_and_printed_with_both_values(
     of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["savepoint", "check", str(of_the_app), str(app), "totals", "2h", "amount"])

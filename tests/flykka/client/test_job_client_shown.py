@@ -30,7 +30,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, ClientCluster, accepted, checkpoint_completed
 
 
-def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
+def test_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
     client = cluster.submit()
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=2, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=9_000)
 
@@ -45,7 +45,7 @@ def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster)
     assert (table["ended"] - table["triggered"]).iloc[0] == pd.Timedelta(milliseconds=int(table["duration_ms"].iloc[0]))
 
 
-def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
+def test_metrics_of_vertices_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
     client = cluster.submit()
     vertex_id = JobVertexId("v")
     acknowledged = tuple(
@@ -82,7 +82,7 @@ def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: Cli
     assert empty.dtypes.equals(client.checkpoints.dtypes)
 
 
-def test_outside_a_notebook_a_client_shows_itself_as_text(
+def test_outside_of_a_notebook_a_client_is_displayed_as_text(
     cluster: ClientCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = cluster.submit()
@@ -93,7 +93,7 @@ def test_outside_a_notebook_a_client_shows_itself_as_text(
     assert capsys.readouterr().out.startswith("job 'counts' FINISHED")
 
 
-def test_a_client_is_html_and_text_on_request(cluster: ClientCluster) -> None:
+def test_a_client_renders_as_html_or_text_on_request(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
@@ -103,7 +103,7 @@ def test_a_client_is_html_and_text_on_request(cluster: ClientCluster) -> None:
     assert "ValueError: boom" in bundle["text/html"]
 
 
-def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: ClientCluster) -> None:
+def test_a_job_lost_with_its_cluster_is_shown_as_failed(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.say(accepted())
 
@@ -125,7 +125,7 @@ class SilentJobManager(Actor):
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_the_details_of_a_job_whose_cluster_does_not_answer_are_the_last_ones_known(*, attached: bool) -> None:
+def test_without_an_answer_of_the_cluster_the_last_job_details_are_shown(*, attached: bool) -> None:
     with SeededSystem() as system:
         silent = system.spawn(Props(SilentJobManager), "job-manager")
         client = JobClient(system, silent, GRAPH, attached=attached)

@@ -69,7 +69,7 @@ def serve() -> Iterator[Callable[..., Scripted]]:
         each.close()
 
 
-def test_while_nobody_leads_the_same_request_is_made_again(serve: Callable[..., Scripted]) -> None:
+def test_without_a_leader_the_same_request_is_retried(serve: Callable[..., Scripted]) -> None:
     server = serve((503, NOBODY_LEADS), (503, NOBODY_LEADS), (200, {"jobs": []}))
 
     assert server.client.jobs() == []
@@ -77,7 +77,7 @@ def test_while_nobody_leads_the_same_request_is_made_again(serve: Callable[..., 
     assert server.said == ["nobody leads"] * 2
 
 
-def test_after_twenty_times_it_is_an_error(serve: Callable[..., Scripted]) -> None:
+def test_after_twenty_attempts_the_request_fails(serve: Callable[..., Scripted]) -> None:
     server = serve((503, NOBODY_LEADS))
 
     with pytest.raises(ClusterError, match=r"refuses the request, 20 times: nobody leads"):
@@ -85,7 +85,7 @@ def test_after_twenty_times_it_is_an_error(serve: Callable[..., Scripted]) -> No
     assert (len(server.asked), len(server.pauses)) == (RETRY_MAX_ATTEMPTS, RETRY_MAX_ATTEMPTS - 1)
 
 
-def test_a_reason_that_does_not_pass_is_told_at_once(serve: Callable[..., Scripted]) -> None:
+def test_a_permanent_refusal_is_raised_at_once(serve: Callable[..., Scripted]) -> None:
     server = serve((503, {"errors": ["another one leads"]}), retry_after=None)
 
     with pytest.raises(ClusterError, match="refuses the request: another one leads"):
@@ -93,7 +93,7 @@ def test_a_reason_that_does_not_pass_is_told_at_once(serve: Callable[..., Script
     assert (len(server.asked), server.pauses, server.said) == (1, [], [])
 
 
-def test_a_savepoint_that_is_asked_for_again_is_the_same_one(serve: Callable[..., Scripted]) -> None:
+def test_a_retried_savepoint_request_triggers_one_savepoint(serve: Callable[..., Scripted]) -> None:
     done = {"status": {"id": "COMPLETED"}, "operation": {"location": "/a"}}
     server = serve((503, NOBODY_LEADS), (202, {"request-id": "r"}), (200, done))
 

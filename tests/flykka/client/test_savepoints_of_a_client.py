@@ -41,7 +41,7 @@ def cluster_with(directory: str | None = None, answers: Answers = TAKEN) -> Clie
 
 
 @pytest.mark.parametrize("directory", ["/here", Path("/here")])
-def test_a_savepoint_goes_to_the_directory_that_is_named(directory: str | Path) -> None:
+def test_a_savepoint_is_written_to_the_named_directory(directory: str | Path) -> None:
     cluster = cluster_with("/default")
 
     path = cluster.submit().trigger_savepoint(directory)
@@ -52,7 +52,7 @@ def test_a_savepoint_goes_to_the_directory_that_is_named(directory: str | Path) 
     assert asked.savepoint_directory == "/here"
 
 
-def test_where_none_is_named_it_goes_to_the_default_one() -> None:
+def test_a_savepoint_is_written_to_the_default_directory_unless_another_is_named() -> None:
     cluster = cluster_with("s3://bucket/savepoints")
 
     cluster.submit().trigger_savepoint()
@@ -62,7 +62,7 @@ def test_where_none_is_named_it_goes_to_the_default_one() -> None:
     assert asked.savepoint_directory == "s3://bucket/savepoints"
 
 
-def test_a_relative_directory_is_meant_from_here() -> None:
+def test_a_relative_directory_is_resolved_against_the_working_directory() -> None:
     cluster = cluster_with()
 
     cluster.submit().trigger_savepoint("savepoints")
@@ -72,7 +72,7 @@ def test_a_relative_directory_is_meant_from_here() -> None:
     assert asked.savepoint_directory == os.path.join(os.getcwd(), "savepoints")
 
 
-def test_without_any_directory_nobody_is_asked_and_the_error_says_how_to_name_one() -> None:
+def test_without_a_directory_the_request_is_not_sent_and_the_error_explains() -> None:
     cluster = cluster_with()
     client = cluster.submit()
 
@@ -86,14 +86,14 @@ def test_without_any_directory_nobody_is_asked_and_the_error_says_how_to_name_on
     assert [type(message) for message in cluster.asked] == [SubmitJob]
 
 
-def test_a_savepoint_that_failed_is_an_error_that_says_why() -> None:
+def test_a_failed_savepoint_is_an_error_with_its_cause() -> None:
     client = cluster_with(answers=REFUSED).submit()
 
     with pytest.raises(SavepointError, match=r"no savepoint of job 'counts' \(job\): the disk is full"):
         client.trigger_savepoint("/here")
 
 
-def test_of_a_job_that_has_ended_there_is_none() -> None:
+def test_an_ended_job_takes_no_savepoint() -> None:
     cluster = cluster_with()
     client = cluster.submit()
     client.stop()
@@ -102,7 +102,7 @@ def test_of_a_job_that_has_ended_there_is_none() -> None:
         client.trigger_savepoint("/here")
 
 
-def test_a_savepoint_that_takes_too_long_is_not_waited_for() -> None:
+def test_a_savepoint_request_times_out() -> None:
     client = cluster_with(answers=Answers()).submit()
 
     with pytest.raises(TimeoutError, match=r"no savepoint of job 'counts' \(job\) is complete after 2 s"):
@@ -110,7 +110,7 @@ def test_a_savepoint_that_takes_too_long_is_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize("drain", [False, True])
-def test_a_stop_with_a_savepoint_gives_its_path_and_so_does_the_result(drain: bool) -> None:
+def test_stop_with_savepoint_and_the_result_return_the_same_path(drain: bool) -> None:
     cluster = cluster_with()
     client = cluster.submit()
 
@@ -122,7 +122,7 @@ def test_a_stop_with_a_savepoint_gives_its_path_and_so_does_the_result(drain: bo
     assert path == client.wait(timeout=0).checkpoint_path == PATH
 
 
-def test_a_stop_asks_for_a_checkpoint_also_where_there_is_a_default_directory() -> None:
+def test_stop_requests_a_checkpoint_even_with_a_default_savepoint_directory() -> None:
     cluster = cluster_with("/default")
 
     cluster.submit().stop()
@@ -132,7 +132,7 @@ def test_a_stop_asks_for_a_checkpoint_also_where_there_is_a_default_directory() 
     assert asked.savepoint_directory is None
 
 
-def test_a_job_that_is_not_stopped_goes_on_and_the_error_says_why() -> None:
+def test_a_job_that_is_not_stopped_continues_and_the_error_explains() -> None:
     client = cluster_with(answers=REFUSED).submit()
 
     with pytest.raises(JobStoppingError, match="was not stopped: the disk is full"):

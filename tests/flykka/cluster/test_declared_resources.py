@@ -26,7 +26,7 @@ def known(system: SeededSystem) -> TaskManagerInfo:
     return own
 
 
-def test_the_slots_of_a_job_are_cut_of_what_its_task_manager_has(tmp_path: Path) -> None:
+def test_slots_of_a_job_are_cut_from_the_resources_of_its_task_manager(tmp_path: Path) -> None:
     system = SeededSystem(3)
     settings = ClusterSettings(slots_per_task_manager=2, resources=RESOURCES)
     asking = replace(vertex("parse", 3), resources=ResourceSpec(cpu_millis=500, heap_mib=100, managed_mib=20))
@@ -43,7 +43,7 @@ def test_the_slots_of_a_job_are_cut_of_what_its_task_manager_has(tmp_path: Path)
     assert running == TaskManagerInfo(task_manager=name, slots=5, free=0, total=total, remaining=left)
 
 
-def test_a_task_manager_is_told_with_what_it_has_and_what_is_left() -> None:
+def test_a_task_manager_reports_its_total_and_free_resources() -> None:
     own = TaskManagerInfo(
         task_manager="task-manager-1",  # type: ignore[arg-type]
         slots=3,

@@ -80,7 +80,7 @@ def test_a_cluster_starts_its_task_managers(start_local_cluster: Callable[..., M
     assert cluster.task_managers() == ("task-manager-1", "task-manager-2")
 
 
-def test_a_cluster_that_was_shut_down_takes_no_job(start_local_cluster: Callable[..., Made], tmp_path: Path) -> None:
+def test_a_cluster_that_was_shut_down_refuses_jobs(start_local_cluster: Callable[..., Made], tmp_path: Path) -> None:
     cluster = start_local_cluster().cluster
     cluster.shutdown()
 
@@ -106,7 +106,7 @@ def test_a_killed_task_manager_is_replaced_under_a_new_name(start_local_cluster:
 
 
 @pytest.mark.parametrize("name", ["task-manager-7", "job-manager", "/user/task-manager-1", ""])
-def test_nothing_but_a_living_task_manager_can_be_killed(start_local_cluster: Callable[..., Made], name: str) -> None:
+def test_only_a_living_task_manager_can_be_killed(start_local_cluster: Callable[..., Made], name: str) -> None:
     cluster = start_local_cluster().cluster
 
     with pytest.raises(UnknownTaskManagerError, match="there are: task-manager-1, task-manager-2"):
@@ -136,7 +136,7 @@ def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
         cluster.submit(job_without_restart(tmp_path, parallelism=5))
 
 
-def test_the_refusal_says_at_which_parallelism_the_job_would_run(
+def test_the_refusal_names_the_parallelism_at_which_the_job_would_run(
     start_local_cluster: Callable[..., Made], tmp_path: Path
 ) -> None:
     cluster = start_local_cluster().cluster
@@ -180,7 +180,7 @@ def test_a_job_that_never_fits_into_the_network_buffers_is_not_submitted(
 
 
 @pytest.mark.parametrize(("task_managers", "needed", "slots"), [(1, 3, 3), (2, 3, 2), (2, 4, 2), (4, 1, 1)])
-def test_slots_that_are_not_given_are_as_many_as_are_needed(task_managers: int, needed: int, slots: int) -> None:
+def test_the_default_number_of_slots_is_the_required_one(task_managers: int, needed: int, slots: int) -> None:
     settings = ClusterSettings(task_managers=task_managers)
 
     assert settings.with_slots_for(needed).slots_per_task_manager == slots
@@ -211,7 +211,7 @@ def test_a_cluster_may_be_shut_down_twice(start_local_cluster: Callable[..., Mad
     assert made.cluster.task_managers() == ()
 
 
-def test_a_cluster_that_is_shut_down_writes_the_archives_that_are_begun() -> None:
+def test_a_shutdown_completes_archives_in_progress() -> None:
     shuts_down = threading.Event()
     checkpointing = CheckpointingSettings(directory="simulated://archiving", archive_directory="simulated://archiving")
     graph = replace(graph_of(vertex("source")), checkpointing=checkpointing)

@@ -16,7 +16,7 @@ def every(interval_ms: int, count: int) -> list[CheckpointLine]:
     return [line for line in told if line is not None]
 
 
-def test_the_first_has_a_line_and_then_there_is_one_after_a_minute_after_two_after_four() -> None:
+def test_the_intervals_between_lines_double_from_one_minute() -> None:
     told = every(10_000, count=60)
 
     assert told == [
@@ -35,13 +35,13 @@ def test_a_day_is_some_thirty_lines() -> None:
     assert max(pauses) == LONGEST_PAUSE_MS
 
 
-def test_those_that_are_rarer_than_their_lines_have_a_line_each() -> None:
+def test_checkpoints_rarer_than_their_lines_have_a_line_each() -> None:
     told = every(2 * LONGEST_PAUSE_MS, count=3)
 
     assert [line.text.partition(" in ")[0] for line in told] == [f"checkpoint {n} completed" for n in (1, 2, 3)]
 
 
-def test_the_median_is_of_those_in_the_line() -> None:
+def test_the_median_covers_the_checkpoints_of_the_line() -> None:
     lines = CheckpointLines()
     for number, duration_ms in enumerate((9_000, 10, 30, 500), start=1):
         lines.completed(checkpoint_completed(number, number, duration_ms))
@@ -51,7 +51,7 @@ def test_the_median_is_of_those_in_the_line() -> None:
     assert told == CheckpointLine(4, f"checkpoints 2-4 completed, 30 ms at the median; the last: {SIZE}")
 
 
-def test_what_happens_otherwise_is_preceded_by_what_was_held_back_and_followed_by_a_first_one() -> None:
+def test_another_event_flushes_pending_checkpoints_and_restarts_the_intervals() -> None:
     lines = CheckpointLines()
     lines.completed(checkpoint_completed(1, 0))
     lines.completed(checkpoint_completed(2, 10))

@@ -55,7 +55,7 @@ def cells(vertex: JobVertexDetails, width: int = 140, encoding: str = "utf-8") -
     return dict(zip(titles, row, strict=True))
 
 
-def test_a_job_has_a_header_and_says_that_nothing_has_happened_yet() -> None:
+def test_a_new_job_has_a_header_and_a_note_that_nothing_happened() -> None:
     assert shown(JobPicture(DETAILS), width=60) == [
         "",
         "delays  RUNNING  12.3 s",
@@ -65,7 +65,7 @@ def test_a_job_has_a_header_and_says_that_nothing_has_happened_yet() -> None:
     ]
 
 
-def test_rows_that_were_published_and_rows_that_wait_for_a_checkpoint_are_told_apart() -> None:
+def test_published_rows_and_rows_that_wait_for_a_checkpoint_are_distinguished() -> None:
     sinks = tuple(replace(VERTEX, sinks=(name,), rows_published=668, rows_staged=20) for name in ("a", "b"))
 
     lines = shown(JobPicture(replace(DETAILS, vertices=sinks)), width=60)
@@ -84,13 +84,13 @@ def test_rows_that_were_published_and_rows_that_wait_for_a_checkpoint_are_told_a
         (1_240, "delays  RUNNING  12.3 s  1,240 files wait"),
     ],
 )
-def test_the_header_says_how_many_files_wait(waiting: int, header: str) -> None:
+def test_the_header_counts_waiting_files(waiting: int, header: str) -> None:
     behind = replace(DETAILS, vertices=(replace(VERTEX, files_waiting=waiting), VERTEX))
 
     assert shown(JobPicture(behind), width=60)[1] == header
 
 
-def test_the_header_names_what_event_time_waits_for() -> None:
+def test_the_header_names_the_source_that_holds_back_event_time() -> None:
     hold = EventTimeHold(subtask=0, since_ms=DETAILS.duration_ms + (DETAILS.started_ms or 0) - 60_000, partition="3")
     source = replace(VERTEX, sources=("bids",), held_back_by=hold)
 
@@ -109,7 +109,7 @@ def test_the_header_names_what_event_time_waits_for() -> None:
     ],
     ids=["with a gap", "the last twenty", "nothing read", "no such characters"],
 )
-def test_the_header_ends_with_the_rows_that_sources_have_read_lately(
+def test_the_header_ends_with_the_recent_read_rate_of_sources(
     rates: tuple[float | None, ...], encoding: str, told: str
 ) -> None:
     reading = replace(DETAILS, throughput=TimeSeries(start_ms=12_000 - 1_000 * (len(rates) - 1), values=rates))
@@ -117,7 +117,7 @@ def test_the_header_ends_with_the_rows_that_sources_have_read_lately(
     assert shown(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
 
 
-def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
+def test_a_wide_terminal_shows_all_figures_of_a_vertex() -> None:
     assert cells(BUSY, width=200) == {
         "vertex": "Source: flights",
         "tasks": "2 RUNNING",
@@ -144,7 +144,7 @@ def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
         (20, "tasks"),
     ],
 )
-def test_the_name_is_whole_and_the_most_important_figures_find_room(width: int, titles: str) -> None:
+def test_the_whole_name_and_the_most_important_figures_have_priority(width: int, titles: str) -> None:
     long = replace(BUSY, name="delays per origin and hour -> Sink: b")
 
     heading, *lines = vertex_lines(long, width=width)
@@ -154,7 +154,7 @@ def test_the_name_is_whole_and_the_most_important_figures_find_room(width: int, 
     assert len(lines) == (1 if titles.startswith("vertex") else 2)
 
 
-def test_where_name_and_figures_do_not_fit_beside_each_other_they_have_a_line_each() -> None:
+def test_name_and_figures_have_separate_lines_if_too_wide_for_one() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
     assert vertex_lines(long, VERTEX, width=80) == [
@@ -166,7 +166,7 @@ def test_where_name_and_figures_do_not_fit_beside_each_other_they_have_a_line_ea
     ]
 
 
-def test_where_there_is_neither_the_width_nor_the_height_names_are_cut() -> None:
+def test_names_are_cut_if_the_terminal_is_narrow_and_low() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
     heading, *lines = vertex_lines(*[long] * 8, width=80, height=24)
@@ -182,13 +182,13 @@ def test_jobs_that_share_the_terminal_share_its_height() -> None:
     assert [len(shown(JobPicture(details, jobs=jobs), width=80, height=24)) for jobs in (1, 2)] == [11, 8]
 
 
-def test_batches_that_wait_before_and_behind_a_vertex_are_seen_on_a_wide_terminal() -> None:
+def test_batches_queued_before_and_after_a_vertex_are_shown_if_wide() -> None:
     waiting = replace(BUSY, input_queue_length=3, output_queue_length=12)
 
     assert cells(waiting, width=200)["queued"] == "3|12"
 
 
-def test_latency_has_a_column_where_it_is_tracked() -> None:
+def test_latency_has_a_column_if_it_is_tracked() -> None:
     tracked = replace(BUSY, latency=Latency(median_ms=120, p99_ms=900))
 
     assert cells(tracked, width=200)["latency"] == "120 ms"
@@ -218,7 +218,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
         (ExecutionState.FINISHED, {ExecutionState.FINISHED: 2}, "2 FINISHED"),
     ],
 )
-def test_subtasks_that_are_elsewhere_are_seen(
+def test_subtasks_in_other_states_are_shown(
     state: ExecutionState, subtasks: dict[ExecutionState, int], text: str
 ) -> None:
     counts = tuple(SubtaskCount(state=each, count=count) for each, count in subtasks.items())
@@ -226,17 +226,17 @@ def test_subtasks_that_are_elsewhere_are_seen(
     assert cells(replace(BUSY, state=state, subtask_counts=counts))["tasks"] == text
 
 
-def test_the_end_of_the_input_takes_the_place_of_the_watermark() -> None:
+def test_the_end_of_the_input_replaces_the_watermark() -> None:
     ended = replace(BUSY, watermark_ms=None, watermark_lag_ms=None, event_time_ended=True)
 
     assert (cells(ended)["watermark"], cells(ended)["lag"]) == ("end of input", "-")
 
 
-def test_what_was_not_measured_is_left_open() -> None:
+def test_unmeasured_values_are_left_blank() -> None:
     assert (cells(VERTEX)["watermark"], cells(VERTEX)["busy"], cells(VERTEX)["back-pressured"]) == ("-", "-", "-")
 
 
-def test_a_terminal_without_unicode_gets_nothing_that_it_cannot_show() -> None:
+def test_a_terminal_without_unicode_gets_printable_characters_only() -> None:
     long = replace(BUSY, name="a name that is longer than any terminal " * 10)
 
     lines = shown(JobPicture(replace(DETAILS, vertices=(long, VERTEX))), encoding="latin-1")
@@ -249,7 +249,7 @@ def details(**changes: object) -> JobDetails:
     return replace(DETAILS, **changes)  # type: ignore[arg-type]
 
 
-def test_the_last_five_checkpoints_are_there_the_newest_first() -> None:
+def test_the_last_five_checkpoints_are_shown_newest_first() -> None:
     failed = CheckpointStatistics(
         checkpoint_id=7,
         status=CheckpointStatsStatus.FAILED,
@@ -264,7 +264,7 @@ def test_the_last_five_checkpoints_are_there_the_newest_first() -> None:
     assert line == f"checkpoints  #7 EXPIRED   #6 in {size}   #5 in {size}   #4 in {size}   #3 in {size}"
 
 
-def test_the_reason_of_the_last_restart_is_told() -> None:
+def test_the_reason_of_the_last_restart_is_shown() -> None:
     restarts = (
         Restart(at_ms=0, cause=None),
         Restart(at_ms=1, cause=SerializedThrowable(type_name="ValueError", message="boom\nat line 1")),
@@ -276,7 +276,7 @@ def test_the_reason_of_the_last_restart_is_told() -> None:
     )
 
 
-def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+def test_a_stopped_job_is_distinguished_from_a_finished_one() -> None:
     stopped = details(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
 
     assert shown(JobPicture(stopped))[1] == "delays  STOPPED  12.3 s"

@@ -51,7 +51,7 @@ def submitted(system: SeededSystem, folder: Path, data_plane: Names, *, parallel
     return stage
 
 
-def test_a_job_at_work_says_who_is_at_it(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_working_job_names_its_busy_actors(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames())
     stage.run(seconds=1)
 
@@ -63,7 +63,7 @@ def test_a_job_at_work_says_who_is_at_it(system: SeededSystem, tmp_path: Path) -
     assert {each.state for each in told.attempts} == {"RUNNING"}
 
 
-def test_a_snapshot_that_is_never_written_is_named(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_snapshot_that_never_completes_is_named(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, HangingNames(), parallelism=1)
     stage.run(seconds=30)
 
@@ -73,7 +73,7 @@ def test_a_snapshot_that_is_never_written_is_named(system: SeededSystem, tmp_pat
     assert "writes its snapshot for checkpoint 1" in told.answer
 
 
-def test_a_job_without_slots_says_how_many_there_are(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_job_without_slots_is_explained_with_their_number(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames(), parallelism=5)
     stage.run(seconds=2)
 
@@ -83,14 +83,14 @@ def test_a_job_without_slots_says_how_many_there_are(system: SeededSystem, tmp_p
     assert "2 TaskManagers with 4 slots" in told.answer
 
 
-def test_a_job_that_is_over_is_told_by_its_details(system: SeededSystem, tmp_path: Path) -> None:
+def test_an_ended_job_is_explained_from_its_details(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames())
     stage.run(seconds=30)
 
     assert why(system).answer == "job 'job' has FINISHED: it waits for nothing"
 
 
-def test_asking_changes_nothing(tmp_path: Path) -> None:
+def test_a_diagnosis_has_no_side_effects(tmp_path: Path) -> None:
     def outcome(folder: Path, *, ask: bool) -> list[object]:
         with SeededSystem(7) as system:
             stage = submitted(system, folder, SlowNames())

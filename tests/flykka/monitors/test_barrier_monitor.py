@@ -92,7 +92,7 @@ def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
     ]
 
 
-def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
+def test_data_after_a_barrier_must_not_be_read_before_the_snapshot() -> None:
     run = [
         chain_opened_turn(),
         arrived(LEFT, BARRIER),
@@ -105,7 +105,7 @@ def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
     ]
 
 
-def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
+def test_an_unaligned_snapshot_contains_in_flight_data_of_both_inputs() -> None:
     def run(*names: str) -> list[str]:
         return barrier_violations(
             chain_opened_turn(),
@@ -122,7 +122,7 @@ def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
     assert run("r") == [f"checkpoint 1: l {lost}"]
 
 
-def test_what_is_in_the_state_is_not_in_flight_too() -> None:
+def test_data_in_the_state_must_not_be_in_flight_too() -> None:
     run = [
         chain_opened_turn(),
         arrived(LEFT, batch_ref("l"), process_batch("l")),
@@ -136,7 +136,7 @@ def test_what_is_in_the_state_is_not_in_flight_too() -> None:
     ]
 
 
-def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both_inputs() -> None:
+def test_an_unaligned_checkpoint_needs_the_barriers_of_both_inputs() -> None:
     run = [chain_opened_turn(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
 
     assert barrier_violations(*run) == [
@@ -144,7 +144,7 @@ def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both
     ]
 
 
-def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
+def test_recovered_data_that_is_still_unread_is_in_flight_again() -> None:
     snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, write_channel_state()), ACKNOWLEDGED]
 
     assert barrier_violations(chain_opened_turn(), *snapshot) == []
@@ -153,7 +153,7 @@ def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
     ]
 
 
-def test_what_is_acknowledged_of_a_checkpoint_that_was_given_up_is_nothing() -> None:
+def test_acknowledgements_of_an_aborted_checkpoint_have_no_effect() -> None:
     notified = NotifyCheckpointAborted(
         job_id=JOB, attempt=attempt(), checkpoint_id=1, latest_completed_id=None, timestamp_ms=0
     )

@@ -22,7 +22,7 @@ def commit(checkpoint_id: int, because: Message | None = None) -> Turn:
     return turn(TASK, because, (BRIDGE, CommitCheckpoint(checkpoint_id=checkpoint_id)))
 
 
-def test_what_is_complete_may_be_published() -> None:
+def test_completed_checkpoints_may_be_published() -> None:
     assert seen(CommitMonitor(), commit(1), turn(TASK, notify_aborted(2)), commit(3)) == []
 
 
@@ -32,7 +32,7 @@ def test_a_commit_may_wait_for_other_work() -> None:
     assert seen(CommitMonitor(), turn(TASK, notify_complete(1)), commit(1, snapshotted)) == []
 
 
-def test_nothing_must_be_published_before_it_is_complete() -> None:
+def test_output_must_not_be_published_before_completion() -> None:
     snapshotted = SnapshotWritten(checkpoint_id=1)
     said = seen(CommitMonitor(), commit(1, snapshotted), commit(3, notify_complete(2)))
 
@@ -42,7 +42,7 @@ def test_nothing_must_be_published_before_it_is_complete() -> None:
     ]
 
 
-def test_nothing_must_be_published_twice_by_an_attempt_nor_out_of_order() -> None:
+def test_an_attempt_must_publish_each_checkpoint_once_and_in_order() -> None:
     said = seen(CommitMonitor(), commit(2), commit(2), commit(1))
 
     assert said == [
@@ -51,7 +51,7 @@ def test_nothing_must_be_published_twice_by_an_attempt_nor_out_of_order() -> Non
     ]
 
 
-def test_what_was_given_up_must_not_be_published() -> None:
+def test_output_of_an_aborted_checkpoint_must_not_be_published() -> None:
     assert seen(CommitMonitor(), turn(TASK, notify_aborted(1)), commit(1)) == [
         "checkpoint 1 is published, which was aborted"
     ]

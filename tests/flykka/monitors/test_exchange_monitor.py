@@ -55,7 +55,7 @@ def sends(*elements: Message) -> Turn:
     return turn(PRODUCER, DONE, *((TASK, each) for each in elements))
 
 
-def test_what_is_paid_for_may_be_sent_and_events_cost_nothing() -> None:
+def test_batches_within_credit_may_be_sent_and_events_are_free() -> None:
     sent = sends(element(0), element(1), element(2, Watermark(timestamp_ms=1)))
 
     assert seen(ExchangeMonitor(), request_turn(), sent, turn(PRODUCER, more(1)), sends(element(3))) == []
@@ -68,13 +68,13 @@ def test_a_batch_must_not_be_sent_without_credit() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_elements_must_be_sent_in_their_order(number: int) -> None:
+def test_elements_must_be_sent_in_order(number: int) -> None:
     said = seen(ExchangeMonitor(), request_turn(), sends(element(0), element(number)))
 
     assert said == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, and element 1 is the next"]
 
 
-def test_what_a_consumer_has_room_for_may_arrive() -> None:
+def test_batches_within_the_announced_credit_may_arrive() -> None:
     run = [request_sent_turn(), turn(TASK, element(0)), turn(TASK, element(1)), turn(TASK, element(2, EMPTY))]
     gives = turn(TASK, DONE, (TASK_MANAGER, more(1)))
 
@@ -87,7 +87,7 @@ def test_a_batch_must_not_arrive_without_credit() -> None:
     assert said == ["element 1 of subpartition 0 of job_source_0_0:0 arrives without credit"]
 
 
-def test_no_element_must_be_lost_or_doubled_on_its_way() -> None:
+def test_no_element_may_be_lost_or_duplicated_in_transit() -> None:
     said = seen(
         ExchangeMonitor(), request_sent_turn(), turn(TASK, element(0)), turn(TASK, element(0)), turn(TASK, element(2))
     )
@@ -98,25 +98,25 @@ def test_no_element_must_be_lost_or_doubled_on_its_way() -> None:
     ]
 
 
-def test_who_asks_again_is_served_from_the_beginning() -> None:
+def test_a_repeated_request_is_served_from_the_beginning() -> None:
     assert seen(ExchangeMonitor(), request_turn(), sends(element(0)), request_turn(), sends(element(0))) == []
 
 
-def test_what_comes_behind_a_leave_or_before_any_request_is_not_looked_at() -> None:
+def test_elements_after_a_cancel_or_before_any_request_are_ignored() -> None:
     leaves = turn(TASK, DONE, (TASK_MANAGER, CancelPartitionRequest(partition_id=PARTITION, subpartition=0)))
     run = [turn(TASK, element(7)), sends(element(7)), request_sent_turn(), leaves, turn(TASK, element(9))]
 
     assert seen(ExchangeMonitor(), *run) == []
 
 
-def test_a_task_manager_that_hands_a_request_on_produces_nothing() -> None:
+def test_a_task_manager_that_forwards_a_request_is_no_producer() -> None:
     handed_on = turn(TASK_MANAGER, request(0), (PRODUCER, request(0)))
     sent = turn(TASK_MANAGER, DONE, (TASK, element(5)))
 
     assert seen(ExchangeMonitor(), handed_on, sent) == []
 
 
-def test_the_channels_of_who_has_ended_are_forgotten() -> None:
+def test_channels_of_an_ended_reader_are_dropped() -> None:
     ended = turn(TASK_MANAGER, DeathWatchNotification(ref=PRODUCER))
 
     assert seen(ExchangeMonitor(), request_turn(credit=0), ended, sends(element(3))) == []
@@ -128,13 +128,13 @@ def finishes(attempt_id: str = "job_source_0_0") -> Turn:
     return turn(PRODUCER, ChainClosed(), (JOB_MASTER, report), (TASK_MANAGER, report))
 
 
-def test_a_task_that_has_finished_must_have_sent_the_end() -> None:
+def test_a_finished_task_must_have_sent_the_end() -> None:
     said = seen(ExchangeMonitor(), request_turn(), sends(element(0)), finishes())
 
     assert said == ["job_source_0_0 finishes, and the end of subpartition 0 of job_source_0_0:0 was not sent"]
 
 
-def test_a_task_may_finish_behind_the_end_or_when_its_reader_has_left() -> None:
+def test_a_task_may_finish_after_the_end_or_its_readers_departure() -> None:
     left = turn(PRODUCER, CancelPartitionRequest(partition_id=PARTITION, subpartition=0))
 
     assert seen(ExchangeMonitor(), request_turn(), sends(element(0, EndOfPartition())), finishes()) == []

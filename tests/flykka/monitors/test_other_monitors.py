@@ -31,14 +31,14 @@ SENT = BufferResponse(partition_id=ResultPartitionId("p:0"), subpartition=0, seq
 @pytest.mark.parametrize(
     ("use", "what"), [(READ, "is read"), (HELD, "is held for a checkpoint"), (SENT, "is sent")], ids=str
 )
-def test_a_batch_must_not_be_used_behind_its_release(use: Message, what: str) -> None:
+def test_a_batch_must_not_be_used_after_its_release(use: Message, what: str) -> None:
     used = turn(TASK, DONE, (BRIDGE, use))
 
     assert seen(BatchMonitor(), used, RELEASED) == []
     assert seen(BatchMonitor(), RELEASED, used) == [f"b {what}, and was released in turn 0"]
 
 
-def test_a_turn_must_not_fail_of_an_assertion() -> None:
+def test_a_turn_must_not_fail_with_an_assertion_error() -> None:
     mistake = SerializedThrowable(type_name="AssertionError", message="a credit is lost")
     others = SerializedThrowable(type_name="AssertionError", message="the user's own")
 
@@ -46,7 +46,7 @@ def test_a_turn_must_not_fail_of_an_assertion() -> None:
     assert seen(FailureMonitor(), turn(TASK, DONE, failure=mistake)) == ["raises AssertionError: a credit is lost"]
 
 
-def test_an_attempt_must_not_fail_of_a_channel_in_disorder() -> None:
+def test_an_attempt_must_not_fail_with_a_channel_order_error() -> None:
     def failing(type_name: str) -> Turn:
         failure = SerializedThrowable(type_name=type_name, message="element 3")
         failed = TaskExecutionState(attempt=attempt(), state=ExecutionState.FAILED, failure=failure)
@@ -67,19 +67,19 @@ def pulse(now_ms: int) -> Turn:
     return turn(JOB_MASTER, HeartbeatDue(), now_ms=now_ms)
 
 
-def test_a_job_that_reads_is_alive() -> None:
+def test_a_job_that_reads_makes_progress() -> None:
     reads = turn(TASK, DONE, (BRIDGE, ReadSplits(stage=1, splits=())), now_ms=1_500)
 
     assert seen(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_000), reads, pulse(2_500)) == []
 
 
-def test_a_job_that_does_nothing_for_too_long_is_stuck() -> None:
+def test_a_job_without_progress_for_too_long_is_stuck() -> None:
     said = seen(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_001), pulse(2_500))
 
     assert said == ["job job (RUNNING) made no progress for 1001 ms, since turn 0"]
 
 
-def test_a_job_that_is_over_may_rest_for_ever() -> None:
+def test_an_ended_job_may_be_idle_for_ever() -> None:
     run = [moved(JobStatus.RUNNING, 0), moved(JobStatus.FINISHED, 1), pulse(100_000)]
 
     assert seen(LivenessMonitor(1_000), *run) == []

@@ -58,13 +58,13 @@ def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
     assert text.endswith(" watermark 6, and subpartition 0 of right:0 has reached 5")
 
 
-def test_a_task_may_say_the_minimum_of_its_inputs() -> None:
+def test_a_task_may_emit_the_minimum_of_its_inputs() -> None:
     run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch_ref("b"), advanced(5), process_batch("b", 5))]
 
     assert seen(WatermarkMonitor(), *run) == []
 
 
-def test_a_task_must_not_stay_behind_what_all_inputs_have_said() -> None:
+def test_a_task_must_not_lag_the_minimum_of_its_inputs() -> None:
     run = [
         *(OPENED, LEFT_AT_9, RIGHT_AT_5),
         arrived(LEFT, batch_ref("l"), process_batch("l", 5)),
@@ -76,13 +76,13 @@ def test_a_task_must_not_stay_behind_what_all_inputs_have_said() -> None:
     ]
 
 
-def test_an_input_that_was_idle_may_be_left_out() -> None:
+def test_an_idle_input_may_be_ignored() -> None:
     run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(RIGHT, WatermarkStatus(idle=True), advanced(9))]
 
     assert seen(WatermarkMonitor(), *run) == []
 
 
-def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
+def test_an_aligned_source_must_not_read_beyond_its_limit() -> None:
     def run(max_watermark_ms: int) -> list[str]:
         said = BufferResponse(
             partition_id=LEFT, subpartition=0, sequence_number=0, buffer=Watermark(timestamp_ms=9), backlog=0
@@ -111,7 +111,7 @@ def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
     ]
 
 
-def test_a_task_may_begin_with_the_watermark_of_its_checkpoint() -> None:
+def test_a_task_may_start_with_the_watermark_of_its_checkpoint() -> None:
     assert (
         seen(WatermarkMonitor(), *turns_of_restored_task(7), arrived(LEFT, batch_ref("b"), process_batch("b", 7))) == []
     )
@@ -123,5 +123,5 @@ def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
     ) == ["b is read at watermark 6, and all channels had reached 7 before their last batches"]
 
 
-def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:
+def test_a_task_without_a_recorded_start_is_not_checked() -> None:
     assert seen(WatermarkMonitor(), LEFT_AT_9, turn(TASK, StageResult(stage=0), (BRIDGE, advanced(9)))) == []

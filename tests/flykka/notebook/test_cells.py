@@ -78,7 +78,7 @@ class Environment:
         self.program = Program()
 
 
-def test_a_cell_that_is_run_again_writes_its_operators_down_once() -> None:
+def test_a_cell_that_is_run_again_declares_its_operators_once() -> None:
     notebook = Notebook()
     notebook.run("a", ("flights", None))
 
@@ -87,7 +87,7 @@ def test_a_cell_that_is_run_again_writes_its_operators_down_once() -> None:
     assert notebook.uids() == ["flights"]
 
 
-def test_what_hangs_on_them_goes_too_and_what_other_cells_wrote_stays() -> None:
+def test_dependent_operators_are_removed_and_those_of_other_cells_stay() -> None:
     notebook = Notebook()
     (flights,) = notebook.run("a", ("flights", None))
     notebook.run("b", ("late", flights), ("airports", None))
@@ -97,7 +97,7 @@ def test_what_hangs_on_them_goes_too_and_what_other_cells_wrote_stays() -> None:
     assert notebook.uids() == ["airports", "flights"]
 
 
-def test_operators_get_the_places_again_that_they_had() -> None:
+def test_operators_get_their_former_positions_again() -> None:
     notebook = Notebook()
     notebook.run("a", ("flights", None))
     notebook.run("b", ("airports", None))
@@ -107,7 +107,7 @@ def test_operators_get_the_places_again_that_they_had() -> None:
     assert flights.position == 1
 
 
-def test_what_was_executed_is_not_taken_back_from_the_next_program() -> None:
+def test_executed_operators_are_not_removed_from_the_next_program() -> None:
     notebook = Notebook()
     notebook.run("a", ("flights", None))
     notebook.execute()
@@ -118,7 +118,7 @@ def test_what_was_executed_is_not_taken_back_from_the_next_program() -> None:
     assert notebook.uids() == ["airports", "flights"]
 
 
-def test_cells_without_an_id_are_refused_a_second_uid_as_in_a_program() -> None:
+def test_cells_without_an_id_cannot_repeat_a_uid() -> None:
     notebook = Notebook()
     notebook.run(None, ("flights", None))
 

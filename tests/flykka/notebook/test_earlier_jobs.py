@@ -27,7 +27,7 @@ def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("answer", [StoppingFailure(job_id=JOB, cause=BOOM), None], ids=["refused", "too slow"])
-def test_a_job_that_cannot_be_stopped_is_cancelled_and_that_is_said(
+def test_a_job_that_cannot_be_stopped_is_cancelled_with_a_message(
     answer: StoppingFailure | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = ClientCluster(answers=Answers(stopping=answer))
@@ -41,7 +41,7 @@ def test_a_job_that_cannot_be_stopped_is_cancelled_and_that_is_said(
     assert capsys.readouterr().out.endswith("; cancelling it\n")
 
 
-def test_a_batch_job_has_nothing_to_be_stopped_with(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_job_has_no_checkpoint_to_stop_with(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ClientCluster()
     client = JobClient(cluster.system, cluster.job_manager, replace(GRAPH, job_type=JobType.BATCH))
     cluster.system.run_until_idle()

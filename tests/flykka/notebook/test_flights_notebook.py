@@ -41,7 +41,7 @@ def test_the_notebook_runs_and_its_job_is_exactly_once(tmp_path: Path, monkeypat
     assert not any(tmp_path.glob("flykka-notebook-*"))
 
 
-def test_what_is_kept_in_the_notebook_is_what_a_run_has_shown() -> None:
+def test_the_stored_outputs_of_the_notebook_match_a_run() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
 
     check(notebook)

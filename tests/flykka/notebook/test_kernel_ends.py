@@ -41,7 +41,7 @@ def running_names(processes: list[psutil.Process]) -> list[str]:
     return [one.name() for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_when_a_kernel_is_killed_nothing_of_it_runs_on(tmp_path: Path) -> None:
+def test_a_killed_kernel_leaves_nothing_running(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         processes = run_job(kernel, tmp_path)
         names = running_names(processes)

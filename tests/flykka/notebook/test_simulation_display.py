@@ -26,7 +26,7 @@ OUTCOME = SimulationOutcome(
 WRONG = replace(OUTCOME, violations=(Violation(monitor="commits", text="checkpoint 3 <b>was never complete</b>"),))
 
 
-def test_a_simulation_shows_what_happened_in_it() -> None:
+def test_a_simulation_shows_its_events() -> None:
     bundle = simulation_bundle(OUTCOME)
 
     facts = dict(row for row in Reader(bundle["text/html"]).rows if len(row) == 2)
@@ -37,7 +37,7 @@ def test_a_simulation_shows_what_happened_in_it() -> None:
     assert bundle["text/plain"].startswith("simulation 39: no violations\n  job: STOPPED")
 
 
-def test_a_violation_is_shown_and_becomes_no_markup() -> None:
+def test_a_violation_is_shown_without_becoming_markup() -> None:
     bundle = simulation_bundle(WRONG)
 
     shown = Reader(bundle["text/html"])

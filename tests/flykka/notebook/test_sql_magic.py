@@ -48,7 +48,7 @@ def test_a_cell_declares_shows_and_counts(kernel: Kernel) -> None:
     assert "<td" in table["text/html"]
 
 
-def test_an_interrupt_ends_a_query_and_an_insert_goes_on(kernel: Kernel) -> None:
+def test_an_interrupt_ends_a_query_and_an_insert_continues(kernel: Kernel) -> None:
     kernel.run("import flykka")
     kernel.run(BEGIN)
     kernel.run(TABLES)

@@ -54,14 +54,14 @@ def test_a_trace_at_the_end_of_a_cell_is_a_table(kernel: Kernel) -> None:
     assert html(shown).count(">Add(amount=") == 3
 
 
-def test_a_replay_says_how_it_went(kernel: Kernel) -> None:
+def test_a_replay_reports_its_outcome(kernel: Kernel) -> None:
     shown = kernel.run('Replayer().replay("run.trace")')
 
     assert shown.text.startswith("replay as recorded: ")
     assert "as recorded" in html(shown)
 
 
-def test_a_walk_forward_and_back_shows_each_turn_with_what_it_changed(kernel: Kernel) -> None:
+def test_a_walk_forward_and_back_shows_each_turn_with_its_changes(kernel: Kernel) -> None:
     kernel.run('session = Replayer().session("run.trace")')
 
     second = kernel.run("session.run_until(Add, amount=20)")
@@ -79,7 +79,7 @@ def test_a_walk_forward_and_back_shows_each_turn_with_what_it_changed(kernel: Ke
     assert changes.text == "[total: 1 -> 21]"
 
 
-def test_an_actor_that_a_cell_has_mended_diverges_from_the_recorded_one(kernel: Kernel) -> None:
+def test_an_actor_corrected_in_a_cell_diverges_from_the_recorded_one(kernel: Kernel) -> None:
     kernel.run(ACTORS.replace("self.total +=", "self.context.stop(); self.total +="))
     try:
         shown = kernel.run('Replayer().replay("run.trace")')

@@ -30,7 +30,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_its_files_are_there_and_its_requests_are_answered(serve: Serve) -> None:
+def test_dashboard_files_are_served_and_their_requests_answered(serve: Serve) -> None:
     http = serve().http
 
     page, script = http.get("/flink/"), http.get("/flink/main.1.js")
@@ -45,11 +45,11 @@ def test_its_files_are_there_and_its_requests_are_answered(serve: Serve) -> None
 
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize("path", ["nothing.js", "..%2fMETA-INF/secret", "../META-INF/secret", "%2e%2e/META-INF/secret"])
-def test_nothing_else_of_the_package_is_served(serve: Serve, path: str) -> None:
+def test_other_files_of_the_package_are_not_served(serve: Serve, path: str) -> None:
     assert serve().http.get(f"/flink/{path}").status_code == 404
 
 
-def test_without_the_package_there_is_none(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_there_is_no_dashboard(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.rest.app.find_spec", lambda name: None)
 
     assert FlinkDashboard.find() is None

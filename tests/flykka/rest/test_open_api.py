@@ -83,7 +83,7 @@ def test_the_fields_of_a_body_are_described(
     assert (schema["required"], body["required"]) == (required, bool(required))
 
 
-def test_bounds_of_vertices_are_described_by_what_is_below_their_ids(served: Served) -> None:
+def test_vertex_bounds_are_described_with_both_of_their_fields(served: Served) -> None:
     body = described(served, "put", "/jobs/{jobid}/resource-requirements")["requestBody"]["content"]["application/json"]
 
     bounds = body["schema"]["additionalProperties"]["properties"]["parallelism"]["properties"]
@@ -91,7 +91,7 @@ def test_bounds_of_vertices_are_described_by_what_is_below_their_ids(served: Ser
     assert "requestBody" not in described(served, "patch", "/jobs/{jobid}")
 
 
-def test_each_operation_may_be_refused_for_its_token(served: Served) -> None:
+def test_each_operation_documents_the_refusal_of_a_token(served: Served) -> None:
     for _, path, operation in operations(served):
         refused = operation["responses"]["401"]["content"]["application/json"]["schema"]
         assert (path, refused) == (path, {"$ref": "#/components/schemas/Errors"})

@@ -21,7 +21,7 @@ def places(node: dict[str, Any]) -> set[str]:
 
 
 @pytest.mark.long  # The page shows memory and threads in each run, a cluster without Spark flame graphs.
-def test_memory_threads_and_flame_graphs_are_those_of_the_attempts_at_work(spark: SparkSession, tmp_path: Path) -> None:
+def test_memory_threads_and_flame_graphs_cover_the_working_attempts(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(50).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_rest().enable_checkpointing("100ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))

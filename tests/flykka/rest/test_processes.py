@@ -25,7 +25,7 @@ def ids(told: list[dict[str, str]]) -> set[str]:
     return {each["id"] for each in told}
 
 
-def test_the_process_has_metrics_of_its_own_by_names_of_our_own(served: Served) -> None:
+def test_the_process_has_metrics_under_names_of_flykka(served: Served) -> None:
     listed = ids(served.http.get("/jobmanager/metrics").json())
     wanted = "Status.Python.Threads.Count,Status.JVM.Memory.Heap.Used,Status.Python.Memory.Resident.Max"
     told = {each["id"]: each["value"] for each in served.http.get(f"/v1/jobmanager/metrics?get={wanted}").json()}
@@ -56,7 +56,7 @@ def test_a_task_manager_has_its_slots_tasks_and_buffers(served: Served) -> None:
     assert served.http.get("/taskmanagers/nobody/metrics").status_code == 404
 
 
-def test_network_buffers_are_counted_where_there_is_a_limit() -> None:
+def test_network_buffers_are_counted_if_they_are_limited() -> None:
     own = TaskManagerInfo(task_manager=TaskManagerId("tm"), slots=2, free=1)
     metrics = TaskIOMetrics(input_queue_length=3, output_queue_length=2)
     attempt = AttemptDetails(attempt=None, attempt_number=0, state=ExecutionState.RUNNING, metrics=metrics)
@@ -90,9 +90,7 @@ def at_work(served: Served) -> Iterator[str]:
     thread.join()
 
 
-def test_a_thread_dump_has_all_threads_and_that_of_a_task_manager_those_of_its_attempts(
-    served: Served, at_work: str
-) -> None:
+def test_thread_dumps_of_task_managers_contain_the_threads_of_their_attempts(served: Served, at_work: str) -> None:
     def dumped(path: str) -> list[str]:
         return [each["threadName"] for each in served.http.get(f"{path}/thread-dump").json()["threadInfos"]]
 
@@ -106,7 +104,7 @@ def test_a_thread_dump_has_all_threads_and_that_of_a_task_manager_those_of_its_a
 
 
 @pytest.mark.slow
-def test_a_flame_graph_is_waited_for_and_has_the_threads_of_the_vertex(served: Served, at_work: str) -> None:
+def test_a_flame_graph_is_awaited_and_has_the_threads_of_the_vertex(served: Served, at_work: str) -> None:
     path = f"{JOB_PATH}/vertices/source/flamegraph"
     first = served.http.get(path).json()
     while "data" not in (told := served.http.get(f"{path}?type=off_cpu&subtaskindex=0").json()):
@@ -124,7 +122,7 @@ def test_a_flame_graph_is_waited_for_and_has_the_threads_of_the_vertex(served: S
     assert served.http.get(f"{JOB_PATH}/vertices/nothing/flamegraph").status_code == 404
 
 
-def test_the_log_of_the_process_is_there_for_the_job_manager_and_each_task_manager(served: Served) -> None:
+def test_job_manager_and_task_managers_serve_the_log_of_the_process(served: Served) -> None:
     logging.getLogger("flykka.tests").warning("something is odd")
 
     for one in ("/jobmanager", "/taskmanagers/task-manager-1"):
@@ -138,7 +136,7 @@ def test_the_log_of_the_process_is_there_for_the_job_manager_and_each_task_manag
         assert served.http.get(f"/taskmanagers/nobody/{path}").status_code == 404
 
 
-def test_a_file_that_a_handler_writes_can_be_read_and_no_other(served: Served, tmp_path: Path) -> None:
+def test_only_files_written_by_log_handlers_can_be_read(served: Served, tmp_path: Path) -> None:
     handler = logging.FileHandler(tmp_path / "app.log")
     logger = logging.getLogger("tests.flykka.rest.processes")
     logger.addHandler(handler)
@@ -154,7 +152,7 @@ def test_a_file_that_a_handler_writes_can_be_read_and_no_other(served: Served, t
         assert served.http.get(f"/jobmanager/logs/{name}").status_code == 404
 
 
-def test_output_that_goes_to_a_file_is_told_and_other_output_is_not(served: Served, tmp_path: Path) -> None:
+def test_stdout_is_served_only_if_it_is_redirected_to_a_file(served: Served, tmp_path: Path) -> None:
     before = os.dup(1)
     try:
         with (tmp_path / "out").open("wb") as file:

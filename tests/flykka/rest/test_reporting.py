@@ -45,7 +45,7 @@ def reporting(served: Served, reporter: Noting, interval_ms: int) -> Reporting:
     return made
 
 
-def test_the_last_report_is_made_when_it_is_closed(served: Served) -> None:
+def test_the_last_report_is_sent_at_close(served: Served) -> None:
     reporter = Noting()
 
     reporting(served, reporter, FOR_EVER_MS).close()
@@ -54,7 +54,7 @@ def test_the_last_report_is_made_when_it_is_closed(served: Served) -> None:
     assert reporter.asked.empty()
 
 
-def test_it_reports_at_its_interval(served: Served) -> None:
+def test_reports_are_sent_at_the_interval(served: Served) -> None:
     reporter = Noting()
     made = reporting(served, reporter, 1)
 
@@ -62,9 +62,7 @@ def test_it_reports_at_its_interval(served: Served) -> None:
     made.close()
 
 
-def test_one_that_nobody_takes_is_told_once_and_again_when_it_is_taken(
-    served: Served, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_failing_report_is_logged_once_and_its_recovery_too(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     reporter = Noting(reachable=False)
     with caplog.at_level(logging.WARNING, "flykka.metrics"):
         made = reporting(served, reporter, 1)
@@ -80,7 +78,7 @@ def test_one_that_nobody_takes_is_told_once_and_again_when_it_is_taken(
     ]
 
 
-def test_where_nobody_answers_the_end_is_not_waited_for(served: Served) -> None:
+def test_close_does_not_wait_for_an_unreachable_receiver(served: Served) -> None:
     reporter = Noting(reachable=False)
     made = reporting(served, reporter, 1)
     reporter.wait(1)
@@ -92,7 +90,7 @@ def test_where_nobody_answers_the_end_is_not_waited_for(served: Served) -> None:
     assert asked[-1] == "close"
 
 
-def test_a_line_of_the_log_is_a_subject_with_its_labels_and_values() -> None:
+def test_a_log_line_is_a_subject_with_its_labels_and_values() -> None:
     values: dict[str, Value] = {"uptime": 5, "share": 0.25, "bytes": Distribution((1, 3), (1, 1))}
 
     assert line_of(Measured("jobmanager_job", {"job_name": "a 'b'"}, values)) == (
@@ -113,12 +111,12 @@ def test_the_log_has_a_line_for_the_cluster_each_job_and_each_subtask(
     assert begins == ["jobmanager", "jobmanager_job", *of_subtask * 3]
 
 
-def test_nobody_is_asked_for_what_is_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_metrics_are_not_collected_if_they_are_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "flykka.metrics"):
         LogReporter().report(None, 7_000)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("interval", ["0s", "soon"])
-def test_an_interval_is_a_length_of_time(interval: str) -> None:
+def test_an_interval_must_be_a_duration(interval: str) -> None:
     with pytest.raises(ConfigurationError, match="metric_log_interval: the length of time"):
         without_spark().enable_metric_log(interval)

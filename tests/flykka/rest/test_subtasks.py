@@ -54,7 +54,7 @@ def failed_once(tmp_path: Path) -> Iterator[httpx.Client]:
     server.close()
 
 
-def test_a_subtask_is_told_with_its_current_attempt_as_in_the_list(served: Served) -> None:
+def test_a_subtask_is_returned_with_its_current_attempt_as_in_the_list(served: Served) -> None:
     told = served.http.get(f"/v1{SUBTASK}").json()
     same = served.http.get(f"{SUBTASK}/attempts/0").json()
     listed = served.http.get(f"{JOB_PATH}/vertices/sink").json()["subtasks"][1]
@@ -66,7 +66,7 @@ def test_a_subtask_is_told_with_its_current_attempt_as_in_the_list(served: Serve
     assert told == same == listed
 
 
-def test_what_is_not_there_is_not_found(served: Served) -> None:
+def test_unknown_subtasks_and_attempts_are_not_found(served: Served) -> None:
     for path in ("subtasks/2", "subtasks/2/attempts/0", "subtasks/0/attempts/7", "subtasks/0/attempts/7/accumulators"):
         assert served.http.get(f"{JOB_PATH}/vertices/sink/{path}").status_code == 404
     assert served.http.get(f"{JOB_PATH}/vertices/sink/subtasks/1/attempts/7").json()["errors"] == [
@@ -74,7 +74,7 @@ def test_what_is_not_there_is_not_found(served: Served) -> None:
     ]
 
 
-def test_each_attempt_has_its_own_state_and_what_it_has_counted(failed_once: httpx.Client) -> None:
+def test_each_attempt_has_its_own_state_and_metrics(failed_once: httpx.Client) -> None:
     def asked(path: str) -> dict[str, object]:
         found: dict[str, object] = failed_once.get(f"{SUBTASK}/attempts/{path}").json()
         return found

@@ -52,7 +52,7 @@ def first_answer(address: str, status: int) -> httpx.Response:
     return answer
 
 
-def test_a_driver_that_waits_tells_where_the_leader_answers(
+def test_a_standby_driver_returns_the_address_of_the_leader(
     drive: Callable[[], tuple[LocalCluster, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster, leading = drive()
@@ -68,7 +68,7 @@ def test_a_driver_that_waits_tells_where_the_leader_answers(
     assert (code, told in capsys.readouterr().err) == (1, True)
 
 
-def test_a_cluster_whose_job_manager_is_replaced_says_when_to_ask_again(
+def test_a_cluster_that_replaces_its_job_manager_returns_a_retry_delay(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(failure: Exception) -> httpx.Response:

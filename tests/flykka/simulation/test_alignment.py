@@ -83,7 +83,7 @@ def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
 
 
 @pytest.mark.parametrize("alignment", [ALIGNMENT, None], ids=["aligned", "free"])
-def test_a_join_keeps_few_rows_of_a_source_that_waits_for_the_other(
+def test_a_join_retains_few_rows_of_an_aligned_source(
     alignment: WatermarkAlignment | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[int] = []

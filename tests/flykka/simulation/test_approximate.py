@@ -28,7 +28,7 @@ def drawn(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
 
 
 @pytest.mark.long
-def test_about_one_stream_in_five_may_lose_rows_and_no_other_job() -> None:
+def test_about_one_streaming_job_in_five_may_lose_rows_and_no_other() -> None:
     drawn_all = [draw_scenario(seed, FAILING) for seed in range(1_000)]
 
     approximate = [scenario for scenario in drawn_all if scenario.approximate]
@@ -38,7 +38,7 @@ def test_about_one_stream_in_five_may_lose_rows_and_no_other_job() -> None:
     assert {scenario.failover_strategy for scenario in approximate} == {FailoverStrategyKind.REGION}
 
 
-def test_a_failure_loses_rows_that_a_job_without_it_does_not_lose() -> None:
+def test_a_failure_loses_rows_that_a_run_without_it_does_not_lose() -> None:
     scenario = drawn(LOSES)
 
     lossy, exact = run(scenario), run(replace(scenario, approximate=False))
@@ -60,7 +60,7 @@ def test_without_a_failure_nothing_is_lost(seed: int) -> None:
     assert lossy.rows == exact.rows
 
 
-def test_a_reader_that_is_given_what_another_may_have_read_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_given_rows_that_another_may_have_read_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(subpartition: Subpartition, events: object) -> tuple[()]:
         """Give queued rows to the next reader as if the previous one had not released them, and continue counting."""
         subpartition.consumer, subpartition.credit = None, 0

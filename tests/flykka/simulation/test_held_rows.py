@@ -51,7 +51,7 @@ def simulated_row(number: int, time_ms: int) -> Row:
     return Row(key=number, time_ms=time_ms, parts=((number, 0),))
 
 
-def test_rows_are_held_until_event_time_has_come_to_their_timers(make: Callable[[Process], Operator]) -> None:
+def test_rows_are_retained_until_event_time_reaches_their_timers(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=False))
     arrives(operator, 0, simulated_row(1, 10), simulated_row(2, 20))
 
@@ -60,7 +60,7 @@ def test_rows_are_held_until_event_time_has_come_to_their_timers(make: Callable[
     assert emitted(operator.advance_watermark(WATERMARK_MAX, 0)) == [2]
 
 
-def test_the_first_processing_time_timer_is_told_until_it_has_fired(make: Callable[[Process], Operator]) -> None:
+def test_the_first_processing_time_timer_is_reported_until_it_has_fired(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=True))
     arrives(operator, 0, simulated_row(1, 10), at_ms=100)
     arrives(operator, 1, simulated_row(2, 10), at_ms=103)
@@ -71,7 +71,7 @@ def test_the_first_processing_time_timer_is_told_until_it_has_fired(make: Callab
     assert (first, fired, operator.next_timer_ms) == (105, [1], 108)
 
 
-def test_timers_fire_although_all_state_was_gone_before(make: Callable[[Process], Operator]) -> None:
+def test_timers_fire_even_if_all_state_was_cleared_before(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=0, in_processing_time=False))
     for number in range(20):
         arrives(operator, number, simulated_row(number, number))
@@ -80,7 +80,7 @@ def test_timers_fire_although_all_state_was_gone_before(make: Callable[[Process]
     assert sum(segment.rows for segment in operator.store.segments.live) < 20
 
 
-def test_a_function_of_two_inputs_holds_the_rows_of_both_in_one_state(make: Callable[[Process], Operator]) -> None:
+def test_a_function_of_two_inputs_retains_both_in_one_state(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=False, has_two_inputs=True))
     arrives(operator, 0, simulated_row(1, 10), replace(simulated_row(1, 12), input=1))
 

@@ -40,7 +40,7 @@ def scenario(seed: int, *faults: Fault) -> Scenario:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_lost_deployment_costs_a_restart_and_no_row(seed: int) -> None:
+def test_a_lost_deployment_costs_a_restart_but_no_row(seed: int) -> None:
     outcome = run(scenario(seed, loss((SubmitTask, TaskManager))))
 
     assert outcome.violations == ()
@@ -50,7 +50,7 @@ def test_a_lost_deployment_costs_a_restart_and_no_row(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_lost_acknowledgement_costs_nothing_where_the_tasks_tell_that_they_run(seed: int) -> None:
+def test_a_lost_acknowledgement_is_harmless_if_tasks_report_that_they_run(seed: int) -> None:
     outcome = run(scenario(seed, loss((AcknowledgeDeployments, JobMaster))))
 
     assert outcome.violations == ()
@@ -59,7 +59,7 @@ def test_a_lost_acknowledgement_costs_nothing_where_the_tasks_tell_that_they_run
 
 
 @pytest.mark.long
-def test_a_lost_acknowledgement_of_tasks_that_open_too_slowly_costs_a_restart_and_no_row() -> None:
+def test_a_lost_acknowledgement_of_slow_tasks_costs_a_restart_but_no_row() -> None:
     opens_late = [Fault(kind=FaultKind.DELAY, before=ChainOpened, seed=seed) for seed in range(8)]
 
     outcomes = [run(scenario(each.seed % 5, loss((AcknowledgeDeployments, JobMaster)), each)) for each in opens_late]

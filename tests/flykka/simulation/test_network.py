@@ -78,7 +78,7 @@ def pair() -> Iterator[Pair]:
     ("direction", "comes_here", "comes_there"),
     [(Direction.BOTH, [], []), (Direction.IN, ["a"], []), (Direction.OUT, [], ["a"])],
 )
-def test_who_is_cut_off_hears_nothing_or_is_not_heard(
+def test_an_isolated_actor_neither_receives_nor_sends(
     pair: Pair, direction: Direction, comes_here: list[str], comes_there: list[str]
 ) -> None:
     pair.cut(direction)
@@ -88,7 +88,7 @@ def test_who_is_cut_off_hears_nothing_or_is_not_heard(
     assert pair.heard == {"here": comes_here, "there": comes_there}
 
 
-def test_what_was_told_meanwhile_comes_late_and_in_order(pair: Pair) -> None:
+def test_messages_sent_during_isolation_arrive_late_and_in_order(pair: Pair) -> None:
     cut = pair.cut()
     pair.both_say("a")
     pair.both_say("b")
@@ -100,7 +100,7 @@ def test_what_was_told_meanwhile_comes_late_and_in_order(pair: Pair) -> None:
     assert pair.system.network.is_perfect
 
 
-def test_only_some_messages_may_be_late(pair: Pair) -> None:
+def test_only_some_messages_may_be_delayed(pair: Pair) -> None:
     pair.cut(only=frozenset({Sign}))
 
     pair.say("here", "there", Sign())
@@ -109,7 +109,7 @@ def test_only_some_messages_may_be_late(pair: Pair) -> None:
     assert pair.heard["there"] == ["a"]
 
 
-def test_nobody_is_cut_off_from_who_is_exempt(pair: Pair) -> None:
+def test_isolation_does_not_apply_to_exempt_actors(pair: Pair) -> None:
     pair.cut(exempt=("/user/here",))
 
     pair.both_say("a")
@@ -117,7 +117,7 @@ def test_nobody_is_cut_off_from_who_is_exempt(pair: Pair) -> None:
     assert pair.heard == {"here": ["a"], "there": ["a"]}
 
 
-def test_what_nobody_has_told_comes_through(pair: Pair) -> None:
+def test_messages_without_a_sender_pass_the_isolation(pair: Pair) -> None:
     pair.cut()
 
     pair.refs["there"].tell(Word(text="from outside"))
@@ -126,7 +126,7 @@ def test_what_nobody_has_told_comes_through(pair: Pair) -> None:
     assert pair.heard["there"] == ["from outside"]
 
 
-def test_what_is_late_for_an_actor_that_has_ended_is_a_dead_letter(pair: Pair) -> None:
+def test_a_delayed_message_to_an_ended_actor_is_a_dead_letter(pair: Pair) -> None:
     letters: list[DeadLetter] = []
     pair.system.event_stream.subscribe(letters.append, DeadLetter)
     cut = pair.cut()

@@ -53,7 +53,7 @@ def read_twice(source: Source) -> Topology:
     return Topology(vertices=(vertex("source", outputs=2), sink), program=program)
 
 
-def test_every_job_that_is_drawn_can_be_executed() -> None:
+def test_every_drawn_job_can_be_executed() -> None:
     checkpointing = CheckpointingSettings(directory="simulated://here")
     for seed in SEEDS:
         check_job_graph(job_graph(JobId("job"), drawn(seed), checkpointing, draw_restart_strategy(Random(seed))))
@@ -84,7 +84,7 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
     assert {vertex.parallelism for vertex in vertices} == {1, 2, 3, 4}
 
 
-def test_functions_of_two_inputs_are_drawn_and_know_the_input_of_each_row() -> None:
+def test_functions_of_two_inputs_are_drawn_with_the_input_of_each_row() -> None:
     topologies = [drawn(seed) for seed in SEEDS]
     behaviours = [each for topology in topologies for each in topology.program.behaviours.values()]
 
@@ -92,7 +92,7 @@ def test_functions_of_two_inputs_are_drawn_and_know_the_input_of_each_row() -> N
     assert {each.number for each in behaviours if isinstance(each, Tag)} == {0, 1}
 
 
-def test_a_job_of_another_parallelism_can_be_executed_too() -> None:
+def test_a_job_of_another_parallelism_can_be_executed() -> None:
     checkpointing = CheckpointingSettings(directory="simulated://here")
     for seed in SEEDS:
         topology = drawn(seed).rescaled(lambda parallelism: 5 - parallelism)
@@ -111,7 +111,7 @@ def test_a_batch_job_can_be_executed_and_has_the_same_output() -> None:
         assert topology.as_batch().expected_output() == topology.expected_output()
 
 
-def test_the_truth_is_the_source_as_often_as_ways_lead_to_a_sink() -> None:
+def test_the_expected_output_contains_the_source_once_per_path_to_a_sink() -> None:
     source = source_of(10)
     parts = Counter(part for row in source.read(0, 10) for part in row.parts)
 
@@ -120,7 +120,7 @@ def test_the_truth_is_the_source_as_often_as_ways_lead_to_a_sink() -> None:
     assert expected_output == {"sink": parts + parts}
 
 
-def test_a_filter_lets_the_same_rows_pass_each_time() -> None:
+def test_a_filter_passes_the_same_rows_each_time() -> None:
     source = source_of(100)
     rows = source.read(0, 100)
     half = Filter(salt=1, passing_percent=50)
@@ -133,7 +133,7 @@ def test_a_filter_lets_the_same_rows_pass_each_time() -> None:
 
 
 @pytest.mark.parametrize("disorder_ms", [0, 50])
-def test_event_times_go_back_by_no_more_than_the_disorder(disorder_ms: int) -> None:
+def test_event_times_decrease_by_at_most_the_disorder(disorder_ms: int) -> None:
     source = source_of(50, step_ms=10, disorder_ms=disorder_ms)
 
     times = [row.time_ms for row in source.read(0, 50)]
@@ -141,14 +141,14 @@ def test_event_times_go_back_by_no_more_than_the_disorder(disorder_ms: int) -> N
     assert all(time >= max(times[: place + 1]) - disorder_ms for place, time in enumerate(times))
 
 
-def test_a_scenario_has_faults_of_the_wanted_kinds_only() -> None:
+def test_a_scenario_has_only_faults_of_the_configured_kinds() -> None:
     wanted = frozenset({FaultKind.CRASH, FaultKind.STORAGE})
     scenarios = [draw_scenario(seed, SimulationSettings(faults=wanted)) for seed in SEEDS]
 
     assert {fault.kind for each in scenarios for job in each.jobs for fault in job.faults} == wanted
 
 
-def test_scenarios_have_faults_of_every_kind_and_settings_that_the_public_api_allows() -> None:
+def test_scenarios_have_all_kinds_of_faults_and_valid_public_settings() -> None:
     scenarios = [draw_scenario(seed, SimulationSettings()) for seed in SEEDS]
     settings = [job.checkpointing for each in scenarios for job in each.jobs]
 

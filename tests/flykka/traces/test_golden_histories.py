@@ -23,7 +23,7 @@ def history(request: pytest.FixtureRequest) -> Trace:
 
 
 @pytest.mark.slow
-def test_every_job_is_told_to_its_end(history: Trace) -> None:
+def test_every_job_has_a_story_to_its_end(history: Trace) -> None:
     masters = {turn.recipient.path for turn in history if kind_of(turn.recipient.path) is ActorKind.JOB_MASTER}
     jobs = sorted(path.rpartition("/job-")[2] for path in masters)
 
@@ -34,7 +34,7 @@ def test_every_job_is_told_to_its_end(history: Trace) -> None:
 
 
 @pytest.mark.slow
-def test_every_checkpoint_is_told_as_the_statistics_have_it(history: Trace) -> None:
+def test_every_checkpoint_story_agrees_with_the_statistics(history: Trace) -> None:
     checkpoints = TraceStatistics.from_records(history.records()).in_order()[:FEW]
 
     for job_id, checkpoint in checkpoints:

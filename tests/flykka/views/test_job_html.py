@@ -61,7 +61,7 @@ def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load(
     ]
 
 
-def test_latency_is_told_where_it_is_tracked() -> None:
+def test_latency_is_shown_if_it_is_tracked() -> None:
     source, windows = RESTARTED.vertices
     measured = replace(windows, latency=Latency(median_ms=120, p99_ms=1_500))
 
@@ -70,13 +70,13 @@ def test_latency_is_told_where_it_is_tracked() -> None:
     assert [row[-2] for row in picture.rows[:3]] == ["latency, 99 %", "", "120 ms, 1.5 s"]
 
 
-def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() -> None:
+def test_the_current_work_of_a_vertex_is_not_shown_for_ended_jobs() -> None:
     picture = shown(job_details(status=JobStatus.FINISHED, vertices=(SOURCE,)))
 
     assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
 
 
-def test_staged_rows_have_a_column_where_there_are_some() -> None:
+def test_staged_rows_have_a_column_if_there_are_any() -> None:
     details = job_details(vertices=(SOURCE, replace(WINDOWS, rows_published=6_900, rows_staged=0)))
 
     picture = shown(details)
@@ -85,20 +85,20 @@ def test_staged_rows_have_a_column_where_there_are_some() -> None:
     assert "6,900 published, 8,112/s" in job_text(details)
 
 
-def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+def test_a_stopped_job_is_distinguished_from_a_finished_one() -> None:
     stopped = job_details(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
 
     assert "</span>STOPPED</span>" in job_html(stopped)
     assert job_text(stopped).startswith(f"job {stopped.name!r} STOPPED")
 
 
-def test_late_rows_have_a_column_where_there_are_some() -> None:
+def test_late_rows_have_a_column_if_there_are_any() -> None:
     picture = shown(job_details(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
 
     assert [row[7] for row in picture.rows[:3]] == ["late", "0", "1,234"]
 
 
-def test_the_last_five_checkpoints_are_shown_the_newest_first() -> None:
+def test_the_last_five_checkpoints_are_shown_newest_first() -> None:
     picture = shown(RESTARTED)
 
     header, newest, *others = picture.rows[3:9]
@@ -108,7 +108,7 @@ def test_the_last_five_checkpoints_are_shown_the_newest_first() -> None:
     assert [row[0] for row in others] == ["6", "5", "4", "3"]
 
 
-def test_a_checkpoint_that_failed_long_ago_is_in_the_table_with_its_reason() -> None:
+def test_an_old_failed_checkpoint_is_in_the_table_with_its_reason() -> None:
     picture = shown(job_details(checkpoints=(failed_statistics(1), *map(completed_statistics, range(2, 40)))))
 
     checkpoints = [row for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])]
@@ -117,7 +117,7 @@ def test_a_checkpoint_that_failed_long_ago_is_in_the_table_with_its_reason() -> 
     assert "are in the table job.checkpoints" in picture.text
 
 
-def test_a_job_that_has_ended_shows_all_of_its_checkpoints_on_demand() -> None:
+def test_an_ended_job_shows_all_of_its_checkpoints_on_demand() -> None:
     every = (failed_statistics(1), *map(completed_statistics, range(2, 40)))
 
     picture = shown(job_details(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
@@ -129,7 +129,7 @@ def test_a_job_that_has_ended_shows_all_of_its_checkpoints_on_demand() -> None:
     ]
 
 
-def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> None:
+def test_rows_read_again_have_a_column_if_there_are_any() -> None:
     details = job_details(vertices=(replace(SOURCE, rows_read_again=1_500), WINDOWS))
 
     picture = shown(details)
@@ -142,7 +142,7 @@ def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> No
     assert "120,000 rows in (up to 1,500 of them read again)" in job_text(details)
 
 
-def test_throughput_lag_and_checkpoints_are_pictures_with_words_beside_them() -> None:
+def test_throughput_lag_and_checkpoints_are_pictures_with_captions() -> None:
     details = job_details(
         throughput=TimeSeries(start_ms=0, step_ms=1_000, values=(0.0, 900.0, 1_200.0)),
         watermark_lag=TimeSeries(start_ms=0, step_ms=1_000, values=(None, 5_000.0, 2_000.0)),
@@ -161,16 +161,14 @@ def test_throughput_lag_and_checkpoints_are_pictures_with_words_beside_them() ->
     ("into_the_step_ms", "status", "most"),
     [(999, JobStatus.RUNNING, "900"), (1_000, JobStatus.RUNNING, "4,000"), (1, JobStatus.FINISHED, "4,000")],
 )
-def test_the_rate_of_a_step_that_has_only_just_begun_is_not_drawn(
-    into_the_step_ms: int, status: JobStatus, most: str
-) -> None:
+def test_the_rate_of_a_step_in_progress_is_not_drawn(into_the_step_ms: int, status: JobStatus, most: str) -> None:
     rates = TimeSeries(start_ms=5_000, step_ms=2_000, values=(900.0, 4_000.0))
     details = job_details(status=status, started_ms=4_000, duration_ms=3_000 + into_the_step_ms, throughput=rates)
 
     assert f"at most {most}, in steps of 2.0 s" in shown(details).text
 
 
-def test_the_words_beside_the_bars_are_about_the_checkpoints_that_are_drawn() -> None:
+def test_the_caption_of_the_bars_covers_the_drawn_checkpoints() -> None:
     slow = replace(completed_statistics(1), duration_ms=90_000)
 
     picture = shown(job_details(checkpoints=(slow, failed_statistics(2), *map(completed_statistics, range(3, 60)))))
@@ -182,7 +180,7 @@ def test_before_anything_is_measured_there_is_no_picture() -> None:
     assert "svg" not in shown(NEW).seen
 
 
-def test_a_restart_is_told_with_its_time_and_its_reason() -> None:
+def test_a_restart_is_shown_with_its_time_and_its_reason() -> None:
     picture = shown(RESTARTED)
 
     assert picture.rows[-2:] == [
@@ -192,7 +190,7 @@ def test_a_restart_is_told_with_its_time_and_its_reason() -> None:
     assert "RUNNING14.3 s, 1 restart" in picture.text
 
 
-def test_a_failed_job_tells_its_whole_failure_and_one_that_has_overcome_it_does_not() -> None:
+def test_a_failed_job_shows_its_whole_failure_and_a_recovered_one_does_not() -> None:
     failed = shown(job_details(status=JobStatus.FAILED))
     running = shown(RESTARTED)
 
@@ -200,7 +198,7 @@ def test_a_failed_job_tells_its_whole_failure_and_one_that_has_overcome_it_does_
     assert "its actor has ended" not in running.text
 
 
-def test_before_anything_has_happened_the_plan_is_shown_and_nothing_else() -> None:
+def test_before_any_event_only_the_plan_is_shown() -> None:
     picture = shown(NEW)
 
     assert picture.rows[1][:2] == ["Source: flights ×1", "CREATED"]
@@ -220,14 +218,14 @@ def test_before_anything_has_happened_the_plan_is_shown_and_nothing_else() -> No
         job_details(restarts=(replace(RESTARTED.restarts[0], cause=replace(LOST, message="<script>")),)),
     ],
 )
-def test_what_users_and_failures_say_is_text_and_never_markup(hostile: JobDetails) -> None:
+def test_texts_of_users_and_failures_never_become_markup(hostile: JobDetails) -> None:
     picture = shown(hostile)
 
     assert "<script>" in picture.text
     assert picture.seen == shown(job_details(status=hostile.status)).seen
 
 
-def test_the_text_says_the_same_in_a_few_lines() -> None:
+def test_the_text_contains_the_same_facts_in_a_few_lines() -> None:
     assert job_text(RESTARTED).splitlines() == [
         "job 'flights' RUNNING, 14.3 s, 1 restart",
         "  Source: flights: RUNNING, 120,000 rows in, 119,400 out, 8,419/s",
@@ -239,7 +237,7 @@ def test_the_text_says_the_same_in_a_few_lines() -> None:
     ]
 
 
-def test_the_text_of_a_job_that_has_failed_ends_with_why() -> None:
+def test_the_text_of_a_failed_job_ends_with_the_cause() -> None:
     text = job_text(job_details(status=JobStatus.FAILED, checkpoints=(completed_statistics(1), failed_statistics(2))))
 
     assert text.splitlines()[-1] == "  failed: SlotLostError: task-manager-2 is lost"

@@ -68,7 +68,7 @@ class Notebook:
         return [self.pictures.get_nowait() for _ in range(self.pictures.qsize())]
 
 
-def test_the_picture_is_there_at_once_and_news_take_its_place() -> None:
+def test_the_picture_is_sent_at_once_and_updates_replace_it() -> None:
     notebook = Notebook()
 
     notebook.display.show()
@@ -84,7 +84,7 @@ def test_the_picture_is_there_at_once_and_news_take_its_place() -> None:
     assert {(display_id, update) for _, display_id, update in texts} == {(place, True)}
 
 
-def test_there_are_at_most_four_pictures_a_second_however_much_is_told() -> None:
+def test_at_most_four_pictures_a_second_are_sent() -> None:
     notebook = Notebook()
     notebook.tell(RUNNING)
 
@@ -106,7 +106,7 @@ def tell_until(notebook: Notebook, stop: threading.Event) -> None:
         notebook.tell(abort)
 
 
-def test_the_last_picture_shows_the_end_and_nothing_comes_after_it() -> None:
+def test_the_last_picture_shows_the_end_and_is_not_replaced() -> None:
     notebook = Notebook()
     notebook.tell(RUNNING)
 
@@ -118,7 +118,7 @@ def test_the_last_picture_shows_the_end_and_nothing_comes_after_it() -> None:
     assert notebook.pictures.empty()
 
 
-def test_a_job_shown_twice_is_kept_up_to_date_in_both_places() -> None:
+def test_a_job_displayed_twice_is_updated_in_both_places() -> None:
     notebook = Notebook()
 
     notebook.display.show()
@@ -132,7 +132,7 @@ def test_a_job_shown_twice_is_kept_up_to_date_in_both_places() -> None:
     assert dict(last) == dict.fromkeys(places, "job 'delays' FINISHED")
 
 
-def test_a_job_that_has_ended_is_shown_as_it_ended() -> None:
+def test_an_ended_job_is_shown_in_its_final_state() -> None:
     notebook = Notebook()
     notebook.end()
 

@@ -277,7 +277,7 @@ def test_no_two_options_set_one_field_by_its_path() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_nearer_to_the_run_the_stronger(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_level_nearest_to_the_run_wins(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     # Each level has its value, alone or with the levels below it; without any level the default applies.
     alone = [effective(name, (level,), monkeypatch, tmp_path) for level in LEVELS]
     together = [effective(name, LEVELS[place:], monkeypatch, tmp_path) for place in range(len(LEVELS))]
@@ -306,7 +306,7 @@ def test_every_setter_of_an_environment_sets_options() -> None:
         assert len(options) == max(len(parameters), 1) or name in ("from_checkpoint", "set_python_requirements"), name
 
 
-def test_what_a_setter_does_not_say_is_as_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_file_applies_if_a_setter_leaves_an_option_unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("checkpoint_timeout: 7s\nretained_checkpoints: 3\nparallelism: 2\n")
     monkeypatch.chdir(tmp_path)
     env = without_spark()
@@ -318,7 +318,7 @@ def test_what_a_setter_does_not_say_is_as_the_file_says(monkeypatch: pytest.Monk
     assert (env.checkpointing.retained, env.defaults.parallelism) == (5, 2)
 
 
-def test_a_start_said_nearer_takes_the_place_of_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_start_location_of_a_nearer_level_replaces_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("from_savepoint: /s\nallow_non_restored_state: true\n")
     monkeypatch.chdir(tmp_path)
     launch = Launch(LaunchOptions(values={"fresh": True}))

@@ -84,9 +84,7 @@ COLUMNS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_results_have_no_key_and_are_made_in_one_subtask_that_all_rows_are_sent_to(
-    spark: SparkSession, name: str
-) -> None:
+def test_results_have_no_key_and_one_subtask_receives_all_rows(spark: SparkSession, name: str) -> None:
     write, columns = COLUMNS[name]
     program = Program()
     made = write(bids(spark, program))
@@ -100,7 +98,7 @@ def test_results_have_no_key_and_are_made_in_one_subtask_that_all_rows_are_sent_
     assert (graph.node("source-1").parallelism, graph.node(windows).parallelism) == (3, 1)
 
 
-def test_no_more_subtasks_may_be_asked_for(spark: SparkSession) -> None:
+def test_more_than_one_subtask_is_refused(spark: SparkSession) -> None:
     counted = bids(spark).count_window_all(3).process(NothingOfAll(), "n bigint").uid("threes")
 
     with pytest.raises(ProgramError, match=r"^the parallelism of threes .* is 1 at most, not 2$"):
@@ -133,14 +131,14 @@ def test_no_more_subtasks_may_be_asked_for(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_what_windows_cannot_do_is_refused_with_what_to_write(
+def test_unsupported_calls_on_windows_are_refused_with_an_alternative(
     spark: SparkSession, refused: Callable[[DataStream], object], why: str
 ) -> None:
     with pytest.raises(ProgramError, match=why):
         refused(bids(spark))
 
 
-def test_windows_of_event_time_need_one(spark: SparkSession) -> None:
+def test_event_time_windows_without_event_time_are_refused(spark: SparkSession) -> None:
     rows = bids(spark, event_time=None)
 
     with pytest.raises(StreamTypeError, match="bids gives no event time to window by"):
@@ -148,6 +146,6 @@ def test_windows_of_event_time_need_one(spark: SparkSession) -> None:
     assert isinstance(rows.count_window_all(3).reduce(first), DataStream)
 
 
-def test_the_two_kinds_of_functions_are_no_kinds_of_each_other() -> None:
+def test_keyed_and_all_window_functions_are_not_interchangeable() -> None:
     assert not issubclass(ProcessAllWindowFunction, ProcessWindowFunction)
     assert not issubclass(ProcessWindowFunction, ProcessAllWindowFunction)

@@ -94,19 +94,19 @@ def of_itself(env: Env) -> DataStream:
         ),
     ],
 )
-def test_what_cannot_be_a_broadcast_variable_is_refused(env: Env, write: Callable[[Env], object], refusal: str) -> None:
+def test_invalid_broadcast_variables_are_refused(env: Env, write: Callable[[Env], object], refusal: str) -> None:
     with pytest.raises(ProgramError, match=refusal):
         write(env)
 
 
-def test_a_stream_that_has_no_end_is_refused_with_its_source(env: Env, tmp_path: Path) -> None:
+def test_an_unbounded_broadcast_variable_is_refused_with_its_source(env: Env, tmp_path: Path) -> None:
     with pytest.raises(
         ProgramError, match=r"the source arriving \(.*test_broadcast_sets.py:\d+\) has no end: .*connect"
     ):
         rated(env).with_broadcast_set(endless(env, tmp_path).where("id > 0"), "rates")
 
 
-def test_a_stream_that_others_read_is_refused_in_a_streaming_program_alone(env: Env) -> None:
+def test_a_stream_with_other_readers_is_refused_only_in_streaming_mode(env: Env) -> None:
     rates = stream_of_numbers(env).where("id > 0").uid("rates")
     rated(env).uid("rated").with_broadcast_set(rates, "rates").sink_to(ConsoleSink()).uid("out")
     rates.sink_to(ConsoleSink()).uid("also")
@@ -116,7 +116,7 @@ def test_a_stream_that_others_read_is_refused_in_a_streaming_program_alone(env: 
     env.set_runtime_mode("BATCH").get_job_graph()
 
 
-def test_a_reader_begins_when_the_variable_is_whole(env: Env) -> None:
+def test_a_reader_starts_when_the_broadcast_variable_is_complete(env: Env) -> None:
     reader = rated(env).uid("rated")
     reader.sink_to(ConsoleSink())
     reader.with_broadcast_set(stream_of_numbers(env).where("id > 0"), "rates")

@@ -51,7 +51,7 @@ def generated_numbers(env: StreamExecutionEnvironment, rows: int) -> DataStream:
     return env.from_source(DataGenSource({"number": sequence()}, number_of_rows=rows))
 
 
-def test_a_preview_shows_the_first_batch_behind_all_operators(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_a_preview_shows_the_first_batch_after_all_operators(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
     write_numbers(tmp_path / "in", "b", first=100, rows=8)
 
@@ -73,7 +73,7 @@ def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment
     assert list(keyed.preview(1).number) == [0]
 
 
-def test_windows_over_all_rows_behind_assigned_watermarks_are_shown_too(
+def test_windows_over_all_rows_after_assigned_watermarks_have_a_preview(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
@@ -86,7 +86,7 @@ def test_windows_over_all_rows_behind_assigned_watermarks_are_shown_too(
     assert sorted(shown["count"]) == [4, 4]
 
 
-def test_sessions_over_all_rows_have_no_column_of_a_key(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_sessions_over_all_rows_have_no_key_column(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
     sessions = watched(env, tmp_path / "in").window_all(EventTimeSessionWindows.with_gap("10min"))
@@ -97,9 +97,7 @@ def test_sessions_over_all_rows_have_no_column_of_a_key(env: StreamExecutionEnvi
     assert list(shown["rows"]) == [8]
 
 
-def test_a_preview_leaves_no_trace_in_the_program_and_writes_nothing(
-    env: StreamExecutionEnvironment, tmp_path: Path
-) -> None:
+def test_a_preview_changes_neither_the_program_nor_any_file(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     stream = generated_numbers(env, 5)
     stream.sink_to(FileSink.parquet(tmp_path / "out"))
     before = env.program.transformations
@@ -113,7 +111,7 @@ def test_a_preview_leaves_no_trace_in_the_program_and_writes_nothing(
     assert list(shown.number) == sorted(pd.read_parquet(tmp_path / "out").number)
 
 
-def test_no_more_than_the_first_rows_of_a_batch_are_looked_at(env: StreamExecutionEnvironment) -> None:
+def test_a_preview_reads_only_the_first_rows_of_a_batch(env: StreamExecutionEnvironment) -> None:
     stream = env.from_source(
         DataGenSource({"number": sequence()}, number_of_rows=3 * ROWS_READ, rows_per_batch=3 * ROWS_READ)
     )
@@ -129,7 +127,7 @@ def test_a_union_shows_rows_of_each_side(env: StreamExecutionEnvironment) -> Non
     assert sorted(united.preview().number) == [0, 0, 1, 1, 2]
 
 
-def test_a_source_that_makes_rows_slowly_is_given_a_moment(env: StreamExecutionEnvironment) -> None:
+def test_a_preview_waits_for_a_slow_source(env: StreamExecutionEnvironment) -> None:
     stream = env.from_source(DataGenSource({"number": sequence()}, number_of_rows=None, rows_per_second=100.0))
 
     assert stream.preview(1).number[0] == 0
@@ -151,7 +149,7 @@ class Opened(RichFunction):
         self.calls.append("close")
 
 
-def test_a_rich_function_is_opened_for_a_preview_and_closed_behind_it(env: StreamExecutionEnvironment) -> None:
+def test_a_preview_opens_and_closes_a_rich_function(env: StreamExecutionEnvironment) -> None:
     stream = generated_numbers(env, 2).transform(Opened())
     Opened.calls.clear()
 
@@ -161,7 +159,7 @@ def test_a_rich_function_is_opened_for_a_preview_and_closed_behind_it(env: Strea
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["empty", "missing"])
-def test_a_watched_folder_without_files_is_named(
+def test_a_watched_folder_without_files_is_named_in_the_error(
     env: StreamExecutionEnvironment, tmp_path: Path, *, there: bool
 ) -> None:
     folder = tmp_path / "in"
@@ -173,7 +171,7 @@ def test_a_watched_folder_without_files_is_named(
         stream.preview()
 
 
-def test_late_rows_need_a_job_and_the_refusal_names_the_operator(
+def test_a_preview_of_late_rows_is_refused_with_the_operator_name(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
@@ -186,6 +184,6 @@ def test_late_rows_need_a_job_and_the_refusal_names_the_operator(
 
 
 @pytest.mark.parametrize("rows", [0, -1, 2.5])
-def test_the_number_of_rows_is_a_whole_one_from_1(env: StreamExecutionEnvironment, rows: int) -> None:
+def test_the_number_of_preview_rows_is_a_positive_integer(env: StreamExecutionEnvironment, rows: int) -> None:
     with pytest.raises(ProgramError, match="number of rows to preview"):
         generated_numbers(env, 1).preview(rows)

@@ -54,7 +54,7 @@ def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: Sp
     ]
 
 
-def test_a_name_alone_is_a_column_that_only_one_side_has(spark: SparkSession) -> None:
+def test_a_bare_name_is_a_column_that_only_one_side_has(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     renamed = right.select("auction", F.col("price").alias("rate"), "at")
 
@@ -63,7 +63,7 @@ def test_a_name_alone_is_a_column_that_only_one_side_has(spark: SparkSession) ->
     assert made.columns == ["bidder", "rate"]
 
 
-def test_the_event_time_is_that_of_the_left_row_where_its_column_is_there(spark: SparkSession) -> None:
+def test_event_time_is_that_of_the_left_row_if_its_column_is_selected(spark: SparkSession) -> None:
     with_time = temporal_joined(spark).select("left.*", F.col("right.price").alias("paid"))
     without = temporal_joined(spark).select("left.price")
 
@@ -72,7 +72,7 @@ def test_the_event_time_is_that_of_the_left_row_where_its_column_is_there(spark:
     assert without.flow.type.event_time is None
 
 
-def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
+def test_only_columns_that_are_read_are_retained(spark: SparkSession) -> None:
     made = (
         temporal_joined(spark)
         .on("left.bidder != right.bidder")
@@ -84,7 +84,7 @@ def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
     assert sides.right.columns == ("bidder", "price", "at")
 
 
-def test_of_versions_that_can_be_deleted_their_kind_is_kept_too(spark: SparkSession) -> None:
+def test_the_row_kind_is_retained_for_versions_that_can_be_deleted(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     made = left.key_by("auction").temporal_join(upserts(right, "auction").key_by("auction")).select("right.price")
 
@@ -92,7 +92,7 @@ def test_of_versions_that_can_be_deleted_their_kind_is_kept_too(spark: SparkSess
     assert code_of(made).sides.right.columns == ("price", "channel", "at")
 
 
-def test_all_is_kept_of_left_rows_where_late_ones_are_read(spark: SparkSession) -> None:
+def test_all_columns_of_left_rows_are_retained_if_late_ones_are_read(spark: SparkSession) -> None:
     made = temporal_joined(spark).side_output_late_data(LATE).select("left.price")
 
     late = made.get_side_output(LATE)
@@ -110,7 +110,7 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
     assert [each.local_code and each.local_code.fingerprint for each in inputs] == ["input(1)", "input(1)", "input(2)"]
 
 
-def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark: SparkSession) -> None:
+def test_the_join_type_and_retained_columns_are_part_of_the_fingerprint(spark: SparkSession) -> None:
     inner, outer = temporal_joined(spark).select("left.price"), temporal_joined(spark).left_outer().select("left.price")
 
     assert code_of(inner).fingerprint == (
@@ -142,7 +142,7 @@ def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark:
         ),
     ],
 )
-def test_streams_that_do_not_fit_are_refused(
+def test_incompatible_streams_are_refused(
     spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
 ) -> None:
     left, right = two_streams(spark)
@@ -165,7 +165,7 @@ def test_streams_that_do_not_fit_are_refused(
         (lambda join: join.right_outer(), AttributeError, "left_outer.. emits rows without a version"),
     ],
 )
-def test_joins_that_cannot_be_are_refused(
+def test_impossible_joins_are_refused(
     spark: SparkSession, refused: Callable[[TemporalJoined], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):

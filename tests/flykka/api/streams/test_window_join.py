@@ -40,7 +40,7 @@ def test_results_are_the_bounds_of_windows_and_columns_of_both_sides(spark: Spar
     assert (code.left.rows.needed, code.right.rows.needed) == (("auction", "at"), ("auction", "price", "at"))
 
 
-def test_a_join_with_a_dataframe_is_what_it_was(spark: SparkSession) -> None:
+def test_a_join_with_a_dataframe_is_unchanged(spark: SparkSession) -> None:
     items = spark.createDataFrame([], "auction long, item string")
 
     assert bids(spark).join(items, "auction", "left").columns[-1] == "item"
@@ -95,7 +95,7 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_joins_that_cannot_be_are_refused(
+def test_impossible_joins_are_refused(
     spark: SparkSession, refused: Callable[[DataStream, DataStream], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):

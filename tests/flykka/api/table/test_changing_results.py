@@ -152,7 +152,7 @@ def left_of(written: DataFrame, stream: DataStream) -> DataFrame:
     [(SOME, 1), pytest.param(tuple(QUERIES), 2, marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_what_is_left_of_the_changes_are_the_rows_of_spark(
+def test_rows_remaining_after_all_changes_are_those_of_spark(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     bids: DataFrame,
@@ -186,7 +186,7 @@ def is_ansi(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[boo
     spark.conf.unset("spark.sql.ansi.enabled")
 
 
-def test_sums_are_those_of_spark_where_some_on_the_way_are_too_large(
+def test_sums_equal_those_of_spark_despite_intermediate_overflow(
     spark: SparkSession, tmp_path: Path, is_ansi: bool
 ) -> None:
     queries = SUMS if is_ansi else {**SUMS, **TOO_LARGE}

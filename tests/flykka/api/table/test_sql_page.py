@@ -234,7 +234,7 @@ def page_table(first: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("first", "cases"), [("in the text", RUNS), ("clause", REFUSED), ("statement", STATEMENTS)])
-def test_every_row_of_the_page_has_a_case_and_every_case_a_row(first: str, cases: dict[str, object]) -> None:
+def test_every_row_of_the_page_has_a_case_and_vice_versa(first: str, cases: dict[str, object]) -> None:
     assert list(page_table(first)) == list(cases)
 
 
@@ -246,7 +246,7 @@ first_and_all = pytest.mark.parametrize(
 
 @first_and_all
 @pytest.mark.parametrize("row", RUNS)
-def test_a_clause_that_can_run_becomes_its_operator_and_keeps_what_the_page_says(
+def test_a_supported_clause_becomes_its_operator_with_the_documented_state(
     queries: Queries, row: str, is_whole: bool
 ) -> None:
     operator, texts = RUNS[row]
@@ -262,7 +262,7 @@ def test_a_clause_that_can_run_becomes_its_operator_and_keeps_what_the_page_says
 
 @first_and_all
 @pytest.mark.parametrize("row", REFUSED)
-def test_a_clause_that_cannot_run_is_refused_at_its_place(queries: Queries, row: str, is_whole: bool) -> None:
+def test_an_unsupported_clause_is_refused_at_its_position(queries: Queries, row: str, is_whole: bool) -> None:
     for text in REFUSED[row] if is_whole else REFUSED[row][:1]:
         with pytest.raises(SqlError) as refused:
             queries.sql(text)
@@ -270,7 +270,7 @@ def test_a_clause_that_cannot_run_is_refused_at_its_place(queries: Queries, row:
 
 
 @pytest.mark.parametrize("row", STATEMENTS)
-def test_a_statement_of_the_page_is_understood(queries: Queries, row: str) -> None:
+def test_every_statement_of_the_page_is_parsed(queries: Queries, row: str) -> None:
     for (statement,) in map(statements, STATEMENTS[row]):
         if set_option(statement.text) is None:
             parts = statement.members or (statement,)

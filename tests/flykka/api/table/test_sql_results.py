@@ -134,7 +134,7 @@ def batch_result(spark: SparkSession, bids: DataFrame, query: str) -> DataFrame:
 
 
 @some_and_all(SOME_APPENDED, APPENDED)
-def test_appended_rows_are_those_of_spark(
+def test_appended_rows_equal_those_of_spark(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path, names: Sequence[str]
 ) -> None:
     for name in names:
@@ -147,7 +147,7 @@ def test_appended_rows_are_those_of_spark(
 
 
 @some_and_all(SOME_UPSERTS, UPSERTS)
-def test_the_newest_upserts_are_the_rows_of_spark(
+def test_the_newest_upserts_equal_the_rows_of_spark(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path, names: Sequence[str]
 ) -> None:
     for name in names:
@@ -167,7 +167,7 @@ def test_the_newest_upserts_are_the_rows_of_spark(
 
 
 @pytest.mark.long  # Inserts read such views in each run.
-def test_a_view_that_sql_defines_is_read_like_one_of_a_stream(
+def test_a_view_defined_in_sql_is_read_like_a_registered_stream(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
 ) -> None:
     env.execute_sql("CREATE TEMPORARY VIEW dear AS SELECT auction, price, at AS t FROM bid WHERE price > 50")

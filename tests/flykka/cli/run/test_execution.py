@@ -22,7 +22,7 @@ def app_run(shown: StringIO | None = None) -> AppRun:
     return AppRun(LaunchOptions(), output, continue_with=lambda *start: " ".join(("flykka run app.py", *start)))
 
 
-def test_a_job_whose_environment_was_closed_while_it_ran_has_failed() -> None:
+def test_a_job_whose_environment_was_closed_meanwhile_has_failed() -> None:
     run = app_run()
 
     with one_job() as job:
@@ -52,7 +52,7 @@ def test_the_token_is_printed_on_a_terminal_only(
     assert f"web page and REST interface at http://127.0.0.1:1{link}\n" in shown.getvalue()
 
 
-def test_a_job_that_the_app_has_cancelled_is_no_failure() -> None:
+def test_a_job_cancelled_by_the_app_is_no_failure() -> None:
     run = app_run()
 
     with one_job() as job:
@@ -70,7 +70,7 @@ def test_a_job_that_the_app_has_cancelled_is_no_failure() -> None:
         (ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION, "its retention deletes checkpoints"),
     ],
 )
-def test_the_summary_of_a_cancelled_job_says_why_nothing_was_kept(
+def test_the_summary_of_a_cancelled_job_explains_the_missing_checkpoint(
     retention: ExternalizedCheckpointRetention, why: str
 ) -> None:
     shown = StringIO()
@@ -92,7 +92,7 @@ def test_the_summary_of_a_cancelled_job_says_why_nothing_was_kept(
         (False, JobSettings(), "flykka run app.py --from-savepoint /savepoints/savepoint-ab12cd-1"),
     ],
 )
-def test_the_summary_gives_the_command_that_continues(
+def test_the_summary_contains_the_command_that_continues(
     keeps_checkpoints: bool, said: JobSettings, continued: str
 ) -> None:
     shown = StringIO()

@@ -33,7 +33,7 @@ def waiting_behind(first: Driver, folder: Path) -> Driver:
 
 
 @pytest.mark.slow
-def test_who_waits_says_so_once_and_goes_on_with_the_run_of_the_one_that_is_killed(tmp_path: Path) -> None:
+def test_a_standby_reports_its_wait_once_and_continues_the_killed_run(tmp_path: Path) -> None:
     with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
         assert second.ask("run one").startswith(WAITS)
 
@@ -46,7 +46,7 @@ def test_who_waits_says_so_once_and_goes_on_with_the_run_of_the_one_that_is_kill
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_who_waits_for_a_run_that_is_concluded_has_its_results_and_then_begins_another(tmp_path: Path) -> None:
+def test_a_standby_of_a_concluded_run_gets_its_results_then_begins_another(tmp_path: Path) -> None:
     with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
         assert second.ask("run one").startswith(WAITS)
 
@@ -62,7 +62,7 @@ def test_who_waits_for_a_run_that_is_concluded_has_its_results_and_then_begins_a
 
 @pytest.mark.slow
 @pytest.mark.long  # Covered by the run whose driver is killed.
-def test_a_run_that_was_not_ended_in_order_is_gone_on_with(tmp_path: Path) -> None:
+def test_a_run_without_an_orderly_end_is_continued(tmp_path: Path) -> None:
     with application(tmp_path) as first:
         assert first.wait_said() == "began"
         assert first.ask("run one") == "one has finished"
@@ -73,7 +73,7 @@ def test_a_run_that_was_not_ended_in_order_is_gone_on_with(tmp_path: Path) -> No
         assert second.ask("run one") == "one had finished before"
 
 
-def test_an_environment_does_not_wait_for_another_one_of_its_process(tmp_path: Path) -> None:
+def test_an_environment_does_not_wait_for_another_of_its_process(tmp_path: Path) -> None:
     settings = ClusterSettings(
         slots_per_task_manager=1, high_availability=FolderSettings(directory=str(tmp_path / "store"))
     )

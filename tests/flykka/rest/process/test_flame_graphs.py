@@ -35,7 +35,7 @@ def at_work(subtask: int, *functions: str) -> ThreadSample:
     return thread(f"{attempt_id(JOB, VERTEX, subtask, 3)} stages", *functions)
 
 
-def test_a_thread_is_one_of_a_vertex_by_the_attempt_in_its_name() -> None:
+def test_a_thread_belongs_to_the_vertex_of_the_attempt_in_its_name() -> None:
     def of(name: str) -> int | None:
         return subtask_of(name, JOB, VERTEX)
 
@@ -101,7 +101,7 @@ def sampled() -> Iterator[Sampled]:
     made.graphs.close()
 
 
-def test_at_first_there_is_nothing_and_then_all_threads_of_the_vertex(sampled: Sampled) -> None:
+def test_a_graph_is_empty_at_first_and_then_has_all_vertex_threads(sampled: Sampled) -> None:
     first, later = sampled.ask(), sampled.graph()
 
     assert first == {"endTimestamp": -3}
@@ -114,7 +114,7 @@ def test_at_first_there_is_nothing_and_then_all_threads_of_the_vertex(sampled: S
     }
 
 
-def test_one_subtask_may_be_asked_for_and_threads_at_work_or_waiting(sampled: Sampled) -> None:
+def test_graphs_may_be_filtered_by_subtask_and_by_thread_state(sampled: Sampled) -> None:
     def leaf(**asked: Any) -> str:
         (run,) = sampled.graph(**asked)["data"]["children"]
         (only,) = run["children"]
@@ -126,7 +126,7 @@ def test_one_subtask_may_be_asked_for_and_threads_at_work_or_waiting(sampled: Sa
     assert sampled.graph(FlameGraphType.ON_CPU, 0)["data"] == {"name": "root", "value": 0, "children": []}
 
 
-def test_a_graph_is_replaced_when_it_is_old_and_told_until_then(sampled: Sampled) -> None:
+def test_an_old_graph_is_replaced_and_served_until_then(sampled: Sampled) -> None:
     sampled.graph()
     sampled.ask()
     assert sampled.pauses == SAMPLES
@@ -136,7 +136,7 @@ def test_a_graph_is_replaced_when_it_is_old_and_told_until_then(sampled: Sampled
         assert sampled.ask()["endTimestamp"] == 42
 
 
-def test_closed_nothing_is_sampled_any_more(sampled: Sampled) -> None:
+def test_after_close_no_thread_is_sampled(sampled: Sampled) -> None:
     sampled.graphs.close()
 
     assert sampled.ask() == {"endTimestamp": -3}

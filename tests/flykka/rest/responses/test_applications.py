@@ -20,7 +20,7 @@ def application_of(served: Served) -> str:
     return f"/applications/{only['id']}"
 
 
-def test_an_application_is_told_with_its_jobs_and_times(served: Served) -> None:
+def test_an_application_lists_its_jobs_and_times(served: Served) -> None:
     (listed,) = served.http.get("/applications/overview").json()["applications"]
 
     told = served.http.get(f"/v1/applications/{listed['id']}").json()
@@ -45,13 +45,13 @@ def test_the_settings_of_its_cluster_are_those_of_the_job_manager(served: Served
     assert told == served.http.get("/jobmanager/config").json()
 
 
-def test_an_application_without_failures_has_none(served: Served) -> None:
+def test_an_application_without_failures_has_an_empty_list(served: Served) -> None:
     told = served.http.get(f"{application_of(served)}/exceptions").json()
 
     assert told == {"exceptionHistory": {"entries": []}}
 
 
-def test_failures_of_all_jobs_are_told_the_newest_first() -> None:
+def test_failures_of_all_jobs_are_listed_newest_first() -> None:
     def failed(name: str, at_ms: int) -> RootExceptionHistoryEntry:
         cause = SerializedThrowable(type_name=name, message="no")
         return RootExceptionHistoryEntry(number=1, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=at_ms))
@@ -64,7 +64,7 @@ def test_failures_of_all_jobs_are_told_the_newest_first() -> None:
     ]
 
 
-def test_cancelling_an_application_cancels_its_jobs_and_may_be_done_again(served: Served) -> None:
+def test_cancelling_an_application_cancels_its_jobs_and_is_idempotent(served: Served) -> None:
     path = f"{application_of(served)}/cancel"
 
     first = served.http.post(path, json={})
@@ -79,7 +79,7 @@ def test_cancelling_an_application_cancels_its_jobs_and_may_be_done_again(served
     assert served.http.post(path, json={}).status_code == 202
 
 
-def test_settings_of_a_job_are_told_by_the_names_of_flinks_options() -> None:
+def test_settings_of_a_job_have_the_names_of_flinks_options() -> None:
     strategy = FailureRateRestartStrategyConfiguration(max_failures=3, interval_ms=60_000, delay_ms=10)
 
     told = {each["key"]: each["value"] for each in job_configuration(graph_of(vertex("a", 4), restart=strategy))}

@@ -29,7 +29,7 @@ def test_a_line_stays_within_its_frame(values: tuple[float | None, ...]) -> None
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points(svg))
 
 
-def test_a_gap_parts_a_line() -> None:
+def test_a_gap_splits_a_line() -> None:
     assert line((1.0, 2.0, None, 3.0), "rows").count("<polyline") == 2
 
 
@@ -40,5 +40,5 @@ def test_a_failure_is_a_red_bar_beside_the_others() -> None:
     assert svg.count(RED) == 1
 
 
-def test_what_a_picture_tells_is_text() -> None:
+def test_pictures_have_a_text_alternative() -> None:
     assert "<script>" in Reader(line((1.0,), "<script>")).text

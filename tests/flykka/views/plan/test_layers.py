@@ -5,7 +5,7 @@ from __future__ import annotations
 from flykka.views.plan.page import layered
 
 
-def test_a_box_stands_behind_all_that_it_reads() -> None:
+def test_a_box_follows_all_of_its_inputs() -> None:
     made = layered(["a", "b", "c", "u"], [("a", "b"), ("b", "u"), ("c", "u")])
 
     assert made.layers[0] == ("a", "c")
@@ -20,7 +20,7 @@ def test_an_edge_over_layers_has_a_place_in_each() -> None:
     assert all(place in layer for place, layer in zip(made.passed["a", "u"], made.layers[1:3], strict=True))
 
 
-def test_boxes_stand_in_the_order_of_what_they_read() -> None:
+def test_boxes_are_in_the_order_of_their_inputs() -> None:
     made = layered(["a", "b", "x", "y"], [("b", "x"), ("a", "y")])
 
     assert made.layers == (("a", "b"), ("y", "x"))

@@ -25,7 +25,7 @@ def printed(width: int, *graphs: str) -> str:
     return captured.get()
 
 
-def test_the_job_graph_on_the_terminal() -> None:
+def test_a_job_graph_is_drawn_on_the_terminal() -> None:
     text = re.sub(r" · id \w+", "", printed(100, "job"))
 
     assert text.splitlines()[2:] == [
@@ -52,7 +52,7 @@ def test_the_job_graph_on_the_terminal() -> None:
     ]
 
 
-def test_every_operator_can_be_read_on_a_light_terminal_and_on_a_dark_one() -> None:
+def test_every_operator_is_readable_on_light_and_dark_terminals() -> None:
     console = Console(width=100, file=io.StringIO(), color_system="standard", force_terminal=True, no_color=False)
     with console.capture() as captured:
         console.print(rendered(plan(), ["stream"]))
@@ -63,7 +63,7 @@ def test_every_operator_can_be_read_on_a_light_terminal_and_on_a_dark_one() -> N
 
 
 @pytest.mark.parametrize("width", [24, 48, 200])
-def test_nothing_is_wider_than_the_terminal_and_nothing_is_lost(width: int) -> None:
+def test_no_line_is_wider_than_the_terminal_and_no_text_is_lost(width: int) -> None:
     text = printed(width)
 
     assert all(len(line) <= width for line in text.splitlines())
@@ -107,7 +107,7 @@ class Tags(HTMLParser):
             assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_needs_nothing_else() -> None:
+def test_the_page_is_complete_and_self_contained() -> None:
     text = page(plan())
     tags = Tags()
     tags.feed(text)
@@ -120,7 +120,7 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
     assert "prefers-color-scheme: dark" in text
 
 
-def test_a_page_of_one_graph_has_that_one_only() -> None:
+def test_a_page_of_one_graph_has_only_that_one() -> None:
     text = page(plan(), ("execution",))
 
     assert re.findall(r"<h2>(.*?)</h2>", text) == ["Execution graph"]
