@@ -47,7 +47,7 @@ ROWS = 4
 Row = dict[str, Any]
 
 
-def in_files(kind: FileFormat) -> list[str]:
+def file_columns(kind: FileFormat) -> list[str]:
     """The columns of the types that files support, written and read."""
     if kind in ("parquet", "orc"):
         return columns_of_use(kind)
@@ -246,13 +246,13 @@ def test_values_survive_a_round_trip_through_files_and_tables(
     rows = stream(env, batch)
     for name in formats:
         sink: FileSink = getattr(FileSink, name)(str(tmp_path / name))
-        rows.select("n", *in_files(name)).sink_to(sink).uid(name)
+        rows.select("n", *file_columns(name)).sink_to(sink).uid(name)
     parts = columns_of_use("`partition_by`")
     rows.select("n", *parts).sink_to(FileSink.parquet(str(tmp_path / "parted")).partition_by(*parts)).uid("parted")
     rows.select("n", *columns_of_use("Delta")).sink_to(DeltaSink.append(str(tmp_path / "delta"))).uid("delta")
     env.execute("write")
 
-    wanted = {name: batch.select("n", *in_files(name)) for name in formats}
+    wanted = {name: batch.select("n", *file_columns(name)) for name in formats}
     for name in formats:
         source: FileSource = getattr(FileSource, name)(str(tmp_path / name), schema=wanted[name].schema)
         read = as_texts(env.from_source(source, uid=name))
@@ -293,14 +293,14 @@ def test_state_rows_are_the_same_after_a_restore_from_a_checkpoint(spark: SparkS
             joined = rows.key_by("n").regular_join(rows.key_by("n")).select("left.*").uid("join")
             for name, made in {"kept": kept, "joined": joined}.items():
                 as_texts(made).sink_to(FileSink.parquet(str(tmp_path / f"{name} {number}"))).uid(name)
-            checkpoint = stopped_when_published(env, [tmp_path / f"{name} {number}" for name in ("kept", "joined")])
+            checkpoint = stop_when_published(env, [tmp_path / f"{name} {number}" for name in ("kept", "joined")])
 
     assert text_rows(spark.read.parquet(str(tmp_path / "kept 1"))) == text_rows(batch)
     # Each row has matched both rows of its key; one of them is from the first job.
     assert text_rows(spark.read.parquet(str(tmp_path / "joined 1"))) == sorted(text_rows(batch) * 3, key=str)
 
 
-def stopped_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:
+def stop_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:
     """Stop a job once all folders have rows; returns its savepoint."""
     published = threading.Event()
 

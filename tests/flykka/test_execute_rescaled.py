@@ -35,7 +35,7 @@ WAIT_S = 120
 KEYS, ROWS = 5, 40
 
 
-class Heard:
+class JobEvents:
     """Collects the events of a job for tests to wait for."""
 
     def __init__(self, client: JobClient) -> None:
@@ -86,7 +86,7 @@ def test_a_keyed_job_rescaled_while_running_has_the_same_output(
     sums = windows.aggregate(F.sum("n").alias("total"), F.count("*").alias("rows")).uid("sums")
     sums.sink_to(FileSink.parquet(str(out)).mark_success()).uid("out")
     client = env.execute_async("rescaled")
-    heard = Heard(client)
+    heard = JobEvents(client)
 
     write_keys(folder, 0)
     heard.wait_for_checkpoint_at(1)

@@ -81,15 +81,15 @@ LAST = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 ROWS = [FULL, {**NULLS, "k": "b", "at": EPOCH}, HALF, {**NULLS, "k": "d", "at": TWICE - timedelta(hours=1), "t": LAST}]
 
 
-def checked(value: Any) -> Any:
+def check_time_zone(value: Any) -> Any:
     """Returns a value of a row, after a check that its times are in UTC."""
     if isinstance(value, datetime):
         assert value.utcoffset() == timedelta(0), value
     elif isinstance(value, dict):
-        checked([*value.values()])
+        check_time_zone([*value.values()])
     elif isinstance(value, list | tuple):
         for each in value:
-            checked(each)
+            check_time_zone(each)
     return value
 
 
@@ -102,7 +102,7 @@ class Remember(KeyedProcessFunction):
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         assert ctx.timestamp() == (row["at"] - EPOCH) // timedelta(milliseconds=1)
         self._rows.add({**row, "m": dict(row["m"]) if row["m"] is not None else None})
-        yield from map(checked, self._rows.get())
+        yield from map(check_time_zone, self._rows.get())
 
 
 class Elements(ProcessWindowFunction):
@@ -112,7 +112,7 @@ class Elements(ProcessWindowFunction):
         window = context.window()
         for row in elements:
             assert window.start <= (row["at"] - EPOCH) / timedelta(milliseconds=1) < window.end
-            yield checked(row)
+            yield check_time_zone(row)
 
 
 def as_they_are(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -125,7 +125,7 @@ def remember_in_pandas(rows: pd.DataFrame, state: pd.DataFrame) -> tuple[pd.Data
 
 
 def remember_in_arrow(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, None]:
-    checked(rows.to_pylist())
+    check_time_zone(rows.to_pylist())
     return rows, None
 
 
@@ -137,10 +137,10 @@ def left_side(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
 WINDOWS = TumblingEventTimeWindows.of("10s")
 WAYS: dict[str, Callable[[DataStream], DataStream]] = {
     "functions of rows": lambda rows: (
-        rows.map(checked, DDL)
-        .flat_map(lambda row: [checked(row)], DDL)
+        rows.map(check_time_zone, DDL)
+        .flat_map(lambda row: [check_time_zone(row)], DDL)
         .map_in_pandas(as_they_are, DDL)
-        .filter(lambda row: checked(row) is not None)
+        .filter(lambda row: check_time_zone(row) is not None)
     ),
     "process": lambda rows: rows.key_by("k").process(Remember(), DDL),
     "window": lambda rows: rows.key_by("k").window(WINDOWS).process(Elements(), DDL),

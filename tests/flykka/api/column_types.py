@@ -100,7 +100,7 @@ def same_table(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, None]:
     return rows.select(["v"]), None
 
 
-def described(stream: DataStream) -> object:
+def state_descriptor(stream: DataStream) -> object:
     """State of the column's type, declared by a descriptor."""
     return ValueStateDescriptor("v", stream.schema["v"].dataType.simpleString())
 
@@ -125,13 +125,13 @@ def file_round_trip(kind: FileFormat) -> Use:
     return Use((*file_sink_use(kind).verbs, *file_source_use(kind).verbs))
 
 
-def previewed(stream: DataStream) -> None:
+def preview_use(stream: DataStream) -> None:
     """Previews a stream whose source has no rows."""
     with suppress(SourceError):
         stream.preview()
 
 
-def in_postgres(stream: DataStream) -> None:
+def postgres_sink_use(stream: DataStream) -> None:
     """Writes into a table that is created for the rows."""
     kind = stream.schema["v"].dataType
     if column_type_for(kind) is None:
@@ -198,11 +198,11 @@ USES: dict[str, Use] = {
             ),
         )
     ),
-    "`preview`": Use((previewed,)),
+    "`preview`": Use((preview_use,)),
     "functions of windows": Use(
         (lambda rows: rows.key_by("id").window(MINUTE).process(Contents(), output_schema(rows)),)
     ),
-    "states": Use((described,)),
+    "states": Use((state_descriptor,)),
     "running `min`, `max`": Use(
         (
             lambda rows: rows.key_by("id").aggregate(F.max("v").alias("v")),
@@ -229,5 +229,5 @@ USES: dict[str, Use] = {
         )
     ),
     "Delta": Use((lambda rows: DeltaSink.append("/out").check_rows(rows.select("v").flow.type.prototype),)),
-    "PostgreSQL": Use((in_postgres,)),
+    "PostgreSQL": Use((postgres_sink_use,)),
 }

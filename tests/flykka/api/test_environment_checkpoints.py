@@ -30,7 +30,7 @@ def bids(tmp_path: Path) -> FileSource:
     return FileSource.parquet(str(tmp_path / "bids"), schema=BIDS).monitor_continuously("1s")
 
 
-def copying(env: StreamExecutionEnvironment, bids: FileSource, strategy: WatermarkStrategy = WATERMARKS) -> None:
+def copy_bids(env: StreamExecutionEnvironment, bids: FileSource, strategy: WatermarkStrategy = WATERMARKS) -> None:
     """Copy the bids into a folder."""
     copied = env.from_source(bids, strategy, "bids", uid="bids")
     copied.sink_to(FileSink.parquet(f"{bids.path}-copy")).uid("copy")
@@ -48,7 +48,7 @@ def test_checkpoints_in_a_temporary_folder_are_retained_only_on_request(
 ) -> None:
     if said is not None:
         env.set_externalized_checkpoint_retention(said)
-    copying(env, bids)
+    copy_bids(env, bids)
 
     assert env.get_job_graph().checkpointing.retention is holds
 
@@ -56,7 +56,7 @@ def test_checkpoints_in_a_temporary_folder_are_retained_only_on_request(
 def test_in_a_named_folder_failed_or_cancelled_jobs_retain_their_checkpoints(
     env: StreamExecutionEnvironment, bids: FileSource, tmp_path: Path
 ) -> None:
-    copying(env.set_checkpoint_dir(str(tmp_path)), bids)
+    copy_bids(env.set_checkpoint_dir(str(tmp_path)), bids)
 
     settings = env.get_job_graph().checkpointing
 
@@ -69,7 +69,7 @@ def test_a_job_that_cannot_continue_is_refused_before_anything_starts(
 ) -> None:
     directory = tmp_path / "checkpoints"
     directory.mkdir()
-    copying(env.set_checkpoint_dir(str(directory)).from_checkpoint("latest"), bids)
+    copy_bids(env.set_checkpoint_dir(str(directory)).from_checkpoint("latest"), bids)
 
     with pytest.raises(CheckpointNotFoundError, match="no checkpoint has completed"):
         env.execute("copy")
@@ -93,7 +93,7 @@ def test_the_idle_timeout_of_a_source_is_in_the_job_graph(
     idle_timeout_ms: int | None,
     quiet_period_ms: int | None,
 ) -> None:
-    copying(env, bids, strategy)
+    copy_bids(env, bids, strategy)
 
     [vertex] = env.get_job_graph().vertices
 

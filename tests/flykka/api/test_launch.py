@@ -158,11 +158,11 @@ def test_a_launch_applies_to_every_thread_until_its_end() -> None:
     assert current_launch() is before
 
 
-class Shown(Launch):
+class LaunchThatShowsJobs(Launch):
     shows_jobs = True
 
 
-@pytest.mark.parametrize(("launch", "printed"), [(Launch(), "   0.00 s  job RUNNING\n"), (Shown(), "")])
+@pytest.mark.parametrize(("launch", "printed"), [(Launch(), "   0.00 s  job RUNNING\n"), (LaunchThatShowsJobs(), "")])
 def test_a_console_is_silent_if_the_launcher_shows_the_jobs(
     launch: Launch, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -175,7 +175,7 @@ def test_a_console_is_silent_if_the_launcher_shows_the_jobs(
 def test_a_console_with_its_own_output_is_never_silent() -> None:
     out = StringIO()
 
-    with launched(Shown()):
+    with launched(LaunchThatShowsJobs()):
         Console(RichConsole(file=out))(status(JobStatus.RUNNING))
 
     assert out.getvalue() == "   0.00 s  job RUNNING\n"

@@ -14,7 +14,7 @@ from flykka.errors import ClusterError
 from tests.flykka.cluster.high_availability.processes import Driver
 
 
-def crashed(folder: Path) -> str:
+def store_of_killed_application(folder: Path) -> str:
     """The store of an application that has run a job and was killed."""
     with Driver(str(folder), module="tests.flykka.cluster.high_availability.application") as driver:
         assert driver.wait_said() == "began"
@@ -25,7 +25,7 @@ def crashed(folder: Path) -> str:
 
 @pytest.mark.slow
 def test_an_abandoned_run_is_shown_and_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = crashed(tmp_path)
+    store = store_of_killed_application(tmp_path)
 
     assert main(["ha", "show", store]) == 0
     before = capsys.readouterr().out.splitlines()
@@ -46,7 +46,7 @@ def test_an_abandoned_run_is_shown_and_deleted(tmp_path: Path, capsys: pytest.Ca
 @pytest.mark.slow
 @pytest.mark.long
 def test_an_interrupted_clean_up_is_repeated(tmp_path: Path) -> None:
-    services = FileSystemHaServices(crashed(tmp_path))
+    services = FileSystemHaServices(store_of_killed_application(tmp_path))
     with leading(services, 10.0) as store:
         run = services.last_run()
         assert run is not None

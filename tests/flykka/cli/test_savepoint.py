@@ -229,7 +229,7 @@ def app(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def of_the_app(spark: SparkSession, tmp_path: Path) -> Path:
+def app_savepoint(spark: SparkSession, tmp_path: Path) -> Path:
     """A savepoint of the app's job, with the uid `totals` and windows of an hour."""
     from pyspark.sql import functions as F
 
@@ -249,13 +249,13 @@ def of_the_app(spark: SparkSession, tmp_path: Path) -> Path:
 
 @pytest.mark.spark
 def test_a_compatible_app_may_start_and_is_not_started(
-    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+    app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["savepoint", "check", str(of_the_app), str(app), "totals", "1h"])
+    code = main(["savepoint", "check", str(app_savepoint), str(app), "totals", "1h"])
 
     said = capsys.readouterr()
     assert code == 0
-    assert f"job 'orders' can start from {of_the_app}: 3 matched\n" in said.out
+    assert f"job 'orders' can start from {app_savepoint}: 3 matched\n" in said.out
     assert "executed" not in said.out + said.err
     assert [line.split()[:2] for line in said.out.splitlines()[1:4]] == [
         ["matched", "orders"],
@@ -266,11 +266,11 @@ def test_a_compatible_app_may_start_and_is_not_started(
 
 @pytest.mark.spark
 def test_an_operator_with_a_changed_uid_is_suggested_and_may_be_dropped(
-    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+    app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused = main(["savepoint", "check", str(of_the_app), str(app), "sums", "1h", "--json"])
+    refused = main(["savepoint", "check", str(app_savepoint), str(app), "sums", "1h", "--json"])
     told = json.loads(capsys.readouterr().out)
-    allowed = main(["savepoint", "check", str(of_the_app), str(app), "-n", "--", "sums", "1h"])
+    allowed = main(["savepoint", "check", str(app_savepoint), str(app), "-n", "--", "sums", "1h"])
 
     assert (refused, allowed) == (1, 0)
     assert told["can_start"] is False
@@ -280,9 +280,9 @@ def test_an_operator_with_a_changed_uid_is_suggested_and_may_be_dropped(
 
 @pytest.mark.spark
 def test_other_windows_and_keys_are_incompatible_and_printed_with_both_values(
-    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+    app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["savepoint", "check", str(of_the_app), str(app), "totals", "2h", "amount"])
+    code = main(["savepoint", "check", str(app_savepoint), str(app), "totals", "2h", "amount"])
 
     said = capsys.readouterr().out
     assert code == 1

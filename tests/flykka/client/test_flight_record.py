@@ -158,7 +158,7 @@ def test_a_record_that_cannot_be_written_hides_no_failure(
     assert "could not be recorded" in caplog.text
 
 
-def scripted(*answers: Message) -> Props:
+def scripted_job_manager(*answers: Message) -> Props:
     """A JobManager that accepts or refuses the job, and reports its result."""
     return Props(ScriptedJobManager, [], Answers(submission=answers))
 
@@ -167,7 +167,11 @@ def client_with_answers(write: Callable[[], str], *answers: Message, system: See
     """A client that has received these answers about its job."""
     system = system or SeededSystem(3)
     client = JobClient(
-        system, system.spawn(scripted(*answers), "job-manager"), job_without_restart("/nowhere"), None, write
+        system,
+        system.spawn(scripted_job_manager(*answers), "job-manager"),
+        job_without_restart("/nowhere"),
+        None,
+        write,
     )
     system.run_until_idle()
     return client
@@ -183,7 +187,7 @@ def test_the_failure_is_reported_once_the_record_is_written(tmp_path: Path) -> N
         return "run.trace"
 
     system = SeededSystem(3)
-    job_manager = system.spawn(scripted(ACCEPTED, FAILED), "job-manager")
+    job_manager = system.spawn(scripted_job_manager(ACCEPTED, FAILED), "job-manager")
     client = JobClient(system, job_manager, job_without_restart("/nowhere"), None, write)
     system.run_until_idle()
 
@@ -237,7 +241,7 @@ def test_a_failure_is_reported_if_the_file_system_does_not_answer() -> None:
         system.advance(FLIGHT_RECORD_TIMEOUT_MS)
         return "run.trace"
 
-    job_manager = system.spawn(scripted(ACCEPTED, FAILED), "job-manager")
+    job_manager = system.spawn(scripted_job_manager(ACCEPTED, FAILED), "job-manager")
     client = JobClient(system, job_manager, job_without_restart("/nowhere"), None, write)
     system.run_until_idle()
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 NOBODY_LEADS = {"errors": ["nobody leads"]}
 
 
-class Scripted:
+class ScriptedServer:
     """A server of prepared answers (status and body), the last one repeated for ever; records requests and pauses."""
 
     def __init__(self, answers: list[tuple[int, object]], retry_after: str | None) -> None:
@@ -56,12 +56,12 @@ class Scripted:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Scripted]]:
+def serve() -> Iterator[Callable[..., ScriptedServer]]:
     """Starts a server of these answers."""
-    made: list[Scripted] = []
+    made: list[ScriptedServer] = []
 
-    def begin(*answers: tuple[int, object], retry_after: str | None = "3") -> Scripted:
-        made.append(Scripted(list(answers), retry_after))
+    def begin(*answers: tuple[int, object], retry_after: str | None = "3") -> ScriptedServer:
+        made.append(ScriptedServer(list(answers), retry_after))
         return made[-1]
 
     yield begin
@@ -69,7 +69,7 @@ def serve() -> Iterator[Callable[..., Scripted]]:
         each.close()
 
 
-def test_without_a_leader_the_same_request_is_retried(serve: Callable[..., Scripted]) -> None:
+def test_without_a_leader_the_same_request_is_retried(serve: Callable[..., ScriptedServer]) -> None:
     server = serve((503, NOBODY_LEADS), (503, NOBODY_LEADS), (200, {"jobs": []}))
 
     assert server.client.jobs() == []
@@ -77,7 +77,7 @@ def test_without_a_leader_the_same_request_is_retried(serve: Callable[..., Scrip
     assert server.said == ["nobody leads"] * 2
 
 
-def test_after_twenty_attempts_the_request_fails(serve: Callable[..., Scripted]) -> None:
+def test_after_twenty_attempts_the_request_fails(serve: Callable[..., ScriptedServer]) -> None:
     server = serve((503, NOBODY_LEADS))
 
     with pytest.raises(ClusterError, match=r"refuses the request, 20 times: nobody leads"):
@@ -85,7 +85,7 @@ def test_after_twenty_attempts_the_request_fails(serve: Callable[..., Scripted])
     assert (len(server.asked), len(server.pauses)) == (RETRY_MAX_ATTEMPTS, RETRY_MAX_ATTEMPTS - 1)
 
 
-def test_a_permanent_refusal_is_raised_at_once(serve: Callable[..., Scripted]) -> None:
+def test_a_permanent_refusal_is_raised_at_once(serve: Callable[..., ScriptedServer]) -> None:
     server = serve((503, {"errors": ["another one leads"]}), retry_after=None)
 
     with pytest.raises(ClusterError, match="refuses the request: another one leads"):
@@ -93,7 +93,7 @@ def test_a_permanent_refusal_is_raised_at_once(serve: Callable[..., Scripted]) -
     assert (len(server.asked), server.pauses, server.said) == (1, [], [])
 
 
-def test_a_retried_savepoint_request_triggers_one_savepoint(serve: Callable[..., Scripted]) -> None:
+def test_a_retried_savepoint_request_triggers_one_savepoint(serve: Callable[..., ScriptedServer]) -> None:
     done = {"status": {"id": "COMPLETED"}, "operation": {"location": "/a"}}
     server = serve((503, NOBODY_LEADS), (202, {"request-id": "r"}), (200, done))
 

@@ -34,7 +34,7 @@ TAKEN = Answers(savepoint_path=PATH, stopping=StoppingSuccess(job_id=JOB, checkp
 REFUSED = Answers(refusal=DISK_FULL, stopping=StoppingFailure(job_id=JOB, cause=DISK_FULL))
 
 
-def cluster_with(directory: str | None = None, answers: Answers = TAKEN) -> ClientCluster:
+def cluster_with_savepoints(directory: str | None = None, answers: Answers = TAKEN) -> ClientCluster:
     """A cluster whose job has this default directory for savepoints."""
     checkpointing = replace(GRAPH.checkpointing, savepoint_directory=directory)
     return ClientCluster(answers=answers, job_graph=replace(GRAPH, checkpointing=checkpointing))
@@ -42,7 +42,7 @@ def cluster_with(directory: str | None = None, answers: Answers = TAKEN) -> Clie
 
 @pytest.mark.parametrize("directory", ["/here", Path("/here")])
 def test_a_savepoint_is_written_to_the_named_directory(directory: str | Path) -> None:
-    cluster = cluster_with("/default")
+    cluster = cluster_with_savepoints("/default")
 
     path = cluster.submit().trigger_savepoint(directory)
 
@@ -53,7 +53,7 @@ def test_a_savepoint_is_written_to_the_named_directory(directory: str | Path) ->
 
 
 def test_a_savepoint_is_written_to_the_default_directory_unless_another_is_named() -> None:
-    cluster = cluster_with("s3://bucket/savepoints")
+    cluster = cluster_with_savepoints("s3://bucket/savepoints")
 
     cluster.submit().trigger_savepoint()
 
@@ -63,7 +63,7 @@ def test_a_savepoint_is_written_to_the_default_directory_unless_another_is_named
 
 
 def test_a_relative_directory_is_resolved_against_the_working_directory() -> None:
-    cluster = cluster_with()
+    cluster = cluster_with_savepoints()
 
     cluster.submit().trigger_savepoint("savepoints")
 
@@ -73,7 +73,7 @@ def test_a_relative_directory_is_resolved_against_the_working_directory() -> Non
 
 
 def test_without_a_directory_the_request_is_not_sent_and_the_error_explains() -> None:
-    cluster = cluster_with()
+    cluster = cluster_with_savepoints()
     client = cluster.submit()
 
     with pytest.raises(SavepointError, match=r"^No savepoint directory configured\. You can either specify"):
@@ -87,14 +87,14 @@ def test_without_a_directory_the_request_is_not_sent_and_the_error_explains() ->
 
 
 def test_a_failed_savepoint_is_an_error_with_its_cause() -> None:
-    client = cluster_with(answers=REFUSED).submit()
+    client = cluster_with_savepoints(answers=REFUSED).submit()
 
     with pytest.raises(SavepointError, match=r"no savepoint of job 'counts' \(job\): the disk is full"):
         client.trigger_savepoint("/here")
 
 
 def test_an_ended_job_takes_no_savepoint() -> None:
-    cluster = cluster_with()
+    cluster = cluster_with_savepoints()
     client = cluster.submit()
     client.stop()
 
@@ -103,7 +103,7 @@ def test_an_ended_job_takes_no_savepoint() -> None:
 
 
 def test_a_savepoint_request_times_out() -> None:
-    client = cluster_with(answers=Answers()).submit()
+    client = cluster_with_savepoints(answers=Answers()).submit()
 
     with pytest.raises(TimeoutError, match=r"no savepoint of job 'counts' \(job\) is complete after 2 s"):
         client.trigger_savepoint("/here", timeout=2)
@@ -111,7 +111,7 @@ def test_a_savepoint_request_times_out() -> None:
 
 @pytest.mark.parametrize("drain", [False, True])
 def test_stop_with_savepoint_and_the_result_return_the_same_path(drain: bool) -> None:
-    cluster = cluster_with()
+    cluster = cluster_with_savepoints()
     client = cluster.submit()
 
     path = client.stop_with_savepoint("/here", drain)
@@ -123,7 +123,7 @@ def test_stop_with_savepoint_and_the_result_return_the_same_path(drain: bool) ->
 
 
 def test_stop_requests_a_checkpoint_even_with_a_default_savepoint_directory() -> None:
-    cluster = cluster_with("/default")
+    cluster = cluster_with_savepoints("/default")
 
     cluster.submit().stop()
 
@@ -133,7 +133,7 @@ def test_stop_requests_a_checkpoint_even_with_a_default_savepoint_directory() ->
 
 
 def test_a_job_that_is_not_stopped_continues_and_the_error_explains() -> None:
-    client = cluster_with(answers=REFUSED).submit()
+    client = cluster_with_savepoints(answers=REFUSED).submit()
 
     with pytest.raises(JobStoppingError, match="was not stopped: the disk is full"):
         client.stop_with_savepoint("/here")

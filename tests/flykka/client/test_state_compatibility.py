@@ -73,7 +73,7 @@ def compared(
     return state_compatibility(held, job_graph, former, allow_non_restored_state=allow_non_restored_state)
 
 
-def changed(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
+def replace_operator(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
     """The graph with one operator replaced."""
     return replace(
         job_graph,
@@ -112,7 +112,7 @@ def test_state_is_matched_by_a_uid_hash_that_the_user_has_set() -> None:
         ),
     )
 
-    found = compared(changed(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored)
+    found = compared(replace_operator(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored)
 
     assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
     assert found.problems == ()
@@ -128,7 +128,7 @@ def test_a_new_operator_begins_without_state() -> None:
 
 
 def test_an_operator_without_state_may_be_removed_silently() -> None:
-    found = compared(changed(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
+    found = compared(replace_operator(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
 
     assert matches(found) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
     assert found.problems == ()
@@ -159,7 +159,7 @@ def test_an_operator_with_a_new_uid_is_matched_by_kind_with_a_hint() -> None:
 
 def test_of_two_rename_candidates_the_one_with_the_same_name_is_suggested() -> None:
     two = graph_with_uids(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
-    named = changed(changed(two, "a", name="means"), "b", name="sums")
+    named = replace_operator(replace_operator(two, "a", name="means"), "b", name="sums")
 
     [renamed] = compared(named).operators_with(OperatorMatch.RENAMED)
 
@@ -167,7 +167,7 @@ def test_of_two_rename_candidates_the_one_with_the_same_name_is_suggested() -> N
 
 
 def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
-    turned = changed(GRAPH, "sums", kind=OperatorKind.SINK)
+    turned = replace_operator(GRAPH, "sums", kind=OperatorKind.SINK)
 
     found = compared(turned)
 
@@ -178,17 +178,17 @@ def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
     )
 
 
-def held_with(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
+def compatibility_of(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
     """The compatibility of state of one schema with an operator of another schema."""
-    before = changed(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
-    after = changed(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
+    before = replace_operator(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
+    after = replace_operator(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
     return compared(after, orders_checkpoint(*entries, of=before), allow_non_restored_state=True)
 
 
 def test_changed_keys_and_types_are_reported_with_both_values() -> None:
     now = StateSchema(keys="shop string, day date", columns="sum string", windows=SUMS.windows)
 
-    [problem] = held_with(SUMS, now).problems
+    [problem] = compatibility_of(SUMS, now).problems
 
     assert "keys: was `shop string`, is `shop string, day date`" in problem
     assert "sum: was `bigint`, is `string`, which is not wider" in problem
@@ -197,7 +197,7 @@ def test_changed_keys_and_types_are_reported_with_both_values() -> None:
 
 def test_a_function_that_no_longer_has_a_list_drops_it() -> None:
     held = OperatorStateSchema(name="own", element="int", mode=OperatorStateMode.SPLIT_DISTRIBUTE)
-    before = changed(
+    before = replace_operator(
         GRAPH,
         "sums",
         state_schema=StateSchema(operator_state=(held,)),
@@ -205,7 +205,8 @@ def test_a_function_that_no_longer_has_a_list_drops_it() -> None:
     )
 
     found = compared(
-        changed(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")), orders_checkpoint(of=before)
+        replace_operator(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")),
+        orders_checkpoint(of=before),
     )
 
     assert found.problems == ()
@@ -214,7 +215,7 @@ def test_a_function_that_no_longer_has_a_list_drops_it() -> None:
 def test_added_and_removed_state_values_are_reported() -> None:
     now = StateSchema(keys=SUMS.keys, columns="most double", windows=SUMS.windows)
 
-    found = held_with(SUMS, now)
+    found = compatibility_of(SUMS, now)
 
     assert found.problems == ()
     [sums] = [operator for operator in found.operators if operator.uid == "sums"]
@@ -244,7 +245,7 @@ def test_in_flight_rows_of_another_schema_are_refused() -> None:
     assert kept.state is not None
     unaligned = replace(kept, state=replace(kept.state, operators=(*kept.state.operators, flying)))
 
-    [problem] = held_with(SUMS, now, unaligned).problems
+    [problem] = compatibility_of(SUMS, now, unaligned).problems
 
     assert "it is unaligned, and holds rows in flight as the state of 'sums' was before" in problem
 
@@ -252,21 +253,21 @@ def test_in_flight_rows_of_another_schema_are_refused() -> None:
 def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
     named = StateSchema(keys=SUMS.keys, columns="`max(a)` double", windows=SUMS.windows, merged_by=("max",))
 
-    [problem] = held_with(SUMS, named).problems
+    [problem] = compatibility_of(SUMS, named).problems
 
     assert "state of each key: was `sum bigint`, is ``max(a)` double`" in problem
 
 
 def test_differences_outside_of_the_schema_are_no_schema_change() -> None:
-    [problem] = held_with(SUMS, SUMS).problems
+    [problem] = compatibility_of(SUMS, SUMS).problems
 
     assert "it was window(a) and is window(b) now" in problem
 
 
 def test_keys_may_be_renamed_if_the_state_has_the_same_shape() -> None:
     same = OperatorRef(uid="sums", fingerprint="window(a)")
-    before = changed(GRAPH, "sums", state_schema=SUMS, ref=same)
-    after = changed(GRAPH, "sums", state_schema=replace(SUMS, keys="store string"), ref=same)
+    before = replace_operator(GRAPH, "sums", state_schema=SUMS, ref=same)
+    after = replace_operator(GRAPH, "sums", state_schema=replace(SUMS, keys="store string"), ref=same)
 
     assert compared(after, orders_checkpoint(of=before)).problems == ()
 
@@ -297,7 +298,7 @@ def test_an_operator_without_a_name_is_reported_by_id() -> None:
 
 def test_an_operator_without_a_uid_is_reported_by_name() -> None:
     of_the_structure = operator_id("another")
-    without_uid = changed(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
+    without_uid = replace_operator(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
 
     found = compared(without_uid, orders_checkpoint(entry("another"), of=without_uid))
     lost = compared(graph_with_uids(vertex("source")), orders_checkpoint(entry("another"), of=without_uid))

@@ -19,7 +19,7 @@ MIB = 1 << 20
 RESOURCES = TaskManagerResources(cpu_millis=2_000, memory_mib=1_000, managed_mib=400, network_mib=100)
 
 
-def known(system: SeededSystem) -> TaskManagerInfo:
+def task_manager_info(system: SeededSystem) -> TaskManagerInfo:
     actors = (cell.instance for cell in system.cells.living())
     (manager,) = (each for each in actors if isinstance(each, ResourceManager))
     (own,) = manager.explain(0).by_task_manager
@@ -34,7 +34,7 @@ def test_slots_of_a_job_are_cut_from_the_resources_of_its_task_manager(tmp_path:
         job = cluster.submit(replace(graph_of(asking), checkpointing=CheckpointingSettings(directory=str(tmp_path))))
         job.wait_submitted(timeout=1)
         system.run_until_idle()
-        running = known(system)
+        running = task_manager_info(system)
 
     total = RESOURCES.slots_total
     left = ResourceSpec(cpu_millis=500, heap_mib=200, managed_mib=340)

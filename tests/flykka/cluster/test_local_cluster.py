@@ -45,7 +45,7 @@ class SilentDataPlane(ScriptedDataPlane):
         return Props(PeerActor, [])
 
 
-class Made:
+class ClusterFixture:
     """A cluster with its system, data plane and store."""
 
     def __init__(self, settings: ClusterSettings) -> None:
@@ -56,12 +56,12 @@ class Made:
 
 
 @pytest.fixture
-def start_local_cluster() -> Iterator[Callable[..., Made]]:
+def start_local_cluster() -> Iterator[Callable[..., ClusterFixture]]:
     """Starts a cluster, by default of two TaskManagers with two slots each."""
-    made: list[Made] = []
+    made: list[ClusterFixture] = []
 
-    def begin(settings: ClusterSettings | None = None) -> Made:
-        made.append(Made(settings or ClusterSettings(task_managers=2, slots_per_task_manager=2)))
+    def begin(settings: ClusterSettings | None = None) -> ClusterFixture:
+        made.append(ClusterFixture(settings or ClusterSettings(task_managers=2, slots_per_task_manager=2)))
         return made[-1]
 
     yield begin
@@ -74,13 +74,15 @@ def job_without_restart(folder: Path, parallelism: int = 1) -> JobGraph:
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
 
 
-def test_a_cluster_starts_its_task_managers(start_local_cluster: Callable[..., Made]) -> None:
+def test_a_cluster_starts_its_task_managers(start_local_cluster: Callable[..., ClusterFixture]) -> None:
     cluster = start_local_cluster().cluster
 
     assert cluster.task_managers() == ("task-manager-1", "task-manager-2")
 
 
-def test_a_cluster_that_was_shut_down_refuses_jobs(start_local_cluster: Callable[..., Made], tmp_path: Path) -> None:
+def test_a_cluster_that_was_shut_down_refuses_jobs(
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
+) -> None:
     cluster = start_local_cluster().cluster
     cluster.shutdown()
 
@@ -96,7 +98,7 @@ def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
     assert not trace.exists()
 
 
-def test_a_killed_task_manager_is_replaced_under_a_new_name(start_local_cluster: Callable[..., Made]) -> None:
+def test_a_killed_task_manager_is_replaced_under_a_new_name(start_local_cluster: Callable[..., ClusterFixture]) -> None:
     made = start_local_cluster()
 
     made.cluster.kill_task_manager("task-manager-1")
@@ -106,7 +108,9 @@ def test_a_killed_task_manager_is_replaced_under_a_new_name(start_local_cluster:
 
 
 @pytest.mark.parametrize("name", ["task-manager-7", "job-manager", "/user/task-manager-1", ""])
-def test_only_a_living_task_manager_can_be_killed(start_local_cluster: Callable[..., Made], name: str) -> None:
+def test_only_a_living_task_manager_can_be_killed(
+    start_local_cluster: Callable[..., ClusterFixture], name: str
+) -> None:
     cluster = start_local_cluster().cluster
 
     with pytest.raises(UnknownTaskManagerError, match="there are: task-manager-1, task-manager-2"):
@@ -114,7 +118,7 @@ def test_only_a_living_task_manager_can_be_killed(start_local_cluster: Callable[
 
 
 def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     made = start_local_cluster(ClusterSettings(task_managers=1, slots_per_task_manager=1))
     client = made.cluster.submit(job_without_restart(tmp_path))
@@ -128,7 +132,7 @@ def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
 
 
 def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     cluster = start_local_cluster().cluster
 
@@ -137,7 +141,7 @@ def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
 
 
 def test_the_refusal_names_the_parallelism_at_which_the_job_would_run(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     cluster = start_local_cluster().cluster
 
@@ -146,7 +150,7 @@ def test_the_refusal_names_the_parallelism_at_which_the_job_would_run(
 
 
 def test_a_job_that_fits_when_more_task_managers_are_started_is_submitted(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     made = start_local_cluster(ClusterSettings(task_managers=1, max_task_managers=3, slots_per_task_manager=2))
 
@@ -188,7 +192,7 @@ def test_the_default_number_of_slots_is_the_required_one(task_managers: int, nee
 
 
 def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     made = start_local_cluster()
     client = made.cluster.submit(job_without_restart(tmp_path))
@@ -202,7 +206,7 @@ def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(
     assert made.system.terminated.done()
 
 
-def test_a_cluster_may_be_shut_down_twice(start_local_cluster: Callable[..., Made]) -> None:
+def test_a_cluster_may_be_shut_down_twice(start_local_cluster: Callable[..., ClusterFixture]) -> None:
     made = start_local_cluster()
 
     made.cluster.shutdown()

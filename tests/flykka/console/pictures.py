@@ -51,7 +51,7 @@ def completed_statistics(number: int) -> CheckpointStatistics:
     )
 
 
-def shown(picture: RenderableType, width: int = 120, encoding: str = "utf-8", height: int = 24) -> list[str]:
+def rendered_lines(picture: RenderableType, width: int = 120, encoding: str = "utf-8", height: int = 24) -> list[str]:
     """The lines without colours and trailing spaces."""
 
     class Nowhere(StringIO):

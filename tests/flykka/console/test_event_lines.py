@@ -30,7 +30,7 @@ from tests.flykka.console.pictures import checkpoint_completed
 JOB = JobId("job")
 
 
-def printed(messages: Sequence[Message], *, terminal: bool) -> str:
+def console_output(messages: Sequence[Message], *, terminal: bool) -> str:
     """The output on a terminal of 40 columns, or in a file."""
     out = StringIO()
     colours: Literal["standard"] | None = "standard" if terminal else None
@@ -42,7 +42,7 @@ def printed(messages: Sequence[Message], *, terminal: bool) -> str:
 
 
 def lines(messages: Sequence[Message]) -> list[str]:
-    return printed(messages, terminal=False).splitlines()
+    return console_output(messages, terminal=False).splitlines()
 
 
 def task_running(task: str, task_manager: str, at: int = 0) -> ExecutionStateChanged:
@@ -213,7 +213,7 @@ def test_on_a_terminal_a_failure_is_red_a_loss_yellow_and_a_completed_checkpoint
     )
     running = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
 
-    assert printed([lost, failing, completed, running], terminal=True).splitlines() == [
+    assert console_output([lost, failing, completed, running], terminal=True).splitlines() == [
         "   0.00 s  \x1b[33mtask-manager-1 lost: killed\x1b[0m",
         "   0.00 s  \x1b[31mjob FAILING\x1b[0m",
         "   0.00 s  \x1b[32mcheckpoint 4 completed in 3 ms: 2 B, 1 B of it new\x1b[0m",

@@ -22,7 +22,7 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.tasks.task import EventTimeHold, ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.flykka.console.pictures import DETAILS, VERTEX, completed_statistics, shown
+from tests.flykka.console.pictures import DETAILS, VERTEX, completed_statistics, rendered_lines
 
 BUSY = replace(
     VERTEX,
@@ -41,22 +41,22 @@ ALL = "tasks rows_in rows_out rows/s watermark lag busy back-pressured queued"
 
 def vertex_lines(*vertices: JobVertexDetails, width: int, height: int = 24) -> list[str]:
     """The lines between the header and the checkpoints."""
-    return shown(JobPicture(replace(DETAILS, vertices=vertices)), width, height=height)[2:-2]
+    return rendered_lines(JobPicture(replace(DETAILS, vertices=vertices)), width, height=height)[2:-2]
 
 
-def words(line: str) -> str:
+def column_titles(line: str) -> str:
     """The titles of columns, separated by single spaces."""
     return " ".join(title.strip().replace(" ", "_") for title in line.split("  ") if title.strip())
 
 
 def cells(vertex: JobVertexDetails, width: int = 140, encoding: str = "utf-8") -> dict[str, str]:
-    lines = shown(JobPicture(replace(DETAILS, vertices=(vertex,))), width, encoding)[2:4]
+    lines = rendered_lines(JobPicture(replace(DETAILS, vertices=(vertex,))), width, encoding)[2:4]
     titles, row = ([cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines)
     return dict(zip(titles, row, strict=True))
 
 
 def test_a_new_job_has_a_header_and_a_note_that_nothing_happened() -> None:
-    assert shown(JobPicture(DETAILS), width=60) == [
+    assert rendered_lines(JobPicture(DETAILS), width=60) == [
         "",
         "delays  RUNNING  12.3 s",
         "  tasks            rows in     rows/s      lag  busy",
@@ -68,7 +68,7 @@ def test_a_new_job_has_a_header_and_a_note_that_nothing_happened() -> None:
 def test_published_rows_and_rows_that_wait_for_a_checkpoint_are_distinguished() -> None:
     sinks = tuple(replace(VERTEX, sinks=(name,), rows_published=668, rows_staged=20) for name in ("a", "b"))
 
-    lines = shown(JobPicture(replace(DETAILS, vertices=sinks)), width=60)
+    lines = rendered_lines(JobPicture(replace(DETAILS, vertices=sinks)), width=60)
 
     assert lines[-3:] == [
         "written      1,336 rows published, 40 staged",
@@ -87,14 +87,14 @@ def test_published_rows_and_rows_that_wait_for_a_checkpoint_are_distinguished() 
 def test_the_header_counts_waiting_files(waiting: int, header: str) -> None:
     behind = replace(DETAILS, vertices=(replace(VERTEX, files_waiting=waiting), VERTEX))
 
-    assert shown(JobPicture(behind), width=60)[1] == header
+    assert rendered_lines(JobPicture(behind), width=60)[1] == header
 
 
 def test_the_header_names_the_source_that_holds_back_event_time() -> None:
     hold = EventTimeHold(subtask=0, since_ms=DETAILS.duration_ms + (DETAILS.started_ms or 0) - 60_000, partition="3")
     source = replace(VERTEX, sources=("bids",), held_back_by=hold)
 
-    header = shown(JobPicture(replace(DETAILS, vertices=(source, VERTEX))), width=120)[1]
+    header = rendered_lines(JobPicture(replace(DETAILS, vertices=(source, VERTEX))), width=120)[1]
 
     assert header.endswith("  event time waits for partition '3' of bids: no row with an event time for 1 min 0 s")
 
@@ -114,7 +114,7 @@ def test_the_header_ends_with_the_recent_read_rate_of_sources(
 ) -> None:
     reading = replace(DETAILS, throughput=TimeSeries(start_ms=12_000 - 1_000 * (len(rates) - 1), values=rates))
 
-    assert shown(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
+    assert rendered_lines(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
 
 
 def test_a_wide_terminal_shows_all_figures_of_a_vertex() -> None:
@@ -149,7 +149,7 @@ def test_the_whole_name_and_the_most_important_figures_have_priority(width: int,
 
     heading, *lines = vertex_lines(long, width=width)
 
-    assert words(heading) == titles
+    assert column_titles(heading) == titles
     assert lines[0].startswith(long.name[: width - 1])
     assert len(lines) == (1 if titles.startswith("vertex") else 2)
 
@@ -171,7 +171,7 @@ def test_names_are_cut_if_the_terminal_is_narrow_and_low() -> None:
 
     heading, *lines = vertex_lines(*[long] * 8, width=80, height=24)
 
-    assert words(heading) == "vertex tasks rows_in rows/s lag busy"
+    assert column_titles(heading) == "vertex tasks rows_in rows/s lag busy"
     assert lines == ["Source: flights -> lo…  2 RUNNING        336,776     12,346    2.5 s  ██▒·· 40%"] * 8
 
 
@@ -179,7 +179,7 @@ def test_jobs_that_share_the_terminal_share_its_height() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
     details = replace(DETAILS, vertices=(long,) * 3)
 
-    assert [len(shown(JobPicture(details, jobs=jobs), width=80, height=24)) for jobs in (1, 2)] == [11, 8]
+    assert [len(rendered_lines(JobPicture(details, jobs=jobs), width=80, height=24)) for jobs in (1, 2)] == [11, 8]
 
 
 def test_batches_queued_before_and_after_a_vertex_are_shown_if_wide() -> None:
@@ -204,7 +204,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
         restarts=(Restart(at_ms=0, cause=SerializedThrowable(type_name="E", message="why " * 100)),),
     )
 
-    lines = shown(JobPicture(busy), width)
+    lines = rendered_lines(JobPicture(busy), width)
 
     assert len(lines) == 7
     assert max(map(len, lines)) <= width
@@ -239,7 +239,7 @@ def test_unmeasured_values_are_left_blank() -> None:
 def test_a_terminal_without_unicode_gets_printable_characters_only() -> None:
     long = replace(BUSY, name="a name that is longer than any terminal " * 10)
 
-    lines = shown(JobPicture(replace(DETAILS, vertices=(long, VERTEX))), encoding="latin-1")
+    lines = rendered_lines(JobPicture(replace(DETAILS, vertices=(long, VERTEX))), encoding="latin-1")
 
     assert "\n".join(lines).isascii()
     assert cells(BUSY, encoding="latin-1")["busy"] == "##=.. 40%"
@@ -258,7 +258,7 @@ def test_the_last_five_checkpoints_are_shown_newest_first() -> None:
     )
     seven = (*(completed_statistics(number) for number in range(1, 7)), failed)
 
-    line = shown(JobPicture(details(checkpoints=seven)), width=200)[-2]
+    line = rendered_lines(JobPicture(details(checkpoints=seven)), width=200)[-2]
 
     size = "300 ms, 2.0 KiB (512 B new)"
     assert line == f"checkpoints  #7 EXPIRED   #6 in {size}   #5 in {size}   #4 in {size}   #3 in {size}"
@@ -271,7 +271,7 @@ def test_the_reason_of_the_last_restart_is_shown() -> None:
     )
 
     assert (
-        shown(JobPicture(details(restarts=restarts, number_of_restarts=2)))[-1]
+        rendered_lines(JobPicture(details(restarts=restarts, number_of_restarts=2)))[-1]
         == "restarts     2, the last after ValueError: boom"
     )
 
@@ -279,9 +279,9 @@ def test_the_reason_of_the_last_restart_is_shown() -> None:
 def test_a_stopped_job_is_distinguished_from_a_finished_one() -> None:
     stopped = details(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
 
-    assert shown(JobPicture(stopped))[1] == "delays  STOPPED  12.3 s"
+    assert rendered_lines(JobPicture(stopped))[1] == "delays  STOPPED  12.3 s"
 
 
 @pytest.mark.parametrize("status", JobStatus)
 def test_every_status_can_be_shown(status: JobStatus) -> None:
-    assert shown(JobPicture(details(status=status)))[1] == f"delays  {status}  12.3 s"
+    assert rendered_lines(JobPicture(details(status=status)))[1] == f"delays  {status}  12.3 s"

@@ -7,7 +7,7 @@ from threading import Event
 from flykka.console.job_picture import JobPicture
 from flykka.console.live import LongWork
 from flykka.messages.attempt.answers import WorkProgress
-from tests.flykka.console.pictures import DETAILS, shown
+from tests.flykka.console.pictures import DETAILS, rendered_lines
 
 PATIENCE_SECONDS = 10
 YOUNG = WorkProgress(piece=2, what="stage 2 of 'merge'", age_ms=1_200, jobs=1, tasks=4)
@@ -58,17 +58,20 @@ def test_spark_is_polled_outside_of_the_drawing_thread() -> None:
 def test_the_picture_counts_finished_spark_tasks_of_the_oldest_work() -> None:
     picture = JobPicture(DETAILS, long_work=(OLD, YOUNG))
 
-    assert shown(picture)[1] == "delays  RUNNING  12.3 s  3 of 8 Spark tasks, 4 s into stage 1 of 'merge', and 1 more"
+    assert (
+        rendered_lines(picture)[1]
+        == "delays  RUNNING  12.3 s  3 of 8 Spark tasks, 4 s into stage 1 of 'merge', and 1 more"
+    )
 
 
 def test_the_picture_keeps_its_height_and_task_counts_on_narrow_terminals() -> None:
-    lines = shown(JobPicture(DETAILS, long_work=(OLD,)), width=60)
+    lines = rendered_lines(JobPicture(DETAILS, long_work=(OLD,)), width=60)
 
-    assert len(lines) == len(shown(JobPicture(DETAILS), width=60))
+    assert len(lines) == len(rendered_lines(JobPicture(DETAILS), width=60))
     assert lines[1].startswith("delays  RUNNING  12.3 s  3 of 8 Spark tasks, 4 s into")
 
 
 def test_work_unknown_to_spark_is_marked() -> None:
     opening = WorkProgress(piece=1, what="opening", age_ms=7_000)
 
-    assert shown(JobPicture(DETAILS, long_work=(opening,)))[1].endswith("no Spark task yet, 7 s into opening")
+    assert rendered_lines(JobPicture(DETAILS, long_work=(opening,)))[1].endswith("no Spark task yet, 7 s into opening")

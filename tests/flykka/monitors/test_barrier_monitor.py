@@ -33,12 +33,12 @@ from tests.flykka.monitors.turns import (
     JOB,
     JOB_MASTER,
     TASK,
-    arrived,
     attempt,
     batch_ref,
     partition_request,
-    seen,
+    receive_turn,
     turn,
+    violations_of,
 )
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
@@ -79,15 +79,20 @@ ACKNOWLEDGED = turn(
 
 
 def barrier_violations(*run: Turn) -> list[str]:
-    return seen(BarrierMonitor(), *run)
+    return violations_of(BarrierMonitor(), *run)
 
 
 def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
-    both = [chain_opened_turn(), arrived(LEFT, BARRIER), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
-    ended = [chain_opened_turn(), arrived(LEFT, EndOfPartition()), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    both = [chain_opened_turn(), receive_turn(LEFT, BARRIER), receive_turn(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    ended = [
+        chain_opened_turn(),
+        receive_turn(LEFT, EndOfPartition()),
+        receive_turn(RIGHT, BARRIER, ALIGNED),
+        ACKNOWLEDGED,
+    ]
 
     assert barrier_violations(*both) == barrier_violations(*ended) == []
-    assert barrier_violations(chain_opened_turn(), arrived(LEFT, BARRIER, ALIGNED)) == [
+    assert barrier_violations(chain_opened_turn(), receive_turn(LEFT, BARRIER, ALIGNED)) == [
         "checkpoint 1: the snapshot is taken, and no barrier has come in subpartition 0 of right:0"
     ]
 
@@ -95,9 +100,9 @@ def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
 def test_data_after_a_barrier_must_not_be_read_before_the_snapshot() -> None:
     run = [
         chain_opened_turn(),
-        arrived(LEFT, BARRIER),
-        arrived(LEFT, batch_ref("b"), process_batch("b")),
-        arrived(RIGHT, BARRIER, ALIGNED),
+        receive_turn(LEFT, BARRIER),
+        receive_turn(LEFT, batch_ref("b"), process_batch("b")),
+        receive_turn(RIGHT, BARRIER, ALIGNED),
     ]
 
     assert barrier_violations(*run) == [
@@ -109,10 +114,10 @@ def test_an_unaligned_snapshot_contains_in_flight_data_of_both_inputs() -> None:
     def run(*names: str) -> list[str]:
         return barrier_violations(
             chain_opened_turn(),
-            arrived(LEFT, batch_ref("l")),
-            arrived(LEFT, BARRIER, UNALIGNED),
-            arrived(RIGHT, batch_ref("r"), process_batch("l"), process_batch("r")),
-            arrived(RIGHT, BARRIER, write_channel_state(*names)),
+            receive_turn(LEFT, batch_ref("l")),
+            receive_turn(LEFT, BARRIER, UNALIGNED),
+            receive_turn(RIGHT, batch_ref("r"), process_batch("l"), process_batch("r")),
+            receive_turn(RIGHT, BARRIER, write_channel_state(*names)),
             ACKNOWLEDGED,
         )
 
@@ -125,9 +130,9 @@ def test_an_unaligned_snapshot_contains_in_flight_data_of_both_inputs() -> None:
 def test_data_in_the_state_must_not_be_in_flight_too() -> None:
     run = [
         chain_opened_turn(),
-        arrived(LEFT, batch_ref("l"), process_batch("l")),
-        arrived(LEFT, BARRIER, UNALIGNED),
-        arrived(RIGHT, BARRIER, write_channel_state("l")),
+        receive_turn(LEFT, batch_ref("l"), process_batch("l")),
+        receive_turn(LEFT, BARRIER, UNALIGNED),
+        receive_turn(RIGHT, BARRIER, write_channel_state("l")),
         ACKNOWLEDGED,
     ]
 
@@ -137,7 +142,7 @@ def test_data_in_the_state_must_not_be_in_flight_too() -> None:
 
 
 def test_an_unaligned_checkpoint_needs_the_barriers_of_both_inputs() -> None:
-    run = [chain_opened_turn(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
+    run = [chain_opened_turn(), receive_turn(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
 
     assert barrier_violations(*run) == [
         "checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"
@@ -145,7 +150,11 @@ def test_an_unaligned_checkpoint_needs_the_barriers_of_both_inputs() -> None:
 
 
 def test_recovered_data_that_is_still_unread_is_in_flight_again() -> None:
-    snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, write_channel_state()), ACKNOWLEDGED]
+    snapshot = [
+        receive_turn(LEFT, BARRIER, UNALIGNED),
+        receive_turn(RIGHT, BARRIER, write_channel_state()),
+        ACKNOWLEDGED,
+    ]
 
     assert barrier_violations(chain_opened_turn(), *snapshot) == []
     assert barrier_violations(opening("b"), chain_opened_turn("b"), *snapshot) == [
@@ -161,7 +170,7 @@ def test_acknowledgements_of_an_aborted_checkpoint_have_no_effect() -> None:
     for given_up in (turn(TASK, notified), turn(TASK, SNAPSHOTTED, (JOB_MASTER, DECLINED))):
         assert (
             barrier_violations(
-                opening("b"), chain_opened_turn("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED
+                opening("b"), chain_opened_turn("b"), receive_turn(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED
             )
             == []
         )

@@ -40,7 +40,16 @@ from flykka.monitors.checkpoints import CheckpointMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Record, Turn
-from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, notify_complete, seen, turn
+from tests.flykka.monitors.turns import (
+    COORDINATOR,
+    JOB,
+    JOB_MASTER,
+    TASK_MANAGER,
+    attempt,
+    notify_complete,
+    turn,
+    violations_of,
+)
 
 MAP = JobVertexId("map")
 
@@ -149,11 +158,13 @@ def whole_life(checkpoint_id: int) -> list[Record]:
 
 
 def test_a_checkpoint_with_all_acknowledgements_may_complete() -> None:
-    assert seen(CheckpointMonitor(), tasks(0, 1), *whole_life(1), *whole_life(2)) == []
+    assert violations_of(CheckpointMonitor(), tasks(0, 1), *whole_life(1), *whole_life(2)) == []
 
 
 def test_a_checkpoint_must_not_complete_without_an_acknowledgement() -> None:
-    said = seen(CheckpointMonitor(), tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1))
+    said = violations_of(
+        CheckpointMonitor(), tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1)
+    )
 
     assert said == ["checkpoint 1 completes without the acknowledgement of job_map_1_0"]
 
@@ -161,7 +172,9 @@ def test_a_checkpoint_must_not_complete_without_an_acknowledgement() -> None:
 def test_a_duplicate_acknowledgement_must_not_count_for_another_task() -> None:
     run = [tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), acknowledge(1, 0), completion_turn(1)]
 
-    assert "checkpoint 1 completes without the acknowledgement of job_map_1_0" in seen(CheckpointMonitor(), *run)
+    assert "checkpoint 1 completes without the acknowledgement of job_map_1_0" in violations_of(
+        CheckpointMonitor(), *run
+    )
 
 
 def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
@@ -174,7 +187,9 @@ def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
         completion_turn(1),
     ]
 
-    assert "checkpoint 1 completes without the acknowledgement of job_map_1_1" in seen(CheckpointMonitor(), *run)
+    assert "checkpoint 1 completes without the acknowledgement of job_map_1_1" in violations_of(
+        CheckpointMonitor(), *run
+    )
 
 
 def test_a_finished_task_need_not_acknowledge() -> None:
@@ -188,18 +203,18 @@ def test_a_finished_task_need_not_acknowledge() -> None:
         completion_turn(1),
     ]
 
-    assert seen(CheckpointMonitor(), *run) == []
+    assert violations_of(CheckpointMonitor(), *run) == []
 
 
 def test_a_checkpoint_must_not_complete_before_its_metadata_is_written() -> None:
     early = completion_turn(1, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=1))
     run = [tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early]
 
-    assert seen(CheckpointMonitor(), *run) == ["checkpoint 1 completes before its metadata is written"]
+    assert violations_of(CheckpointMonitor(), *run) == ["checkpoint 1 completes before its metadata is written"]
 
 
 def test_a_checkpoint_must_end_exactly_once() -> None:
-    said = seen(
+    said = violations_of(
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1), abort(1)
     )
 
@@ -207,7 +222,7 @@ def test_a_checkpoint_must_end_exactly_once() -> None:
 
 
 def test_an_aborted_checkpoint_must_not_complete() -> None:
-    said = seen(
+    said = violations_of(
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), abort(1), completion_turn(1)
     )
 
@@ -217,23 +232,25 @@ def test_an_aborted_checkpoint_must_not_complete() -> None:
 def test_tasks_of_an_aborted_checkpoint_must_be_notified() -> None:
     begun = [tasks(0, 1), begin_turn(1), trigger_turn(1)]
 
-    assert seen(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
-    assert seen(CheckpointMonitor(), *begun, abort(1)) == ["checkpoint 1 is aborted, and job_map_1_0 is not notified"]
+    assert violations_of(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
+    assert violations_of(CheckpointMonitor(), *begun, abort(1)) == [
+        "checkpoint 1 is aborted, and job_map_1_0 is not notified"
+    ]
 
 
 def test_an_abort_before_any_trigger_needs_no_notification() -> None:
-    assert seen(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, told=())) == []
+    assert violations_of(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, told=())) == []
 
 
 def test_completion_must_not_be_announced_for_an_incomplete_checkpoint() -> None:
     early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notify_complete(1)))
-    said = seen(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
+    said = violations_of(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
 
     assert said == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
 
 
 def test_checkpoint_ids_must_grow() -> None:
-    said = seen(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
+    said = violations_of(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
 
     assert said == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
 
@@ -241,12 +258,12 @@ def test_checkpoint_ids_must_grow() -> None:
 def test_a_job_must_restore_the_latest_checkpoint() -> None:
     lives = [tasks(0, 1), *whole_life(1), *whole_life(2)]
 
-    assert seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0, 1))) == []
-    said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
+    assert violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0, 1))) == []
+    said = violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
     assert said == ["the job restarts from checkpoint 1; the latest one is 2"]
-    said = seen(CheckpointMonitor(), *lives, restore(None))
+    said = violations_of(CheckpointMonitor(), *lives, restore(None))
     assert said == ["the job starts from the beginning, although checkpoint 2 is complete"]
-    said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
+    said = violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
     assert said == ["checkpoint 2 has lost the state of map (1)"]
 
 
@@ -254,7 +271,7 @@ def test_a_job_does_not_restore_a_user_savepoint() -> None:
     savepoint = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT)
     run = [tasks(0), begin_turn(1), trigger_turn(1, savepoint), acknowledge(1, 0), completion_turn(1), restore(None)]
 
-    assert seen(CheckpointMonitor(), *run) == []
+    assert violations_of(CheckpointMonitor(), *run) == []
 
 
 def test_a_job_restores_a_full_checkpoint_like_any_other() -> None:
@@ -268,14 +285,17 @@ def test_a_job_restores_a_full_checkpoint_like_any_other() -> None:
         restore(checkpoint_of_subtasks(1, 0)),
     ]
 
-    assert seen(CheckpointMonitor(), *run) == []
+    assert violations_of(CheckpointMonitor(), *run) == []
 
 
 def test_a_job_may_start_only_from_an_adopted_checkpoint() -> None:
     adopted = turn(COORDINATOR, MetadataRead(version=1, checkpoint=checkpoint_of_subtasks(7, 0)))
 
-    assert seen(CheckpointMonitor(), adopted, restore(checkpoint_of_subtasks(7, 0)), tasks(0), begin_turn(8)) == []
-    said = seen(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
+    assert (
+        violations_of(CheckpointMonitor(), adopted, restore(checkpoint_of_subtasks(7, 0)), tasks(0), begin_turn(8))
+        == []
+    )
+    said = violations_of(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
     assert said == ["the job restarts from checkpoint 7, which has not completed"]
 
 
@@ -290,20 +310,23 @@ def test_a_partial_run_is_not_checked_against_earlier_events() -> None:
         completion_turn(3),
     ]
 
-    assert seen(CheckpointMonitor(is_whole=False), *run) == []
+    assert violations_of(CheckpointMonitor(is_whole=False), *run) == []
 
 
 def test_an_undecoded_message_may_be_the_missing_acknowledgement() -> None:
     unreadable = turn(COORDINATOR, Undecoded(data=b"", reason="too large"))
 
-    assert seen(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), unreadable, completion_turn(1)) == []
+    assert (
+        violations_of(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), unreadable, completion_turn(1))
+        == []
+    )
 
 
 def test_pending_checkpoints_end_with_their_coordinator() -> None:
     monitor = CheckpointMonitor()
-    seen(monitor, tasks(0), begin_turn(5), turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR)))
+    violations_of(monitor, tasks(0), begin_turn(5), turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR)))
 
-    assert seen(monitor, tasks(0), begin_turn(1)) == []
+    assert violations_of(monitor, tasks(0), begin_turn(1)) == []
 
 
 def recover(*completed: CompletedCheckpoint) -> Turn:
@@ -322,7 +345,7 @@ def test_the_next_coordinator_restores_checkpoints_of_the_former() -> None:
         restore(checkpoint_of_subtasks(1, 0, 1)),
     ]
 
-    assert seen(CheckpointMonitor(), *recovered) == []
+    assert violations_of(CheckpointMonitor(), *recovered) == []
 
 
 def test_a_completed_checkpoint_survives_its_coordinator() -> None:
@@ -330,10 +353,10 @@ def test_a_completed_checkpoint_survives_its_coordinator() -> None:
 
     lost = [tasks(0, 1), *whole_life(1), gone, recover()]
 
-    assert seen(CheckpointMonitor(), *lost) == ["no checkpoint is recovered, and checkpoint 1 was complete"]
+    assert violations_of(CheckpointMonitor(), *lost) == ["no checkpoint is recovered, and checkpoint 1 was complete"]
 
 
 def test_another_job_of_the_same_name_has_its_own_checkpoints() -> None:
     ended = turn(COORDINATOR, StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    assert seen(CheckpointMonitor(), tasks(0, 1), *whole_life(1), ended, recover()) == []
+    assert violations_of(CheckpointMonitor(), tasks(0, 1), *whole_life(1), ended, recover()) == []

@@ -8,7 +8,7 @@ from flykka.messages.checkpointing.checkpoint import NotifyCheckpointAborted
 from flykka.messages.wire.message import Message
 from flykka.monitors.commits import CommitMonitor
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import BRIDGE, JOB, TASK, attempt, notify_complete, seen, turn
+from tests.flykka.monitors.turns import BRIDGE, JOB, TASK, attempt, notify_complete, turn, violations_of
 
 
 def notify_aborted(checkpoint_id: int) -> Message:
@@ -23,18 +23,18 @@ def commit(checkpoint_id: int, because: Message | None = None) -> Turn:
 
 
 def test_completed_checkpoints_may_be_published() -> None:
-    assert seen(CommitMonitor(), commit(1), turn(TASK, notify_aborted(2)), commit(3)) == []
+    assert violations_of(CommitMonitor(), commit(1), turn(TASK, notify_aborted(2)), commit(3)) == []
 
 
 def test_a_commit_may_wait_for_other_work() -> None:
     snapshotted = SnapshotWritten(checkpoint_id=2)
 
-    assert seen(CommitMonitor(), turn(TASK, notify_complete(1)), commit(1, snapshotted)) == []
+    assert violations_of(CommitMonitor(), turn(TASK, notify_complete(1)), commit(1, snapshotted)) == []
 
 
 def test_output_must_not_be_published_before_completion() -> None:
     snapshotted = SnapshotWritten(checkpoint_id=1)
-    said = seen(CommitMonitor(), commit(1, snapshotted), commit(3, notify_complete(2)))
+    said = violations_of(CommitMonitor(), commit(1, snapshotted), commit(3, notify_complete(2)))
 
     assert said == [
         "checkpoint 1 is published before it was reported as complete",
@@ -43,7 +43,7 @@ def test_output_must_not_be_published_before_completion() -> None:
 
 
 def test_an_attempt_must_publish_each_checkpoint_once_and_in_order() -> None:
-    said = seen(CommitMonitor(), commit(2), commit(2), commit(1))
+    said = violations_of(CommitMonitor(), commit(2), commit(2), commit(1))
 
     assert said == [
         "checkpoint 2 is published again by the same attempt",
@@ -52,6 +52,6 @@ def test_an_attempt_must_publish_each_checkpoint_once_and_in_order() -> None:
 
 
 def test_output_of_an_aborted_checkpoint_must_not_be_published() -> None:
-    assert seen(CommitMonitor(), turn(TASK, notify_aborted(1)), commit(1)) == [
+    assert violations_of(CommitMonitor(), turn(TASK, notify_aborted(1)), commit(1)) == [
         "checkpoint 1 is published, which was aborted"
     ]

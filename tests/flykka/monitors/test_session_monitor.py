@@ -22,7 +22,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.monitors.sessions import SessionMonitor
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import JOB, JOB_MASTER, TASK_MANAGER, seen, turn
+from tests.flykka.monitors.turns import JOB, JOB_MASTER, TASK_MANAGER, turn, violations_of
 
 RESOURCE_MANAGER = Ref("/user/resource-manager", 1)
 HERE = TaskManagerId("task-manager-1")
@@ -48,7 +48,7 @@ def heartbeat(session: LeaderSessionId = REGISTRATION, *, to: Ref = JOB_MASTER) 
 
 
 def test_messages_of_a_valid_session_are_handled() -> None:
-    assert seen(SessionMonitor(), REGISTERED, heartbeat()) == []
+    assert violations_of(SessionMonitor(), REGISTERED, heartbeat()) == []
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_messages_of_a_valid_session_are_handled() -> None:
     ids=["it has ended", "it was taken leave of"],
 )
 def test_messages_of_an_ended_session_are_not_handled(end: Turn) -> None:
-    assert seen(SessionMonitor(), REGISTERED, end, heartbeat()) == OVER
+    assert violations_of(SessionMonitor(), REGISTERED, end, heartbeat()) == OVER
 
 
 def test_a_new_registration_has_another_valid_session() -> None:
@@ -77,7 +77,7 @@ def test_a_new_registration_has_another_valid_session() -> None:
 
     said: tuple[Turn, ...] = (REGISTERED, registered_again, heartbeat(again), heartbeat())
 
-    assert seen(SessionMonitor(), *said) == OVER
+    assert violations_of(SessionMonitor(), *said) == OVER
 
 
 def test_a_silent_job_master_stays_leader_for_reregistered_task_managers() -> None:
@@ -97,14 +97,14 @@ def test_a_silent_job_master_stays_leader_for_reregistered_task_managers() -> No
     left = turn(TASK_MANAGER, HeartbeatDue(), farewell)
     came_back = turn(TASK_MANAGER, HeartbeatDue(), farewell, back)
 
-    assert seen(SessionMonitor(), allocated, left, late) == ["is handled under leader, which has ended"]
-    assert seen(SessionMonitor(), allocated, came_back, late) == []
+    assert violations_of(SessionMonitor(), allocated, left, late) == ["is handled under leader, which has ended"]
+    assert violations_of(SessionMonitor(), allocated, came_back, late) == []
 
 
 def test_an_ended_session_of_one_actor_stays_valid_for_others() -> None:
     gone = turn(JOB_MASTER, Terminated(ref=TASK_MANAGER))
 
-    assert seen(SessionMonitor(), REGISTERED, gone, heartbeat(to=RESOURCE_MANAGER)) == []
+    assert violations_of(SessionMonitor(), REGISTERED, gone, heartbeat(to=RESOURCE_MANAGER)) == []
 
 
 def test_an_ended_resource_manager_is_ignored_by_a_job_master() -> None:
@@ -113,5 +113,5 @@ def test_an_ended_resource_manager_is_ignored_by_a_job_master() -> None:
     late = SlotRequestFailed(allocation_id=AllocationId("a"), reason="it is late")
     told = turn(JOB_MASTER, LeaderSessionMessage(leader_session_id=REGISTRATION, message=late))
 
-    assert seen(SessionMonitor(), registered, told) == []
-    assert seen(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), told) == OVER
+    assert violations_of(SessionMonitor(), registered, told) == []
+    assert violations_of(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), told) == OVER

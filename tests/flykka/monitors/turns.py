@@ -56,7 +56,7 @@ def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
     return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
 
 
-def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
+def receive_turn(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
     """The task receives a buffer and sends commands to its bridge."""
     message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
     return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
@@ -66,7 +66,7 @@ def notify_complete(checkpoint_id: int) -> NotifyCheckpointComplete:
     return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
 
 
-def seen(monitor: Monitor, *records: Record) -> list[str]:
+def violations_of(monitor: Monitor, *records: Record) -> list[str]:
     """The texts of the monitor's violations, without their turns."""
     watch = Watch([monitor])
     return [violation.text.partition(": ")[2] for record in records for violation in watch.observe(record)]

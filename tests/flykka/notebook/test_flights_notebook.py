@@ -9,7 +9,7 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from tests.flykka.notebook.flights import NOTEBOOK, executed, quiet
+from tests.flykka.notebook.flights import NOTEBOOK, execute_notebook, without_noise
 
 
 def text_of(notebook: NotebookNode, containing: str) -> str:
@@ -35,7 +35,7 @@ def check(notebook: NotebookNode) -> None:
 def test_the_notebook_runs_and_its_job_is_exactly_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
-    notebook = executed(tmp_path)
+    notebook = execute_notebook(tmp_path)
 
     check(notebook)
     assert not any(tmp_path.glob("flykka-notebook-*"))
@@ -45,4 +45,4 @@ def test_the_stored_outputs_of_the_notebook_match_a_run() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
 
     check(notebook)
-    assert quiet(nbformat.read(NOTEBOOK, as_version=4)) == notebook
+    assert without_noise(nbformat.read(NOTEBOOK, as_version=4)) == notebook

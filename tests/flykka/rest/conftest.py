@@ -47,7 +47,7 @@ class Served:
 Serve = Callable[..., Served]
 
 
-class _Impatient:
+class _FastSleep:
     """asyncio with a faster `sleep`: uvicorn checks ten times a second whether to stop, and each test has a server."""
 
     def __getattr__(self, name: str) -> Any:
@@ -61,7 +61,7 @@ class _Impatient:
 @pytest.fixture(scope="package", autouse=True)
 def servers_that_end_at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uvicorn.server, "asyncio", _Impatient())
+        patch.setattr(uvicorn.server, "asyncio", _FastSleep())
         yield
 
 

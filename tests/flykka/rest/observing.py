@@ -6,6 +6,6 @@ from flykka.api.configuration.resolved_options import EnvironmentOptions
 from flykka.api.observation import Observation
 
 
-def observation() -> Observation:
+def empty_observation() -> Observation:
     """An observation whose program has made no settings."""
     return Observation(EnvironmentOptions())

@@ -23,7 +23,7 @@ RESULT = f"/v1{JOB_PATH}/execution-result"
 NOBODY = JobId("f" * 32)
 
 
-class NothingComes:
+class NoArrivingSplits:
     """A source whose splits never arrive."""
 
     interval_ms: int | None = 600_000
@@ -41,8 +41,8 @@ class NothingComes:
 class Endless(NoData):
     """Tasks that run until they are cancelled."""
 
-    def split_discovery(self, job_id: JobId, operator: Operator) -> NothingComes:
-        return NothingComes(operator.operator_id)
+    def split_discovery(self, job_id: JobId, operator: Operator) -> NoArrivingSplits:
+        return NoArrivingSplits(operator.operator_id)
 
 
 @pytest.fixture

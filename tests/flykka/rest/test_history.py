@@ -38,11 +38,11 @@ REFUSAL = "have ended: nothing can be done with them here"
 @pytest.fixture
 def archive_folder(tmp_path: Path) -> Path:
     """A folder with the archive of a job."""
-    leave(tmp_path / "c" / "archives", FIRST, ended_ms=1_000)
+    archive_job(tmp_path / "c" / "archives", FIRST, ended_ms=1_000)
     return tmp_path / "c"
 
 
-def leave(folder: Path, job_id: str, *, ended_ms: int) -> None:
+def archive_job(folder: Path, job_id: str, *, ended_ms: int) -> None:
     """Write the archive of a job that ended at this time."""
     ended = ended_job(job_id)
     ended = replace(ended, overview=replace(ended.overview, ended_ms=ended_ms))
@@ -73,7 +73,7 @@ def test_jobs_are_listed_in_order_of_their_ends_including_later_ones(archive_fol
     seconds = [0.0]
     history = HistoryGateway(str(archive_folder), lambda: 0, lambda: seconds[0])
     first = [job.job_id for job in history.jobs()]
-    leave(archive_folder, SECOND, ended_ms=500)
+    archive_job(archive_folder, SECOND, ended_ms=500)
 
     seconds[0] = REFRESH_SECONDS - 1
     too_soon = [job.job_id for job in history.jobs()]
@@ -87,7 +87,7 @@ def test_jobs_are_listed_in_order_of_their_ends_including_later_ones(archive_fol
 
 
 def test_a_job_with_several_archives_is_listed_once(archive_folder: Path) -> None:
-    leave(archive_folder / "copy", FIRST, ended_ms=2_000)
+    archive_job(archive_folder / "copy", FIRST, ended_ms=2_000)
 
     assert [job.ended_ms for job in HistoryGateway(str(archive_folder), lambda: 0).jobs()] == [2_000]
 

@@ -14,11 +14,11 @@ from flykka.rest.process.metrics import no_jvm
 from flykka.rest.responses.job_event import no_work
 from flykka.spark_bridge.errors import MissingExtraError
 from tests.flykka.api.without_spark import without_spark
-from tests.flykka.rest.observing import observation
+from tests.flykka.rest.observing import empty_observation
 
 
 def test_a_cluster_whose_address_is_taken_does_not_start() -> None:
-    interface = observation()
+    interface = empty_observation()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -31,7 +31,7 @@ def test_a_cluster_whose_address_is_taken_does_not_start() -> None:
 
 
 def test_an_address_is_freed_if_the_cluster_does_not_start() -> None:
-    interface, addresses = observation(), list[str | None]()
+    interface, addresses = empty_observation(), list[str | None]()
     interface.enable_rest(rest=0)
 
     def refuse(address: str | None) -> LocalCluster:
@@ -49,7 +49,7 @@ def test_an_address_is_freed_if_the_cluster_does_not_start() -> None:
 
 def test_an_unreadable_certificate_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("no key")
-    interface = observation()
+    interface = empty_observation()
     interface.enable_rest(rest=0, rest_certificate=tmp_path / "key.pem", rest_key=tmp_path / "key.pem")
 
     with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1:0: "):

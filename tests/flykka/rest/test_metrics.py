@@ -110,7 +110,7 @@ def test_the_metrics_table_of_a_client_contains_every_scraped_value(served: Serv
     names = "flink_" + table["scope"] + "_" + table["name"].str.replace(".", "_")
     texts = table[["vertex", "operator", "subtask"]].astype("string").astype("object").replace({pd.NA: None})
     rows = zip(names, texts["vertex"], texts["operator"], texts["subtask"], table["value"], strict=True)
-    assert {row for row in rows if _holds_still(row[0])} == {
+    assert {row for row in rows if _is_constant(row[0])} == {
         (
             sample.name,
             *(sample.labels.get(label) for label in ("task_name", "operator_name", "subtask_index")),
@@ -118,7 +118,7 @@ def test_the_metrics_table_of_a_client_contains_every_scraped_value(served: Serv
         )
         for family in scraped
         for sample in family.samples
-        if sample.name.startswith(("flink_jobmanager_job_", "flink_taskmanager_")) and _holds_still(sample.name)
+        if sample.name.startswith(("flink_jobmanager_job_", "flink_taskmanager_")) and _is_constant(sample.name)
     }
 
 
@@ -188,16 +188,20 @@ def test_a_restarting_job_has_no_uptime(served: Served) -> None:
         deploying=Deploying(since_ms=590, total_ms=3),
     )
 
-    assert _chosen(running, "uptime", "runningTime", "runningTimeTotal", "runningState") == (500, 500, 540, 1)
-    assert _chosen(restarting, "uptime", "runningTime", "runningTimeTotal", "runningState") == (-1, 0, 340, 0)
-    assert _chosen(restarting, "restartingTime", "restartingTimeTotal", "restartingState") == (200, 250, 1)
-    assert _chosen(restarting, "deployingTime", "deployingTimeTotal", "deployingState") == (10, 13, 1)
-    assert _chosen(restarting, "numRestarts", "fullRestarts", "failingTimeTotal") == (1, 1, 0)
-    assert _chosen(restarting, "lastCheckpointDuration", "lastCheckpointSize", "lastCheckpointFullSize") == (30, 7, 9)
-    assert _chosen(restarting, "lastCheckpointRestoreTimestamp") == (90,)
+    assert _select_values(running, "uptime", "runningTime", "runningTimeTotal", "runningState") == (500, 500, 540, 1)
+    assert _select_values(restarting, "uptime", "runningTime", "runningTimeTotal", "runningState") == (-1, 0, 340, 0)
+    assert _select_values(restarting, "restartingTime", "restartingTimeTotal", "restartingState") == (200, 250, 1)
+    assert _select_values(restarting, "deployingTime", "deployingTimeTotal", "deployingState") == (10, 13, 1)
+    assert _select_values(restarting, "numRestarts", "fullRestarts", "failingTimeTotal") == (1, 1, 0)
+    assert _select_values(restarting, "lastCheckpointDuration", "lastCheckpointSize", "lastCheckpointFullSize") == (
+        30,
+        7,
+        9,
+    )
+    assert _select_values(restarting, "lastCheckpointRestoreTimestamp") == (90,)
 
 
-def _chosen(details: JobDetails, *names: str) -> tuple[Value, ...]:
+def _select_values(details: JobDetails, *names: str) -> tuple[Value, ...]:
     values = of_job(details, _checkpoints(), "host", 600).values
     return tuple(values[name] for name in names)
 
@@ -338,7 +342,7 @@ def _checkpoints() -> CheckpointStatsSnapshot:
     )
 
 
-def _holds_still(name: str) -> bool:
+def _is_constant(name: str) -> bool:
     """True for a metric that has the same value a moment later."""
     return "Time" not in name and name != "flink_jobmanager_job_uptime"
 

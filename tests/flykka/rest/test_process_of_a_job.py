@@ -15,9 +15,9 @@ from tests.integration.test_continuing import wait_checkpoint
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def places(node: dict[str, Any]) -> set[str]:
+def function_names(node: dict[str, Any]) -> set[str]:
     """The functions of a flame graph, without their lines."""
-    return {node["name"].rpartition(":")[0]}.union(*(places(child) for child in node["children"]))
+    return {node["name"].rpartition(":")[0]}.union(*(function_names(child) for child in node["children"]))
 
 
 @pytest.mark.long  # The page shows memory and threads in each run, a cluster without Spark flame graphs.
@@ -44,5 +44,5 @@ def test_memory_threads_and_flame_graphs_cover_the_working_attempts(spark: Spark
 
     assert int(heap[0]["value"]) > 1_000_000
     assert {each["threadName"].partition("_")[0] for each in threads} == {job.job_id}
-    assert "flykka.spark_bridge.attempt.stage_executor._serve" in places(told["data"])
+    assert "flykka.spark_bridge.attempt.stage_executor._serve" in function_names(told["data"])
     assert ended == {"endTimestamp": -1}

@@ -76,7 +76,7 @@ def test_network_buffers_are_counted_if_they_are_limited() -> None:
 
 
 @pytest.fixture
-def at_work(served: Served) -> Iterator[str]:
+def working_thread(served: Served) -> Iterator[str]:
     """A thread that works for an attempt of the job, named as by a data plane; yields its TaskManager."""
     (subtask,) = served.gateway.vertex(
         served.job.job_id, served.gateway.graph(served.job.job_id).vertices[0].vertex_id
@@ -90,12 +90,14 @@ def at_work(served: Served) -> Iterator[str]:
     thread.join()
 
 
-def test_thread_dumps_of_task_managers_contain_the_threads_of_their_attempts(served: Served, at_work: str) -> None:
+def test_thread_dumps_of_task_managers_contain_the_threads_of_their_attempts(
+    served: Served, working_thread: str
+) -> None:
     def dumped(path: str) -> list[str]:
         return [each["threadName"] for each in served.http.get(f"{path}/thread-dump").json()["threadInfos"]]
 
-    other = {"task-manager-1": "task-manager-2", "task-manager-2": "task-manager-1"}[at_work]
-    (of_attempt,) = dumped(f"/taskmanagers/{at_work}")
+    other = {"task-manager-1": "task-manager-2", "task-manager-2": "task-manager-1"}[working_thread]
+    (of_attempt,) = dumped(f"/taskmanagers/{working_thread}")
 
     assert of_attempt.endswith(" stages")
     assert dumped(f"/taskmanagers/{other}") == []
@@ -104,7 +106,7 @@ def test_thread_dumps_of_task_managers_contain_the_threads_of_their_attempts(ser
 
 
 @pytest.mark.slow
-def test_a_flame_graph_is_awaited_and_has_the_threads_of_the_vertex(served: Served, at_work: str) -> None:
+def test_a_flame_graph_is_awaited_and_has_the_threads_of_the_vertex(served: Served, working_thread: str) -> None:
     path = f"{JOB_PATH}/vertices/source/flamegraph"
     first = served.http.get(path).json()
     while "data" not in (told := served.http.get(f"{path}?type=off_cpu&subtaskindex=0").json()):

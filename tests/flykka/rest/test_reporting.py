@@ -18,7 +18,7 @@ PATIENCE_SECONDS = 20.0
 FOR_EVER_MS = 3_600_000
 
 
-class Noting:
+class RecordingReporter:
     """Records the requests to it, and raises while `reachable` is False."""
 
     target = "nowhere"
@@ -39,14 +39,14 @@ class Noting:
         return [self.asked.get(timeout=PATIENCE_SECONDS) for _ in range(number)]
 
 
-def reporting(served: Served, reporter: Noting, interval_ms: int) -> Reporting:
+def reporting(served: Served, reporter: RecordingReporter, interval_ms: int) -> Reporting:
     made = Reporting(reporter, interval_ms, served.gateway, lambda: 7)
     made.start()
     return made
 
 
 def test_the_last_report_is_sent_at_close(served: Served) -> None:
-    reporter = Noting()
+    reporter = RecordingReporter()
 
     reporting(served, reporter, FOR_EVER_MS).close()
 
@@ -55,7 +55,7 @@ def test_the_last_report_is_sent_at_close(served: Served) -> None:
 
 
 def test_reports_are_sent_at_the_interval(served: Served) -> None:
-    reporter = Noting()
+    reporter = RecordingReporter()
     made = reporting(served, reporter, 1)
 
     assert reporter.wait(3) == ["report at 7"] * 3
@@ -63,7 +63,7 @@ def test_reports_are_sent_at_the_interval(served: Served) -> None:
 
 
 def test_a_failing_report_is_logged_once_and_its_recovery_too(served: Served, caplog: pytest.LogCaptureFixture) -> None:
-    reporter = Noting(reachable=False)
+    reporter = RecordingReporter(reachable=False)
     with caplog.at_level(logging.WARNING, "flykka.metrics"):
         made = reporting(served, reporter, 1)
         reporter.wait(3)
@@ -79,7 +79,7 @@ def test_a_failing_report_is_logged_once_and_its_recovery_too(served: Served, ca
 
 
 def test_close_does_not_wait_for_an_unreachable_receiver(served: Served) -> None:
-    reporter = Noting(reachable=False)
+    reporter = RecordingReporter(reachable=False)
     made = reporting(served, reporter, 1)
     reporter.wait(1)
 

@@ -57,7 +57,7 @@ def test_a_failed_checkpoint_has_its_cause_task_and_task_manager_as_message() ->
     )
 
 
-def acknowledged(name: str, ack_ms: int) -> SubtaskCheckpointStatistics:
+def acknowledged_subtask(name: str, ack_ms: int) -> SubtaskCheckpointStatistics:
     return SubtaskCheckpointStatistics(
         vertex_id=JobVertexId(name),
         subtask=0,
@@ -67,7 +67,7 @@ def acknowledged(name: str, ack_ms: int) -> SubtaskCheckpointStatistics:
 
 
 def test_an_aborted_checkpoint_lists_every_vertex_with_its_acknowledgements() -> None:
-    tasks = checkpoint_details(_ABORTED, [acknowledged("sink", 1_200)], [SOURCE, SINK])["tasks"]
+    tasks = checkpoint_details(_ABORTED, [acknowledged_subtask("sink", 1_200)], [SOURCE, SINK])["tasks"]
 
     assert tasks.keys() == {"source", "sink"}
     counted = ("num_acknowledged_subtasks", "num_subtasks", "latest_ack_timestamp", "end_to_end_duration", "state_size")
@@ -76,7 +76,7 @@ def test_an_aborted_checkpoint_lists_every_vertex_with_its_acknowledgements() ->
 
 
 def test_unacknowledged_subtasks_of_an_aborted_checkpoint_are_pending() -> None:
-    told = subtask_details(_ABORTED, [acknowledged("sink", 1_200)], SINK)
+    told = subtask_details(_ABORTED, [acknowledged_subtask("sink", 1_200)], SINK)
 
     assert (told["num_acknowledged_subtasks"], told["num_subtasks"]) == (1, 2)
     assert [each["status"] for each in told["subtasks"]] == ["completed", "pending"]
@@ -158,7 +158,7 @@ def test_a_repeated_failure_has_its_last_time_and_its_count() -> None:
     assert (oldest["timestamp"], oldest["failureLabels"]) == (10, {})
 
 
-def labelled(number: int, **labels: str) -> RootExceptionHistoryEntry:
+def labelled_failure(number: int, **labels: str) -> RootExceptionHistoryEntry:
     cause = SerializedThrowable(type_name="ValueError", message="boom")
     told = tuple(FailureLabel(key=key, value=value) for key, value in labels.items())
     return RootExceptionHistoryEntry(
@@ -167,7 +167,11 @@ def labelled(number: int, **labels: str) -> RootExceptionHistoryEntry:
 
 
 def test_failures_have_their_labels_and_are_filtered_by_all_given_ones() -> None:
-    entries = [labelled(1, kind="user", owner="a"), labelled(2, kind="user", owner="b"), labelled(3)]
+    entries = [
+        labelled_failure(1, kind="user", owner="a"),
+        labelled_failure(2, kind="user", owner="b"),
+        labelled_failure(3),
+    ]
 
     def of(said: str | None) -> list[int]:
         found = exception_history(entries, 10, label_filter(said))["exceptionHistory"]["entries"]

@@ -28,7 +28,7 @@ def rows_counter(rows: int) -> AccumulatorSnapshot:
 
 
 @pytest.fixture
-def failed_once(tmp_path: Path) -> Iterator[httpx.Client]:
+def restarted_job_history(tmp_path: Path) -> Iterator[httpx.Client]:
     """A history server whose job has had two attempts of a subtask."""
     job = ended_job(JOB)
     vertices = []
@@ -74,9 +74,9 @@ def test_unknown_subtasks_and_attempts_are_not_found(served: Served) -> None:
     ]
 
 
-def test_each_attempt_has_its_own_state_and_metrics(failed_once: httpx.Client) -> None:
+def test_each_attempt_has_its_own_state_and_metrics(restarted_job_history: httpx.Client) -> None:
     def asked(path: str) -> dict[str, object]:
-        found: dict[str, object] = failed_once.get(f"{SUBTASK}/attempts/{path}").json()
+        found: dict[str, object] = restarted_job_history.get(f"{SUBTASK}/attempts/{path}").json()
         return found
 
     assert (asked("0")["status"], asked("0")["attempt"], asked("1")["attempt"]) == ("FAILED", 0, 1)

@@ -92,7 +92,7 @@ def test_each_view_shows_the_facts_of_a_running_job(watched: Watched, tmp_path: 
     page.wait_text("turns, of 50,000 at most")
     page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page.click("Download the trace")
-    assert _given(tmp_path / "flight-record.trace").truncated is None
+    assert _downloaded_trace(tmp_path / "flight-record.trace").truncated is None
 
     assert page.errors == []
 
@@ -148,7 +148,7 @@ def test_the_page_reports_a_silent_server_and_continues_once_it_answers(watched:
     page.wait_text("Attempts")
 
 
-def _given(file: Path) -> TraceReader:
+def _downloaded_trace(file: Path) -> TraceReader:
     deadline = time.monotonic() + 30
     while not file.exists():
         assert time.monotonic() < deadline, "the browser has kept no trace"

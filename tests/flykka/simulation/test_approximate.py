@@ -21,7 +21,7 @@ LOSES = 84
 """A seed with a failure that loses rows."""
 
 
-def drawn(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
+def first_scenario(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
     """The first job of a seed."""
     scenario = draw_scenario(seed, settings)
     return replace(scenario, jobs=scenario.jobs[:1])
@@ -39,7 +39,7 @@ def test_about_one_streaming_job_in_five_may_lose_rows_and_no_other() -> None:
 
 
 def test_a_failure_loses_rows_that_a_run_without_it_does_not_lose() -> None:
-    scenario = drawn(LOSES)
+    scenario = first_scenario(LOSES)
 
     lossy, exact = run(scenario), run(replace(scenario, approximate=False))
 
@@ -51,7 +51,7 @@ def test_a_failure_loses_rows_that_a_run_without_it_does_not_lose() -> None:
 
 @pytest.mark.parametrize("seed", [2, 13, LOSES])
 def test_without_a_failure_nothing_is_lost(seed: int) -> None:
-    scenario = drawn(seed, SMOOTH)
+    scenario = first_scenario(seed, SMOOTH)
 
     lossy, exact = run(scenario), run(replace(scenario, approximate=False))
 
@@ -68,4 +68,4 @@ def test_a_reader_given_rows_that_another_may_have_read_is_detected(monkeypatch:
 
     monkeypatch.setattr(Subpartition, "reconnect", forgetful)
 
-    assert run(drawn(LOSES)).violations != ()
+    assert run(first_scenario(LOSES)).violations != ()

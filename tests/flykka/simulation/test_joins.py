@@ -47,7 +47,7 @@ def simulated_row(number: int, time_ms: int, key: int = 0) -> Row:
     return Row(key, time_ms, ((number, 7),))
 
 
-def emitted(output: Output[Rows]) -> list[tuple[int, int]]:
+def emit_pairs(output: Output[Rows]) -> list[tuple[int, int]]:
     """Emit now; returns the number and the time of each row."""
     if output.on_emitted is not None:
         output.on_emitted()
@@ -59,7 +59,7 @@ def keys_and_times(rows: Rows) -> list[tuple[int, int]]:
 
 
 def arrives(operator: JoinOperator[Rows, Rows], gate: int, *rows: Row, at: int = -1) -> list[tuple[int, int]]:
-    return emitted(operator.process_batch(Element(rows=rows, stage=0, gate=gate, watermark_ms=at)))
+    return emit_pairs(operator.process_batch(Element(rows=rows, stage=0, gate=gate, watermark_ms=at)))
 
 
 def joins_of(topology: Topology) -> list[Join]:
@@ -98,7 +98,7 @@ def test_the_operator_emits_the_expected_rows_in_any_arrival_order(behaviour: Jo
     seen: list[tuple[int, int]] = []
     for gate, each in arriving:
         seen += arrives(operator, gate, each)
-    seen += emitted(operator.advance_watermark(WATERMARK_MAX, 0))
+    seen += emit_pairs(operator.advance_watermark(WATERMARK_MAX, 0))
 
     left, right = (tuple(each for gate, each in arriving if gate == side) for side in (0, 1))
     assert sorted(seen) == keys_and_times(behaviour.results(left, right))
@@ -107,7 +107,7 @@ def test_the_operator_emits_the_expected_rows_in_any_arrival_order(behaviour: Jo
 def test_a_late_row_has_no_match(make: Make) -> None:
     operator = make(Join(left_inputs=1, bounds=TEN))
     arrives(operator, 0, simulated_row(1, 100))
-    emitted(operator.advance_watermark(104, 0))
+    emit_pairs(operator.advance_watermark(104, 0))
 
     assert arrives(operator, 1, simulated_row(2, 103), at=104) == []
     assert arrives(operator, 1, simulated_row(2, 105), at=104) == [(2_0000_0003, 105)]

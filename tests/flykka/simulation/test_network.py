@@ -28,7 +28,7 @@ class Sign(Message):
     """actor -> actor: a sign of life."""
 
 
-class Talker(Actor):
+class RecordingActor(Actor):
     """Records the messages it receives, and sends the given ones."""
 
     def __init__(self, heard: list[str]) -> None:
@@ -51,7 +51,7 @@ class Pair:
         self.system = system
         self.heard: dict[str, list[str]] = {"here": [], "there": []}
         self.refs: dict[str, ActorRef] = {
-            name: system.spawn(Props(Talker, heard), name) for name, heard in self.heard.items()
+            name: system.spawn(Props(RecordingActor, heard), name) for name, heard in self.heard.items()
         }
 
     def cut(self, direction: Direction = Direction.BOTH, **how: object) -> Cut:

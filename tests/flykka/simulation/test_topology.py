@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SEEDS = range(200)
 
 
-def drawn(seed: int) -> Topology:
+def topology_of_seed(seed: int) -> Topology:
     topology = with_functions(draw_topology(Random(seed)), Random(seed))
     return with_two_inputs(with_joins(topology, Random(f"joins {seed}")), Random(seed))
 
@@ -56,12 +56,14 @@ def read_twice(source: Source) -> Topology:
 def test_every_drawn_job_can_be_executed() -> None:
     checkpointing = CheckpointingSettings(directory="simulated://here")
     for seed in SEEDS:
-        check_job_graph(job_graph(JobId("job"), drawn(seed), checkpointing, draw_restart_strategy(Random(seed))))
+        check_job_graph(
+            job_graph(JobId("job"), topology_of_seed(seed), checkpointing, draw_restart_strategy(Random(seed)))
+        )
 
 
 def test_every_job_has_up_to_three_sources_and_up_to_three_sinks() -> None:
     for seed in SEEDS:
-        topology = drawn(seed)
+        topology = topology_of_seed(seed)
         sources = [each for each in topology.vertices if each.operators[0].kind is OperatorKind.SOURCE]
 
         assert 1 <= len(sources) <= 3
@@ -69,7 +71,7 @@ def test_every_job_has_up_to_three_sources_and_up_to_three_sinks() -> None:
 
 
 def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
-    vertices = [vertex for seed in SEEDS for vertex in drawn(seed).vertices]
+    vertices = [vertex for seed in SEEDS for vertex in topology_of_seed(seed).vertices]
     strategies = {edge.ship_strategy for vertex in vertices for edge in vertex.inputs}
     kinds = {operator.kind for vertex in vertices for operator in vertex.operators}
 
@@ -85,7 +87,7 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
 
 
 def test_functions_of_two_inputs_are_drawn_with_the_input_of_each_row() -> None:
-    topologies = [drawn(seed) for seed in SEEDS]
+    topologies = [topology_of_seed(seed) for seed in SEEDS]
     behaviours = [each for topology in topologies for each in topology.program.behaviours.values()]
 
     assert sum(isinstance(each, Process) and each.has_two_inputs for each in behaviours) >= 3
@@ -95,7 +97,7 @@ def test_functions_of_two_inputs_are_drawn_with_the_input_of_each_row() -> None:
 def test_a_job_of_another_parallelism_can_be_executed() -> None:
     checkpointing = CheckpointingSettings(directory="simulated://here")
     for seed in SEEDS:
-        topology = drawn(seed).rescaled(lambda parallelism: 5 - parallelism)
+        topology = topology_of_seed(seed).rescaled(lambda parallelism: 5 - parallelism)
 
         check_job_graph(job_graph(JobId("job"), topology, checkpointing, draw_restart_strategy(Random(seed))))
 
@@ -103,7 +105,7 @@ def test_a_job_of_another_parallelism_can_be_executed() -> None:
 def test_a_batch_job_can_be_executed_and_has_the_same_output() -> None:
     checkpointing = CheckpointingSettings(directory="simulated://here", interval_ms=100)
     for seed in SEEDS:
-        topology = drawn(seed)
+        topology = topology_of_seed(seed)
 
         check_job_graph(
             job_graph(JobId("job"), topology, checkpointing, draw_restart_strategy(Random(seed)), JobType.BATCH)

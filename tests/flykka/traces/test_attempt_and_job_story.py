@@ -115,7 +115,7 @@ def test_an_attempt_is_identified_by_any_unique_part_of_its_id(recording: Record
         trace.story(attempt="map")
 
 
-def announced(recording: Recording, *said: Message) -> None:
+def record_notifications(recording: Recording, *said: Message) -> None:
     """The JobMaster notifies two listeners in one turn."""
     effects = [("send", listener, each) for each in said for listener in (CLIENT, LISTENER)]
     recording.turn(
@@ -154,14 +154,16 @@ def record_job(recording: Recording) -> None:
     given_up = CheckpointAborted(
         job_id=JOB, checkpoint_id=3, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION, timestamp_ms=BEGIN_MS
     )
-    announced(recording, status(JobStatus.RUNNING))
-    announced(recording, task_state(0, ExecutionState.RUNNING), task_state(1, ExecutionState.RUNNING))
-    announced(recording, checkpoint_completed(1))
-    announced(recording, checkpoint_completed(2))
+    record_notifications(recording, status(JobStatus.RUNNING))
+    record_notifications(recording, task_state(0, ExecutionState.RUNNING), task_state(1, ExecutionState.RUNNING))
+    record_notifications(recording, checkpoint_completed(1))
+    record_notifications(recording, checkpoint_completed(2))
     recording.killed(TASK_MANAGER)
-    announced(recording, lost, task_state(1, ExecutionState.FAILED, BOOM), status(JobStatus.RESTARTING, BOOM), given_up)
-    announced(recording, JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS))
-    announced(recording, status(JobStatus.FINISHED))
+    record_notifications(
+        recording, lost, task_state(1, ExecutionState.FAILED, BOOM), status(JobStatus.RESTARTING, BOOM), given_up
+    )
+    record_notifications(recording, JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS))
+    record_notifications(recording, status(JobStatus.FINISHED))
     recording.turn(Ref("/user/job-manager", 1), JobEnded(job_id=JOB, status=JobStatus.FINISHED), sender=job_master())
 
 
@@ -196,7 +198,7 @@ def test_the_only_job_of_a_trace_needs_no_name(recording: Recording) -> None:
 def test_one_of_several_jobs_must_be_selected(recording: Recording) -> None:
     record_job(recording)
     another = JobId("fedcba9876543210fedcba9876543210")
-    announced(recording, replace(status(JobStatus.RUNNING), job_id=another))
+    record_notifications(recording, replace(status(JobStatus.RUNNING), job_id=another))
     trace = recording.closed()
 
     with pytest.raises(TraceSelectionError, match=f"it has 2 jobs; choose one: {JOB}, {another}"):

@@ -25,12 +25,12 @@ from tests.flykka.notebook.jobs import (
 )
 
 
-def shown(details: JobDetails) -> Reader:
+def read_html(details: JobDetails) -> Reader:
     return Reader(job_html(details))
 
 
 def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load() -> None:
-    picture = shown(RESTARTED)
+    picture = read_html(RESTARTED)
 
     assert picture.rows[:3] == [
         [
@@ -65,13 +65,13 @@ def test_latency_is_shown_if_it_is_tracked() -> None:
     source, windows = RESTARTED.vertices
     measured = replace(windows, latency=Latency(median_ms=120, p99_ms=1_500))
 
-    picture = shown(replace(RESTARTED, vertices=(source, measured)))
+    picture = read_html(replace(RESTARTED, vertices=(source, measured)))
 
     assert [row[-2] for row in picture.rows[:3]] == ["latency, 99 %", "", "120 ms, 1.5 s"]
 
 
 def test_the_current_work_of_a_vertex_is_not_shown_for_ended_jobs() -> None:
-    picture = shown(job_details(status=JobStatus.FINISHED, vertices=(SOURCE,)))
+    picture = read_html(job_details(status=JobStatus.FINISHED, vertices=(SOURCE,)))
 
     assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
 
@@ -79,7 +79,7 @@ def test_the_current_work_of_a_vertex_is_not_shown_for_ended_jobs() -> None:
 def test_staged_rows_have_a_column_if_there_are_any() -> None:
     details = job_details(vertices=(SOURCE, replace(WINDOWS, rows_published=6_900, rows_staged=0)))
 
-    picture = shown(details)
+    picture = read_html(details)
 
     assert [row[4:6] for row in picture.rows[:3]] == [["published", "rows/s"], ["", "8,419"], ["6,900", "8,112"]]
     assert "6,900 published, 8,112/s" in job_text(details)
@@ -93,13 +93,13 @@ def test_a_stopped_job_is_distinguished_from_a_finished_one() -> None:
 
 
 def test_late_rows_have_a_column_if_there_are_any() -> None:
-    picture = shown(job_details(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
+    picture = read_html(job_details(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
 
     assert [row[7] for row in picture.rows[:3]] == ["late", "0", "1,234"]
 
 
 def test_the_last_five_checkpoints_are_shown_newest_first() -> None:
-    picture = shown(RESTARTED)
+    picture = read_html(RESTARTED)
 
     header, newest, *others = picture.rows[3:9]
     assert header == ["checkpoint", "status", "took", "size", "new", "6 completed, 1 failed; restored from 6"]
@@ -109,7 +109,7 @@ def test_the_last_five_checkpoints_are_shown_newest_first() -> None:
 
 
 def test_an_old_failed_checkpoint_is_in_the_table_with_its_reason() -> None:
-    picture = shown(job_details(checkpoints=(failed_statistics(1), *map(completed_statistics, range(2, 40)))))
+    picture = read_html(job_details(checkpoints=(failed_statistics(1), *map(completed_statistics, range(2, 40)))))
 
     checkpoints = [row for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])]
     assert [row[0] for row in checkpoints] == ["39", "38", "37", "36", "35", "1"]
@@ -120,7 +120,7 @@ def test_an_old_failed_checkpoint_is_in_the_table_with_its_reason() -> None:
 def test_an_ended_job_shows_all_of_its_checkpoints_on_demand() -> None:
     every = (failed_statistics(1), *map(completed_statistics, range(2, 40)))
 
-    picture = shown(job_details(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
+    picture = read_html(job_details(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
 
     assert "details" in picture.seen
     assert "all 39 checkpoints" in picture.text
@@ -132,7 +132,7 @@ def test_an_ended_job_shows_all_of_its_checkpoints_on_demand() -> None:
 def test_rows_read_again_have_a_column_if_there_are_any() -> None:
     details = job_details(vertices=(replace(SOURCE, rows_read_again=1_500), WINDOWS))
 
-    picture = shown(details)
+    picture = read_html(details)
 
     assert [row[2:4] for row in picture.rows[:3]] == [
         ["rows in", "read again"],
@@ -148,7 +148,7 @@ def test_throughput_lag_and_checkpoints_are_pictures_with_captions() -> None:
         watermark_lag=TimeSeries(start_ms=0, step_ms=1_000, values=(None, 5_000.0, 2_000.0)),
     )
 
-    picture = shown(details)
+    picture = read_html(details)
 
     assert picture.text.count("rows read per second") == 2  # Above the picture, and as its title.
     for told in ("at most 1,200, in steps of 1.0 s", "2.0 s at last, at most 5.0 s", "at most 415 ms, 1 failed"):
@@ -165,23 +165,23 @@ def test_the_rate_of_a_step_in_progress_is_not_drawn(into_the_step_ms: int, stat
     rates = TimeSeries(start_ms=5_000, step_ms=2_000, values=(900.0, 4_000.0))
     details = job_details(status=status, started_ms=4_000, duration_ms=3_000 + into_the_step_ms, throughput=rates)
 
-    assert f"at most {most}, in steps of 2.0 s" in shown(details).text
+    assert f"at most {most}, in steps of 2.0 s" in read_html(details).text
 
 
 def test_the_caption_of_the_bars_covers_the_drawn_checkpoints() -> None:
     slow = replace(completed_statistics(1), duration_ms=90_000)
 
-    picture = shown(job_details(checkpoints=(slow, failed_statistics(2), *map(completed_statistics, range(3, 60)))))
+    picture = read_html(job_details(checkpoints=(slow, failed_statistics(2), *map(completed_statistics, range(3, 60)))))
 
     assert "time of checkpointstime of checkpoints: at most 415 msat most 415 ms" in picture.text
 
 
 def test_before_anything_is_measured_there_is_no_picture() -> None:
-    assert "svg" not in shown(NEW).seen
+    assert "svg" not in read_html(NEW).seen
 
 
 def test_a_restart_is_shown_with_its_time_and_its_reason() -> None:
-    picture = shown(RESTARTED)
+    picture = read_html(RESTARTED)
 
     assert picture.rows[-2:] == [
         ["restarted", "why"],
@@ -191,15 +191,15 @@ def test_a_restart_is_shown_with_its_time_and_its_reason() -> None:
 
 
 def test_a_failed_job_shows_its_whole_failure_and_a_recovered_one_does_not() -> None:
-    failed = shown(job_details(status=JobStatus.FAILED))
-    running = shown(RESTARTED)
+    failed = read_html(job_details(status=JobStatus.FAILED))
+    running = read_html(RESTARTED)
 
     assert failed.text.endswith("SlotLostError: task-manager-2 is lost\nits actor has ended")
     assert "its actor has ended" not in running.text
 
 
 def test_before_any_event_only_the_plan_is_shown() -> None:
-    picture = shown(NEW)
+    picture = read_html(NEW)
 
     assert picture.rows[1][:2] == ["Source: flights ×1", "CREATED"]
     assert len(picture.rows) == 2
@@ -219,10 +219,10 @@ def test_before_any_event_only_the_plan_is_shown() -> None:
     ],
 )
 def test_texts_of_users_and_failures_never_become_markup(hostile: JobDetails) -> None:
-    picture = shown(hostile)
+    picture = read_html(hostile)
 
     assert "<script>" in picture.text
-    assert picture.seen == shown(job_details(status=hostile.status)).seen
+    assert picture.seen == read_html(job_details(status=hostile.status)).seen
 
 
 def test_the_text_contains_the_same_facts_in_a_few_lines() -> None:

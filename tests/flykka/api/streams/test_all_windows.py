@@ -31,7 +31,7 @@ LATE = OutputTag("late")
 SESSIONS = EventTimeSessionWindows.with_gap("5min")
 
 
-class NothingOfAll(ProcessAllWindowFunction):
+class EmitNothingForAll(ProcessAllWindowFunction):
     """Emits nothing."""
 
     def process(self, context: Any, elements: list[Any]) -> None: ...
@@ -40,15 +40,15 @@ class NothingOfAll(ProcessAllWindowFunction):
 NUMBER: dict[str, Any] = {"accumulator_type": "bigint", "output": "n bigint"}
 
 COLUMNS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
-    "process": (lambda rows: rows.window_all(SESSIONS).process(NothingOfAll(), "n bigint"), ["n"]),
+    "process": (lambda rows: rows.window_all(SESSIONS).process(EmitNothingForAll(), "n bigint"), ["n"]),
     "aggregate": (lambda rows: rows.window_all(SESSIONS).aggregate(Number(), **NUMBER), ["n"]),
     "aggregate and a function": (
-        lambda rows: rows.count_window_all(3, 2).aggregate(Number(), NothingOfAll(), **NUMBER),
+        lambda rows: rows.count_window_all(3, 2).aggregate(Number(), EmitNothingForAll(), **NUMBER),
         ["n"],
     ),
     "reduce": (lambda rows: rows.count_window_all(3).reduce(first), ["auction", "bidder", "price", "channel", "at"]),
     "processing time": (
-        lambda rows: rows.window_all(TumblingProcessingTimeWindows.of("1s")).process(NothingOfAll(), "n bigint"),
+        lambda rows: rows.window_all(TumblingProcessingTimeWindows.of("1s")).process(EmitNothingForAll(), "n bigint"),
         ["n"],
     ),
     "a trigger and an evictor": (
@@ -56,7 +56,7 @@ COLUMNS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
             rows.window_all(GlobalWindows.create())
             .trigger(CountTrigger.of(2))
             .evictor(CountEvictor.of(3))
-            .process(NothingOfAll(), "n bigint")
+            .process(EmitNothingForAll(), "n bigint")
         ),
         ["n"],
     ),
@@ -75,7 +75,7 @@ COLUMNS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
             rows.window_all(SESSIONS)
             .allowed_lateness("1min")
             .side_output_late_data(LATE)
-            .process(NothingOfAll(), "n bigint")
+            .process(EmitNothingForAll(), "n bigint")
             .get_side_output(LATE)
         ),
         ["auction", "bidder", "price", "channel", "at"],
@@ -99,7 +99,7 @@ def test_results_have_no_key_and_one_subtask_receives_all_rows(spark: SparkSessi
 
 
 def test_more_than_one_subtask_is_refused(spark: SparkSession) -> None:
-    counted = bids(spark).count_window_all(3).process(NothingOfAll(), "n bigint").uid("threes")
+    counted = bids(spark).count_window_all(3).process(EmitNothingForAll(), "n bigint").uid("threes")
 
     with pytest.raises(ProgramError, match=r"^the parallelism of threes .* is 1 at most, not 2$"):
         counted.set_parallelism(2)
@@ -115,7 +115,7 @@ def test_more_than_one_subtask_is_refused(spark: SparkSession) -> None:
             "process after bids takes a ProcessAllWindowFunction, not",
         ),
         (
-            lambda bids: bids.key_by("auction").window(SESSIONS).process(NothingOfAll(), "n int"),
+            lambda bids: bids.key_by("auction").window(SESSIONS).process(EmitNothingForAll(), "n int"),
             "process after bids takes a ProcessWindowFunction, not",
         ),
         (

@@ -69,7 +69,7 @@ def no_stream(env: Env) -> DataStream:
     return rated(env).with_broadcast_set([1], "rates")  # type: ignore[arg-type]
 
 
-def of_itself(env: Env) -> DataStream:
+def self_broadcast(env: Env) -> DataStream:
     made = rated(env)
     return made.with_broadcast_set(made.where("id > 1"), "rates")
 
@@ -78,7 +78,7 @@ def of_itself(env: Env) -> DataStream:
     ("write", "refusal"),
     [
         (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
-        (of_itself, "the stream is made of rows of the operator itself"),
+        (self_broadcast, "the stream is made of rows of the operator itself"),
         (
             lambda env: rated(env).with_broadcast_set(stream_of_numbers(env), " "),
             "must be a non-empty text, not ' '",

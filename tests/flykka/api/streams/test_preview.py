@@ -42,7 +42,7 @@ def write_numbers(folder: Path, name: str, first: int, rows: int) -> None:
     numbers.to_parquet(folder / f"{name}.parquet")
 
 
-def watched(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
+def watched_stream(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
     source = FileSource.parquet(folder, schema=SCHEMA, event_time="at").monitor_continuously("100ms")
     return env.from_source(source, IN_ORDER, "numbers")
 
@@ -55,7 +55,7 @@ def test_a_preview_shows_the_first_batch_after_all_operators(env: StreamExecutio
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
     write_numbers(tmp_path / "in", "b", first=100, rows=8)
 
-    even = watched(env, tmp_path / "in").where("number % 2 = 0").select("number")
+    even = watched_stream(env, tmp_path / "in").where("number % 2 = 0").select("number")
 
     assert list(even.preview().number) == [0, 2, 4, 6]
     assert list(even.preview(2).number) == [0, 2]
@@ -64,7 +64,7 @@ def test_a_preview_shows_the_first_batch_after_all_operators(env: StreamExecutio
 def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
-    keyed = watched(env, tmp_path / "in").key_by(F.col("number") % 2)
+    keyed = watched_stream(env, tmp_path / "in").key_by(F.col("number") % 2)
     counted = keyed.window(SECONDS).aggregate(F.count("*").alias("rows"), F.max("number").alias("last"))
     shown = counted.preview()
 
@@ -78,7 +78,7 @@ def test_windows_over_all_rows_after_assigned_watermarks_have_a_preview(
 ) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
-    timed = watched(env, tmp_path / "in").assign_timestamps_and_watermarks(
+    timed = watched_stream(env, tmp_path / "in").assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps()
     )
     shown = timed.window_all(SECONDS).apply(lambda rows: rows.groupBy("window_end").count()).preview()
@@ -89,7 +89,7 @@ def test_windows_over_all_rows_after_assigned_watermarks_have_a_preview(
 def test_sessions_over_all_rows_have_no_key_column(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
-    sessions = watched(env, tmp_path / "in").window_all(EventTimeSessionWindows.with_gap("10min"))
+    sessions = watched_stream(env, tmp_path / "in").window_all(EventTimeSessionWindows.with_gap("10min"))
     counted = sessions.aggregate(F.count("*").alias("rows"))
     shown = counted.preview()
 
@@ -165,7 +165,7 @@ def test_a_watched_folder_without_files_is_named_in_the_error(
     folder = tmp_path / "in"
     if there:
         folder.mkdir()
-    stream = watched(env, folder)
+    stream = watched_stream(env, folder)
 
     with pytest.raises(EmptySourceError, match=rf"numbers \(.* reads parquet .*{folder}, where there are no"):
         stream.preview()
@@ -176,7 +176,7 @@ def test_a_preview_of_late_rows_is_refused_with_the_operator_name(
 ) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
     late = OutputTag("late")
-    windows = watched(env, tmp_path / "in").key_by("number").window(SECONDS).side_output_late_data(late)
+    windows = watched_stream(env, tmp_path / "in").key_by("number").window(SECONDS).side_output_late_data(late)
     stream = windows.aggregate(F.count("*").alias("rows")).get_side_output(late)
 
     with pytest.raises(ProgramError, match=r"get_side_output\(late\).* cannot be previewed"):

@@ -31,7 +31,7 @@ def best(rows: DataFrame) -> DataFrame:
     return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 
 
-class Kept(RichFunction):
+class OpenedFunction(RichFunction):
     """A function with `open` and `close`."""
 
     def __call__(self, rows: DataFrame) -> DataFrame:
@@ -70,7 +70,7 @@ def test_bounds_of_windows_are_replaced_by_those_of_the_next_windows(spark: Spar
         pytest.param(lambda rows: rows.where("nothing > 1"), "nothing", id="a column that is not there"),
         pytest.param(lambda rows: None, "returned nothing: is a `return` missing?", id="nothing returned"),
         pytest.param("best", "a function is needed here, not a str", id="no function"),
-        pytest.param(Kept(), "a RichFunction is opened once for all the batches", id="a rich function"),
+        pytest.param(OpenedFunction(), "a RichFunction is opened once for all the batches", id="a rich function"),
     ],
 )
 def test_an_invalid_function_is_refused_at_once(

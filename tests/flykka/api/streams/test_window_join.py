@@ -26,7 +26,7 @@ def equal(spark: SparkSession) -> EqualTo[WindowJoined]:
     return left.join(right).where("auction").equal_to("auction")
 
 
-def together(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+def merge_rows(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
     return left
 
 
@@ -50,8 +50,8 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     groups = left.co_group(right).where("auction").equal_to("bidder").window(HOURS)
 
-    made = groups.apply(together, "window_end timestamp, n long")
-    without = groups.apply(together, "n long")
+    made = groups.apply(merge_rows, "window_end timestamp, n long")
+    without = groups.apply(merge_rows, "n long")
 
     assert made.columns == ["window_end", "n"]
     assert (made.flow.type.event_time, without.flow.type.event_time) == (OF_WINDOWS, None)
@@ -71,7 +71,7 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
         ),
         (
             lambda one, two: (
-                one.co_group(two).where("auction").equal_to("channel").window(HOURS).apply(together, "n long")
+                one.co_group(two).where("auction").equal_to("channel").window(HOURS).apply(merge_rows, "n long")
             ),
             StreamTypeError,
             "the key auction of the left side is bigint",

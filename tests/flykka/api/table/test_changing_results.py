@@ -136,7 +136,7 @@ def with_place(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
     return rows.withColumn("batch", F.lit(next(numbers))).withColumn("place", F.monotonically_increasing_id())
 
 
-def left_of(written: DataFrame, stream: DataStream) -> DataFrame:
+def remaining_rows(written: DataFrame, stream: DataStream) -> DataFrame:
     """The rows that remain once all changes are applied: the last of each key, unless it is a deletion."""
     changelog = stream.changelog
     assert changelog.keys is not None
@@ -173,7 +173,7 @@ def test_rows_remaining_after_all_changes_are_those_of_spark(
     living = [(1, "Bonn"), (2, "Rome"), (3, "Oslo"), (4, "Oslo")]
     spark.createDataFrame(living, "bidder bigint, city string").createOrReplaceTempView("person")
     for name, stream in streams.items():
-        left = left_of(spark.read.parquet(str(tmp_path / name)), stream)
+        left = remaining_rows(spark.read.parquet(str(tmp_path / name)), stream)
         assertDataFrameEqual(left, spark.sql(QUERIES[name]))
     for view in ("bid", "offer", "person"):
         spark.catalog.dropTempView(view)
@@ -207,7 +207,7 @@ def test_sums_equal_those_of_spark_despite_intermediate_overflow(
     changes.createOrReplaceTempView("appended")
     changes.where(LEFT).createOrReplaceTempView("amount")
     for name, stream in streams.items():
-        left = left_of(spark.read.parquet(str(tmp_path / name)), stream)
+        left = remaining_rows(spark.read.parquet(str(tmp_path / name)), stream)
         assertDataFrameEqual(left, spark.sql(queries[name]))
 
 

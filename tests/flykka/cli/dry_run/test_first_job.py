@@ -53,7 +53,7 @@ def plan_and_graph() -> tuple[ProgramPlan, JobGraph]:
     return program_plan(stream_graph, job_graph), job_graph
 
 
-def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
+def record_inputs(app: App, options: LaunchOptions = OPTIONS) -> bool:
     """True if the app's inputs could be read, so that its plan is cached."""
     with AppInputs(app.path, time.time_ns()) as inputs:
         app.run()
@@ -64,7 +64,7 @@ def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
 
 
 def test_a_cached_plan_is_returned_unchanged(app: App) -> None:
-    seen(app)
+    record_inputs(app)
 
     found = PlanCache(app, OPTIONS).find()
 
@@ -90,7 +90,7 @@ def test_a_cached_plan_is_returned_unchanged(app: App) -> None:
     ids=["app", "module", "module gone", "file", "folder"],
 )
 def test_a_changed_input_of_the_app_invalidates_the_plan(change: Callable[[], object], app: App) -> None:
-    seen(app)
+    record_inputs(app)
 
     change()
 
@@ -103,7 +103,7 @@ def test_a_changed_input_of_the_app_invalidates_the_plan(change: Callable[[], ob
 def test_a_changed_environment_variable_of_app_or_spark_invalidates_the_plan(
     name: str, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen(app)
+    record_inputs(app)
 
     monkeypatch.setenv(name, "5")
 
@@ -111,7 +111,7 @@ def test_a_changed_environment_variable_of_app_or_spark_invalidates_the_plan(
 
 
 def test_a_variable_that_the_app_does_not_use_does_not_count(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(app)
+    record_inputs(app)
 
     # Concatenated because this file is a module that is loaded when the app's inputs are recorded.
     monkeypatch.setenv("OF_" + "SOMEBODY_ELSE", "5")
@@ -130,7 +130,7 @@ def test_a_variable_that_the_app_does_not_use_does_not_count(app: App, monkeypat
 def test_other_arguments_and_options_have_their_own_plan(
     arguments: list[str], options: LaunchOptions, app: App
 ) -> None:
-    seen(app)
+    record_inputs(app)
 
     assert PlanCache(App(app.path, arguments), options).find() is None
 
@@ -138,11 +138,11 @@ def test_other_arguments_and_options_have_their_own_plan(
 def test_an_app_that_changes_during_inspection_is_not_cached(app: App) -> None:
     Path("app.py").write_text(APP + "Path('columns.txt').write_text('c')")
 
-    assert not seen(app)
+    assert not record_inputs(app)
 
 
 def test_a_damaged_plan_is_ignored(app: App, tmp_path: Path) -> None:
-    seen(app)
+    record_inputs(app)
     [kept] = (tmp_path / "cache").rglob("*.plan")
 
     kept.write_bytes(kept.read_bytes()[:-1])
@@ -153,7 +153,7 @@ def test_a_damaged_plan_is_ignored(app: App, tmp_path: Path) -> None:
 def test_an_unwritable_cache_folder_is_no_error(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(Path("app.py").absolute()))
 
-    assert seen(app)
+    assert record_inputs(app)
     assert PlanCache(app, OPTIONS).find() is None
 
 

@@ -18,7 +18,7 @@ def app_in_folder(folder: Path, source: str, *arguments: str) -> App:
     return App(str(path), arguments)
 
 
-def raised(made: App) -> BaseException:
+def app_error(made: App) -> BaseException:
     with pytest.raises(BaseException) as error:  # noqa: PT011 - whatever it is
         made.run()
     return error.value
@@ -66,7 +66,7 @@ except ValueError as wrong:
 """,
     )
 
-    assert made.explained(raised(made)).splitlines() == [
+    assert made.explained(app_error(made)).splitlines() == [
         "Traceback (most recent call last):",
         f'  File "{made.path}", line 5, in <module>',
         '    read("x")',
@@ -88,7 +88,7 @@ def test_an_error_of_flykka_is_printed_with_the_line_of_the_app(tmp_path: Path) 
     source = "from flykka import WatermarkStrategy\n\nWatermarkStrategy.for_bounded_out_of_orderness('soon')\n"
     made = app_in_folder(tmp_path, source)
 
-    assert made.explained(raised(made)).splitlines() == [
+    assert made.explained(app_error(made)).splitlines() == [
         f"{made.path}:3: WatermarkStrategy.for_bounded_out_of_orderness('soon')",
         "flykka: DurationError: watermark delay 'soon' is not of the form '10s', '500ms', '5 min' or '1h'",
     ]
@@ -101,7 +101,7 @@ def test_an_error_outside_of_the_app_has_no_line() -> None:
 def test_a_syntax_error_is_printed_with_its_position(tmp_path: Path) -> None:
     made = app_in_folder(tmp_path, "def f(:\n")
 
-    place, line, _, error = made.explained(raised(made)).splitlines()[-4:]
+    place, line, _, error = made.explained(app_error(made)).splitlines()[-4:]
 
     assert (place, line) == (f'  File "{made.path}", line 1', "    def f(:")
     assert error == "SyntaxError: invalid syntax"
@@ -110,7 +110,7 @@ def test_a_syntax_error_is_printed_with_its_position(tmp_path: Path) -> None:
 def test_verbose_prints_the_whole_traceback(tmp_path: Path) -> None:
     made = app_in_folder(tmp_path, "1 / 0\n")
 
-    assert "in run_path" in made.explained(raised(made), whole=True)
+    assert "in run_path" in made.explained(app_error(made), whole=True)
 
 
 @pytest.mark.slow
@@ -139,4 +139,4 @@ def test_a_line_that_needs_a_missing_session_is_printed_with_advice(tmp_path: Pa
 def test_another_failed_assertion_is_printed_without_advice(tmp_path: Path) -> None:
     made = app_in_folder(tmp_path, "assert False, 'SparkContext._active_spark_context'")
 
-    assert made.explained(raised(made)).endswith("AssertionError: SparkContext._active_spark_context")
+    assert made.explained(app_error(made)).endswith("AssertionError: SparkContext._active_spark_context")

@@ -63,7 +63,7 @@ def running_clients(*clients: JobClient) -> list[JobClient]:
     return [client for client in clients if not client.done()]
 
 
-def signalled(number: signal.Signals, client: JobClient) -> None:
+def wait_after_signal(number: signal.Signals, client: JobClient) -> None:
     """Waits for the job in the thread that receives the signal."""
     signal.raise_signal(number)
     client.wait(timeout=10)
@@ -115,7 +115,7 @@ def test_a_run_without_a_prompt_ends_even_if_its_job_cannot_be_stopped(
 ) -> None:
     with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put) as interrupts:
         with pytest.raises(KeyboardInterrupt):
-            signalled(number, job.client)
+            wait_after_signal(number, job.client)
         lines = [said.get(timeout=10), said.get(timeout=10)]
 
     assert lines == [
@@ -134,7 +134,7 @@ def test_a_job_that_cannot_be_stopped_waits_until_others_have_stopped(
         Interrupts(lambda: running_clients(other.client, job.client), said.put),
         pytest.raises(KeyboardInterrupt),
     ):
-        signalled(signal.SIGTERM, other.client)
+        wait_after_signal(signal.SIGTERM, other.client)
 
     assert job.client.wait(timeout=10).checkpoint_path == KEPT
 

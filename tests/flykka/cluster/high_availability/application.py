@@ -19,7 +19,7 @@ from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
 
-class Telling(Launch):
+class PrintingLaunch(Launch):
     """Prints the messages for users on standard output, where the test reads them."""
 
     def say(self, text: str) -> None:
@@ -51,5 +51,5 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    with launched(Telling()):
+    with launched(PrintingLaunch()):
         main(*sys.argv[1:])

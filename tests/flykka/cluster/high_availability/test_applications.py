@@ -23,7 +23,7 @@ def application(folder: Path) -> Driver:
     return Driver(str(folder), module="tests.flykka.cluster.high_availability.application")
 
 
-def waiting_behind(first: Driver, folder: Path) -> Driver:
+def standby_of(first: Driver, folder: Path) -> Driver:
     """A standby driver, started once the first one has run a job."""
     assert first.wait_said() == "began"
     assert first.ask("run one") == "one has finished"
@@ -34,7 +34,7 @@ def waiting_behind(first: Driver, folder: Path) -> Driver:
 
 @pytest.mark.slow
 def test_a_standby_reports_its_wait_once_and_continues_the_killed_run(tmp_path: Path) -> None:
-    with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
+    with application(tmp_path) as first, standby_of(first, tmp_path) as second:
         assert second.ask("run one").startswith(WAITS)
 
         first.send(signal.SIGKILL)
@@ -47,7 +47,7 @@ def test_a_standby_reports_its_wait_once_and_continues_the_killed_run(tmp_path: 
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_standby_of_a_concluded_run_gets_its_results_then_begins_another(tmp_path: Path) -> None:
-    with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
+    with application(tmp_path) as first, standby_of(first, tmp_path) as second:
         assert second.ask("run one").startswith(WAITS)
 
         assert first.ask("close") == "ended"

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 JOB_EVENTS = f"/jobs/{JOB}/events"
 
 
-class Waiting:
+class SleepClock:
     """Time that passes only during a sleep."""
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class Waiting:
         self.seconds += seconds
 
 
-def frames(answers: Iterator[dict[str, Any]], waiting: Waiting) -> AsyncIterator[bytes]:
+def frames(answers: Iterator[dict[str, Any]], waiting: SleepClock) -> AsyncIterator[bytes]:
     return changes(lambda: next(answers), lambda: 7, first=next(answers), sleep=waiting.sleep, clock=waiting.clock)
 
 
 async def test_only_changes_are_sent_and_no_faster_than_the_limit() -> None:
-    waiting = Waiting()
+    waiting = SleepClock()
     stream = frames(iter([{"a": 1}, {"a": 1}, {"a": 2}, {"a": 1}]), waiting)
 
     sent = [(await anext(stream), waiting.seconds) for _ in range(3)]
@@ -54,7 +54,7 @@ async def test_only_changes_are_sent_and_no_faster_than_the_limit() -> None:
 
 
 async def test_a_comment_is_sent_if_nothing_changes() -> None:
-    waiting = Waiting()
+    waiting = SleepClock()
     stream = frames(chain([{"a": 1}], repeat({"a": 1})), waiting)
     await anext(stream)
 
@@ -68,7 +68,7 @@ async def test_a_stream_without_an_answer_ends_with_the_reason() -> None:
     def refuse() -> dict[str, Any]:
         raise RestError(503, "silent")
 
-    stream = changes(refuse, lambda: 7, first={"a": 1}, sleep=Waiting().sleep)
+    stream = changes(refuse, lambda: 7, first={"a": 1}, sleep=SleepClock().sleep)
 
     sent = [each async for each in stream]
 

@@ -62,7 +62,7 @@ def test_stacks_become_a_tree_with_the_number_of_samples_at_each_node() -> None:
     }
 
 
-class Sampled:
+class SampledThreads:
     """Graphs of fake threads, over a clock that only pauses advance; `done` is set after the last one of a sampling."""
 
     def __init__(self, threads: list[ThreadSample], working: str) -> None:
@@ -93,15 +93,15 @@ class Sampled:
 
 
 @pytest.fixture
-def sampled() -> Iterator[Sampled]:
+def sampled() -> Iterator[SampledThreads]:
     """Two subtasks, the second one busy, and an unrelated thread."""
     threads = [at_work(0, "run", "wait"), at_work(1, "run", "compute"), thread("flykka-rest", "serve")]
-    made = Sampled(threads, attempt_id(JOB, VERTEX, 1, 3))
+    made = SampledThreads(threads, attempt_id(JOB, VERTEX, 1, 3))
     yield made
     made.graphs.close()
 
 
-def test_a_graph_is_empty_at_first_and_then_has_all_vertex_threads(sampled: Sampled) -> None:
+def test_a_graph_is_empty_at_first_and_then_has_all_vertex_threads(sampled: SampledThreads) -> None:
     first, later = sampled.ask(), sampled.graph()
 
     assert first == {"endTimestamp": -3}
@@ -114,7 +114,7 @@ def test_a_graph_is_empty_at_first_and_then_has_all_vertex_threads(sampled: Samp
     }
 
 
-def test_graphs_may_be_filtered_by_subtask_and_by_thread_state(sampled: Sampled) -> None:
+def test_graphs_may_be_filtered_by_subtask_and_by_thread_state(sampled: SampledThreads) -> None:
     def leaf(**asked: Any) -> str:
         (run,) = sampled.graph(**asked)["data"]["children"]
         (only,) = run["children"]
@@ -126,7 +126,7 @@ def test_graphs_may_be_filtered_by_subtask_and_by_thread_state(sampled: Sampled)
     assert sampled.graph(FlameGraphType.ON_CPU, 0)["data"] == {"name": "root", "value": 0, "children": []}
 
 
-def test_an_old_graph_is_replaced_and_served_until_then(sampled: Sampled) -> None:
+def test_an_old_graph_is_replaced_and_served_until_then(sampled: SampledThreads) -> None:
     sampled.graph()
     sampled.ask()
     assert sampled.pauses == SAMPLES
@@ -136,7 +136,7 @@ def test_an_old_graph_is_replaced_and_served_until_then(sampled: Sampled) -> Non
         assert sampled.ask()["endTimestamp"] == 42
 
 
-def test_after_close_no_thread_is_sampled(sampled: Sampled) -> None:
+def test_after_close_no_thread_is_sampled(sampled: SampledThreads) -> None:
     sampled.graphs.close()
 
     assert sampled.ask() == {"endTimestamp": -3}

@@ -18,7 +18,7 @@ from tests.flykka.views.plan.plans import plan
 VOID = {"meta", "path"}
 
 
-def printed(width: int, *graphs: str) -> str:
+def terminal_text_of(width: int, *graphs: str) -> str:
     console = Console(width=width, file=io.StringIO())
     with console.capture() as captured:
         console.print(rendered(plan(), graphs or ("stream", "job", "execution")))
@@ -26,7 +26,7 @@ def printed(width: int, *graphs: str) -> str:
 
 
 def test_a_job_graph_is_drawn_on_the_terminal() -> None:
-    text = re.sub(r" · id \w+", "", printed(100, "job"))
+    text = re.sub(r" · id \w+", "", terminal_text_of(100, "job"))
 
     assert text.splitlines()[2:] == [
         "Job graph  5 vertices: operators in one box run as one task; up to: the most subtasks that it can be",
@@ -64,7 +64,7 @@ def test_every_operator_is_readable_on_light_and_dark_terminals() -> None:
 
 @pytest.mark.parametrize("width", [24, 48, 200])
 def test_no_line_is_wider_than_the_terminal_and_no_text_is_lost(width: int) -> None:
-    text = printed(width)
+    text = terminal_text_of(width)
 
     assert all(len(line) <= width for line in text.splitlines())
     assert not any(line.endswith(" ") for line in text.splitlines())
