@@ -17,7 +17,7 @@ from tests.flykka.cluster.high_availability.processes import Driver
 def store_of_killed_application(folder: Path) -> str:
     """The store of an application that has run a job and was killed."""
     with Driver(str(folder), module="tests.flykka.cluster.high_availability.application") as driver:
-        assert driver.wait_said() == "began"
+        assert driver.wait_line() == "began"
         assert driver.ask("run one") == "one has finished"
         driver.send(signal.SIGKILL)
     return str(folder / "store")
@@ -61,7 +61,7 @@ def test_an_interrupted_clean_up_is_repeated(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_deletion_is_refused_while_a_driver_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Driver(str(tmp_path), module="tests.flykka.cluster.high_availability.application") as driver:
-        assert driver.wait_said() == "began"
+        assert driver.wait_line() == "began"
         assert driver.ask("run one") == "one has finished"
 
         assert main(["ha", "clean", str(tmp_path / "store"), "--yes"]) == 1

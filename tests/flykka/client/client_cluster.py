@@ -130,7 +130,7 @@ class ClientCluster(ClusterBuilder):
         self._start_scripted()
         self.system.advance(1_000)
 
-    def say(self, *messages: Message) -> None:
+    def send(self, *messages: Message) -> None:
         """Send messages to the client in the name of the JobManager."""
         for message in messages:
             self.tracker.tell(message)

@@ -91,7 +91,7 @@ class OneJob:
     _listening: Ref
     _tracker: Ref
 
-    def say(self, *messages: Message) -> None:
+    def publish(self, *messages: Message) -> None:
         for message in messages:
             self._tracker.tell(message)
             self._listening.tell(message)

@@ -48,7 +48,7 @@ HEARTBEAT = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
 def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     assert cluster.asked == [SubmitJob(job_graph=GRAPH, client=cluster.client_ref())]
     assert client.wait_submitted(timeout=0) == JOB
@@ -58,7 +58,7 @@ def test_a_finished_job_returns_its_result_with_its_duration(cluster: ClientClus
     client = cluster.submit()
     cluster.system.advance(1_500)
 
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     assert client.wait(timeout=0) == JobExecutionResult(job_id=JOB, job_name="counts", net_runtime_ms=1_500)
     assert (client.status, client.exception(), client.done()) == (JobStatus.FINISHED, None, True)
@@ -67,7 +67,7 @@ def test_a_finished_job_returns_its_result_with_its_duration(cluster: ClientClus
 def test_the_status_is_the_last_one_received(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=BOOM))
+    cluster.send(JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=BOOM))
 
     assert client.status is JobStatus.RESTARTING
     assert not client.done()
@@ -76,7 +76,7 @@ def test_the_status_is_the_last_one_received(cluster: ClientCluster) -> None:
 def test_a_failed_job_raises_its_cause_for_every_waiter(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
     with pytest.raises(JobExecutionError, match="job 'counts' failed: ValueError: boom") as first:
         client.wait(timeout=0)
@@ -90,7 +90,7 @@ def test_a_failed_job_raises_its_cause_for_every_waiter(cluster: ClientCluster) 
 def test_a_cancelled_job_raises_a_cancellation_error(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
 
     with pytest.raises(JobCancelledError, match="was cancelled"):
         client.wait(timeout=0)
@@ -99,7 +99,7 @@ def test_a_cancelled_job_raises_a_cancellation_error(cluster: ClientCluster) -> 
 def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(JobResultFailure(job_id=JOB, cause=BOOM))
+    cluster.send(JobResultFailure(job_id=JOB, cause=BOOM))
 
     for wait in (client.wait_submitted, client.wait):
         with pytest.raises(JobSubmissionError, match="job 'counts' was refused: ValueError: boom"):
@@ -108,7 +108,7 @@ def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: ClientClust
 
 def test_a_job_is_lost_if_its_job_manager_dies_without_a_successor(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.kill(cluster.job_manager)
     cluster.system.advance(30_000)
@@ -121,10 +121,10 @@ def test_a_job_is_lost_if_its_job_manager_dies_without_a_successor(cluster: Clie
 
 def test_a_client_reconnects_to_the_successor_of_a_dead_job_manager(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.replace_job_manager()
-    cluster.say(RegisterJobClientSuccess(job_id=JOB), JobResultSuccess(job_id=JOB))
+    cluster.send(RegisterJobClientSuccess(job_id=JOB), JobResultSuccess(job_id=JOB))
 
     assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient]
     assert client.wait(timeout=0).job_id == JOB
@@ -134,17 +134,17 @@ def test_an_unaccepted_job_is_submitted_again_to_the_next_job_manager(cluster: C
     cluster.submit()
 
     cluster.replace_job_manager()
-    cluster.say(JobNotFound(job_id=JOB))
+    cluster.send(JobNotFound(job_id=JOB))
 
     assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient, SubmitJob]
 
 
 def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.replace_job_manager()
-    cluster.say(JobNotFound(job_id=JOB))
+    cluster.send(JobNotFound(job_id=JOB))
 
     with pytest.raises(JobExecutionError, match="its JobManager does not know it any more"):
         client.wait(timeout=0)
@@ -152,11 +152,11 @@ def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCl
 
 def test_a_detached_client_polls_its_job(cluster: ClientCluster) -> None:
     client = cluster.submit(attached=False)
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     client.add_listener(lambda _: None)
     cluster.system.run_until_idle()
-    cluster.say(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
+    cluster.send(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
     submitted, registered = cluster.asked
     assert isinstance(submitted, SubmitJob)
@@ -169,7 +169,7 @@ def test_a_client_for_the_result_alone_polls_for_changes(
     cluster: ClientCluster,
 ) -> None:
     client = cluster.submit(attached=ListeningBehaviour.EXECUTION_RESULT)
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     with pytest.raises(TimeoutError, match=r"has not ended after 0 seconds"):
         client.wait(timeout=0)
@@ -186,7 +186,7 @@ def test_a_client_for_the_result_alone_polls_for_changes(
 
 def test_a_client_for_the_result_alone_receives_it_when_it_arrives(cluster: ClientCluster) -> None:
     client = cluster.submit(attached="EXECUTION_RESULT")
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     assert client.done()
     assert client.wait(timeout=0).job_id == JOB
@@ -201,11 +201,11 @@ def test_other_ways_to_listen_are_refused(cluster: ClientCluster) -> None:
 def test_a_client_sends_heartbeats_until_its_job_has_ended() -> None:
     cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=HEARTBEAT))
     cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.advance(2_000)
     told = [message for message in cluster.asked if isinstance(message, ReportJobClientHeartbeat)]
-    cluster.say(JobResultSuccess(job_id=JOB))
+    cluster.send(JobResultSuccess(job_id=JOB))
     cluster.system.advance(10_000)
 
     assert [heartbeat.expired_timestamp_ms - told[0].expired_timestamp_ms for heartbeat in told] == [0, 1_000]
@@ -215,7 +215,7 @@ def test_a_client_sends_heartbeats_until_its_job_has_ended() -> None:
 def test_a_detached_client_sends_no_heartbeats_and_its_job_survives_it() -> None:
     cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=HEARTBEAT))
     cluster.submit(attached=False)
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.advance(5_000)
 
@@ -228,7 +228,7 @@ def test_a_cancelled_job_states_the_reason_of_its_cancellation(cluster: ClientCl
     client = cluster.submit()
     gone = SerializedThrowable(type_name="ClientHeartbeatTimeoutError", message="its client is gone")
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=gone, status=JobStatus.CANCELED))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=gone, status=JobStatus.CANCELED))
 
     with pytest.raises(JobCancelledError, match=r"job 'counts' was cancelled: its client is gone"):
         client.wait(timeout=0)
@@ -237,7 +237,7 @@ def test_a_cancelled_job_states_the_reason_of_its_cancellation(cluster: ClientCl
 def test_an_earlier_result_is_marked_and_logged(cluster: ClientCluster, caplog: pytest.LogCaptureFixture) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB, is_earlier=True))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB, is_earlier=True))
 
     assert client.wait(timeout=0).is_earlier
     assert "job 'counts' has finished before, in this run of the application" in caplog.text
@@ -245,7 +245,7 @@ def test_an_earlier_result_is_marked_and_logged(cluster: ClientCluster, caplog: 
 
 def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.terminate()
     cluster.system.run_until_idle()
@@ -259,7 +259,7 @@ def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: ClientCluster) -> Non
 
 def test_the_error_of_a_lost_job_names_its_newest_checkpoint(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), checkpoint_completed(3), checkpoint_completed(4))
+    cluster.send(accepted(), checkpoint_completed(3), checkpoint_completed(4))
 
     cluster.system.terminate()
     cluster.system.run_until_idle()
@@ -270,7 +270,7 @@ def test_the_error_of_a_lost_job_names_its_newest_checkpoint(cluster: ClientClus
 
 def test_a_wait_ends_at_its_deadline_with_the_state_of_the_job(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
+    cluster.send(accepted(), JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
     with pytest.raises(TimeoutError, match="is still RUNNING after 2 seconds"):
         client.wait(timeout=2)
@@ -314,7 +314,7 @@ def test_a_job_that_continues_was_not_stopped() -> None:
 
 def test_an_ended_job_cannot_be_stopped(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     with pytest.raises(JobStoppingError, match="was not stopped: it is FINISHED already"):
         client.stop()
@@ -331,7 +331,7 @@ def test_a_stop_times_out(cluster: ClientCluster) -> None:
 def test_an_error_names_the_retained_checkpoint(status: JobStatus, cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
 
     with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 ") as failed:
         client.wait(timeout=0)
@@ -350,7 +350,7 @@ def test_a_damaged_checkpoint_is_reported_with_an_earlier_valid_one(cluster: Cli
     damage = SerializedThrowable(type_name="CheckpointFormatError", message="/state is damaged", suppress_restarts=True)
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=damage, checkpoint_path=last))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=damage, checkpoint_path=last))
     cluster.system.run_until_idle()
 
     with pytest.raises(CheckpointError, match="CheckpointFormatError: /state is damaged") as failed:
@@ -366,7 +366,7 @@ def test_the_plan_is_available_before_anything_runs(cluster: ClientCluster) -> N
 
 async def test_a_client_can_be_awaited(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     result = await asyncio.wait_for(_awaited(client), timeout=1)
 
@@ -375,7 +375,7 @@ async def test_a_client_can_be_awaited(cluster: ClientCluster) -> None:
 
 async def test_an_awaited_client_raises_the_errors_of_wait(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
     with pytest.raises(JobExecutionError, match="failed: ValueError: boom"):
         await client

@@ -34,7 +34,7 @@ def test_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> 
     client = cluster.submit()
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=2, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=9_000)
 
-    cluster.say(accepted(), checkpoint_completed(1), aborted)
+    cluster.send(accepted(), checkpoint_completed(1), aborted)
 
     table = client.checkpoints
     assert table["checkpoint_id"].tolist() == [1, 2]
@@ -58,7 +58,7 @@ def test_metrics_of_vertices_are_a_table_with_a_row_for_each(cluster: ClientClus
         for subtask, alignment_ms in enumerate((0, 9))
     )
 
-    cluster.say(
+    cluster.send(
         accepted(),
         CheckpointTriggered(job_id=JOB, checkpoint_id=1, timestamp_ms=0, num_subtasks=2),
         SubtasksAcknowledged(job_id=JOB, checkpoint_id=1, subtasks=acknowledged),
@@ -74,7 +74,7 @@ def test_metrics_of_vertices_are_a_table_with_a_row_for_each(cluster: ClientClus
 
 def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), checkpoint_completed(1))
+    cluster.send(accepted(), checkpoint_completed(1))
 
     empty = checkpoint_frame([])
 
@@ -86,7 +86,7 @@ def test_outside_of_a_notebook_a_client_is_displayed_as_text(
     cluster: ClientCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     client._ipython_display_()
 
@@ -95,7 +95,7 @@ def test_outside_of_a_notebook_a_client_is_displayed_as_text(
 
 def test_a_client_renders_as_html_or_text_on_request(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
     bundle = client._repr_mimebundle_()
 
@@ -105,7 +105,7 @@ def test_a_client_renders_as_html_or_text_on_request(cluster: ClientCluster) -> 
 
 def test_a_job_lost_with_its_cluster_is_shown_as_failed(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.terminate()
     cluster.system.run_until_idle()

@@ -35,10 +35,10 @@ def test_a_late_listener_receives_everything_in_order(cluster: ClientCluster) ->
     heard: list[Message] = []
     client = cluster.submit()
     running = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
-    cluster.say(accepted(), running)
+    cluster.send(accepted(), running)
 
     client.add_listener(heard.append)
-    cluster.say(JobResultSuccess(job_id=JOB))
+    cluster.send(JobResultSuccess(job_id=JOB))
 
     assert heard == [accepted(), running, JobResultSuccess(job_id=JOB)]
 
@@ -53,9 +53,9 @@ def test_repeated_failures_are_logged_if_there_is_no_listener(
     client = cluster.submit()
 
     with caplog.at_level("WARNING", logger="flykka"):
-        cluster.say(accepted(), *[restarting] * 11)
+        cluster.send(accepted(), *[restarting] * 11)
         client.add_listener(lambda _: None)
-        cluster.say(*[restarting] * 100)
+        cluster.send(*[restarting] * 100)
 
     assert [record.getMessage() for record in caplog.records] == [
         f"job 'counts' has failed and restarts (restart {number}, without limit unless set_restart_strategy(...)"
@@ -88,7 +88,7 @@ def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: Cl
 
     client.add_listener(fail)
     client.add_listener(heard.append)
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     assert client.wait(timeout=0).job_id == JOB
     assert heard == [accepted(), JobResultSuccess(job_id=JOB)]
@@ -97,7 +97,7 @@ def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: Cl
 def test_a_listener_receives_the_end_of_a_lost_job(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
     client.add_listener(heard.append)
 
     cluster.system.kill(cluster.job_manager)
@@ -109,7 +109,7 @@ def test_a_listener_receives_the_end_of_a_lost_job(cluster: ClientCluster) -> No
 
 def test_a_listener_registered_after_the_end_of_the_cluster_is_refused_at_once(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
     cluster.system.terminate()
     cluster.system.run_until_idle()
 

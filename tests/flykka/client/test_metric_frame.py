@@ -49,7 +49,7 @@ def test_a_row_names_the_subtask_and_attempt_of_its_value(cluster: ClientCluster
     report = MetricsReported(
         job_id=JOB, attempt=attempt, task_name="windows", metrics=TaskIOMetrics(rows_in=5), accumulators=(SIZES,)
     )
-    cluster.say(accepted(), state, report)
+    cluster.send(accepted(), state, report)
 
     table = client.metrics
     second = {row["name"]: row for row in table[table["subtask"] == 1].to_dict("records")}
@@ -70,7 +70,7 @@ def test_a_row_names_the_subtask_and_attempt_of_its_value(cluster: ClientCluster
 
 def test_metrics_of_the_job_have_no_subtask(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), *(replace(checkpoint_completed(number), job_id=JOB) for number in (1, 2)))
+    cluster.send(accepted(), *(replace(checkpoint_completed(number), job_id=JOB) for number in (1, 2)))
 
     table = client.metrics.set_index("name")
 

@@ -23,8 +23,8 @@ def test_without_a_terminal_lines_and_a_summary_precede_the_end_of_wait() -> Non
     with one_job() as job:
         JobConsole(RichConsole(file=out, width=40), kept_checkpoint).show(job.client)
 
-        job.say(status(JobStatus.RUNNING, at=50), status(JobStatus.FINISHED, at=1_250))
-        job.say(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
+        job.publish(status(JobStatus.RUNNING, at=50), status(JobStatus.FINISHED, at=1_250))
+        job.publish(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
         job.client.wait(timeout=10)
 
     assert out.getvalue().splitlines() == [
@@ -46,7 +46,7 @@ def test_lines_of_concurrent_jobs_have_the_name_of_their_job() -> None:
         # The same name on another cluster: only the fact that a console runs already matters.
         console.show(second.client)
 
-        second.say(status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
+        second.publish(status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
         with pytest.raises(JobCancelledError):
             second.client.wait(timeout=10)
 

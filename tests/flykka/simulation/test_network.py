@@ -59,13 +59,13 @@ class Pair:
         self.system.network.cuts.append(cut)
         return cut
 
-    def say(self, who: str, to: str, message: Message) -> None:
+    def send(self, who: str, to: str, message: Message) -> None:
         self.refs[who].tell(Utter(receiver=self.refs[to], message=message))
         self.system.advance(1)
 
-    def both_say(self, text: str) -> None:
-        self.say("here", "there", Word(text=text))
-        self.say("there", "here", Word(text=text))
+    def send_both_ways(self, text: str) -> None:
+        self.send("here", "there", Word(text=text))
+        self.send("there", "here", Word(text=text))
 
 
 @pytest.fixture
@@ -83,18 +83,18 @@ def test_an_isolated_actor_neither_receives_nor_sends(
 ) -> None:
     pair.cut(direction)
 
-    pair.both_say("a")
+    pair.send_both_ways("a")
 
     assert pair.heard == {"here": comes_here, "there": comes_there}
 
 
 def test_messages_sent_during_isolation_arrive_late_and_in_order(pair: Pair) -> None:
     cut = pair.cut()
-    pair.both_say("a")
-    pair.both_say("b")
+    pair.send_both_ways("a")
+    pair.send_both_ways("b")
 
     pair.system.network.heal(cut)
-    pair.both_say("c")
+    pair.send_both_ways("c")
 
     assert pair.heard == {"here": ["a", "b", "c"], "there": ["a", "b", "c"]}
     assert pair.system.network.is_perfect
@@ -103,8 +103,8 @@ def test_messages_sent_during_isolation_arrive_late_and_in_order(pair: Pair) -> 
 def test_only_some_messages_may_be_delayed(pair: Pair) -> None:
     pair.cut(only=frozenset({Sign}))
 
-    pair.say("here", "there", Sign())
-    pair.say("here", "there", Word(text="a"))
+    pair.send("here", "there", Sign())
+    pair.send("here", "there", Word(text="a"))
 
     assert pair.heard["there"] == ["a"]
 
@@ -112,7 +112,7 @@ def test_only_some_messages_may_be_delayed(pair: Pair) -> None:
 def test_isolation_does_not_apply_to_exempt_actors(pair: Pair) -> None:
     pair.cut(exempt=("/user/here",))
 
-    pair.both_say("a")
+    pair.send_both_ways("a")
 
     assert pair.heard == {"here": ["a"], "there": ["a"]}
 
@@ -130,7 +130,7 @@ def test_a_delayed_message_to_an_ended_actor_is_a_dead_letter(pair: Pair) -> Non
     letters: list[DeadLetter] = []
     pair.system.event_stream.subscribe(letters.append, DeadLetter)
     cut = pair.cut()
-    pair.say("here", "there", Word(text="a"))
+    pair.send("here", "there", Word(text="a"))
 
     pair.system.kill(pair.refs["there"])
     pair.system.network.heal(cut)

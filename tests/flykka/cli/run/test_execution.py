@@ -101,7 +101,7 @@ def test_the_summary_contains_the_command_that_continues(
 
     with one_job() as job:
         run.job_submitted(job.client, keeps_checkpoints=keeps_checkpoints)
-        job.say(JobResultSuccess(job_id=JOB, checkpoint_path="/savepoints/savepoint-ab12cd-1"))
+        job.publish(JobResultSuccess(job_id=JOB, checkpoint_path="/savepoints/savepoint-ab12cd-1"))
         run.wait()
 
     assert shown.getvalue().splitlines()[-1] == f"  continue     {continued}"

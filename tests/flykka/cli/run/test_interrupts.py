@@ -184,7 +184,7 @@ def test_three_ctrl_c_interrupt_like_any_program(job: OneJob, said: queue.Simple
 def test_without_a_running_job_one_ctrl_c_is_enough(
     job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals
 ) -> None:
-    job.say(JobResultSuccess(job_id=JOB))
+    job.publish(JobResultSuccess(job_id=JOB))
     job.client.wait(timeout=10)
 
     with Interrupts(lambda: running_clients(job.client), said.put) as interrupts, pytest.raises(KeyboardInterrupt):

@@ -45,7 +45,7 @@ class Contender:
         return error
 
     @property
-    def has_heard_nothing(self) -> bool:
+    def has_no_more_notifications(self) -> bool:
         """True if every notification has been consumed by a wait."""
         return self._told.empty()
 

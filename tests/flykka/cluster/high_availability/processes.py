@@ -36,7 +36,7 @@ class Driver:
         self._said: Queue[str] = Queue()
         Thread(target=self._listen, daemon=True).start()
 
-    def wait_said(self) -> str:
+    def wait_line(self) -> str:
         """Wait for the next line of its output."""
         try:
             return self._said.get(timeout=self._patience)
@@ -44,15 +44,15 @@ class Driver:
             raise AssertionError(f"the driver says nothing; it has ended with {self._process.poll()}") from None
 
     def wait_granted(self) -> None:
-        said = self.wait_said()
+        said = self.wait_line()
         assert said.startswith("granted "), said
 
     def ask(self, command: str) -> str:
         """Send a command and return the answer."""
-        self.tell(command)
-        return self.wait_said()
+        self.send_command(command)
+        return self.wait_line()
 
-    def tell(self, command: str) -> None:
+    def send_command(self, command: str) -> None:
         """Send a command without waiting for an answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")

@@ -25,10 +25,10 @@ def application(folder: Path) -> Driver:
 
 def standby_of(first: Driver, folder: Path) -> Driver:
     """A standby driver, started once the first one has run a job."""
-    assert first.wait_said() == "began"
+    assert first.wait_line() == "began"
     assert first.ask("run one") == "one has finished"
     second = application(folder)
-    assert second.wait_said() == "began"
+    assert second.wait_line() == "began"
     return second
 
 
@@ -39,7 +39,7 @@ def test_a_standby_reports_its_wait_once_and_continues_the_killed_run(tmp_path: 
 
         first.send(signal.SIGKILL)
 
-        assert second.wait_said() == "one had finished before"
+        assert second.wait_line() == "one had finished before"
         assert second.ask("run two") == "two has finished"
         assert second.ask("close") == "ended"
 
@@ -52,11 +52,11 @@ def test_a_standby_of_a_concluded_run_gets_its_results_then_begins_another(tmp_p
 
         assert first.ask("close") == "ended"
 
-        assert second.wait_said() == "one had finished before"
+        assert second.wait_line() == "one had finished before"
         assert second.ask("run two") == "two has finished"
         assert second.ask("close") == "ended"
     with application(tmp_path) as third:
-        assert third.wait_said() == "began"
+        assert third.wait_line() == "began"
         assert third.ask("run one") == "one has finished"
 
 
@@ -64,12 +64,12 @@ def test_a_standby_of_a_concluded_run_gets_its_results_then_begins_another(tmp_p
 @pytest.mark.long  # Covered by the run whose driver is killed.
 def test_a_run_without_an_orderly_end_is_continued(tmp_path: Path) -> None:
     with application(tmp_path) as first:
-        assert first.wait_said() == "began"
+        assert first.wait_line() == "began"
         assert first.ask("run one") == "one has finished"
         assert first.ask("abandon") == "ended"
 
     with application(tmp_path) as second:
-        assert second.wait_said() == "began"
+        assert second.wait_line() == "began"
         assert second.ask("run one") == "one had finished before"
 
 

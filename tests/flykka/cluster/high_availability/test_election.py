@@ -19,7 +19,7 @@ def test_the_first_leads_and_the_second_waits_until_it_closes(place: Place) -> N
     waiting = Contender()
 
     second.contend(waiting)
-    heard_nothing = waiting.has_heard_nothing
+    heard_nothing = waiting.has_no_more_notifications
     first.close()
 
     assert heard_nothing
@@ -48,7 +48,7 @@ def test_a_second_contender_of_one_process_leads_at_once_and_fences_the_first(pl
     after.run()
     with pytest.raises(LeadershipLostError, match=f"the leader session {before.session} leads no more"):
         before.run()
-    assert waiting.has_heard_nothing
+    assert waiting.has_no_more_notifications
 
 
 def test_a_contender_that_gave_up_leadership_cannot_write(place: Place) -> None:

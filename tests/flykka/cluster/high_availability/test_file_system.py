@@ -98,10 +98,10 @@ def test_a_killed_driver_frees_the_lock_and_a_paused_one_keeps_it(tmp_path: Path
         services.contend(waiting)
 
         driver.send(signal.SIGSTOP)
-        driver.tell("add 1")
+        driver.send_command("add 1")
         driver.send(signal.SIGCONT)
-        added = driver.wait_said()
-        heard_nothing = waiting.has_heard_nothing
+        added = driver.wait_line()
+        heard_nothing = waiting.has_no_more_notifications
         driver.send(signal.SIGKILL)
 
         store = services.store(waiting.wait_granted())
@@ -124,9 +124,9 @@ def test_a_driver_that_wakes_up_after_losing_its_folder_completes_nothing(tmp_pa
         services = FileSystemHaServices(str(tmp_path))
         store = lead(services)
         completed = _completed(store)
-        driver.tell("add 2")
+        driver.send_command("add 2")
         driver.send(signal.SIGCONT)
-        said = {driver.wait_said().split()[0], driver.wait_said()}
+        said = {driver.wait_line().split()[0], driver.wait_line()}
         after = _completed(store)
         services.close()
 

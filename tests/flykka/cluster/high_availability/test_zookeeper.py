@@ -80,9 +80,9 @@ def test_a_driver_that_sleeps_through_its_session_expiry_completes_nothing_after
         _end_session((int(number), bytes.fromhex(password)), zookeeper_settings)
         store = services.store(waiting.wait_granted())
         taken_over = completed_checkpoint_ids(store)
-        first.tell("add 2")
+        first.send_command("add 2")
         first.send(signal.SIGCONT)
-        said = {first.wait_said().split()[0], first.wait_said().split()[0]}
+        said = {first.wait_line().split()[0], first.wait_line().split()[0]}
         after = completed_checkpoint_ids(store)
         services.close()
 
@@ -123,7 +123,7 @@ def test_a_leader_whose_session_expires_lets_the_standby_lead(zookeeper_settings
 
     contender.wait_revoked()
     waiting.wait_granted()
-    assert contender.has_heard_nothing
+    assert contender.has_no_more_notifications
     other.close()
     contender.wait_granted()
     services.close()
@@ -164,7 +164,7 @@ def test_a_restarted_server_finds_the_leader_waiting(tmp_path: Path) -> None:
 
     assert not late.is_alive()
     assert completed_checkpoint_ids(store) == [1]
-    assert contender.has_heard_nothing
+    assert contender.has_no_more_notifications
     services.close()
     server.kill()
 
