@@ -205,6 +205,6 @@ def test_rows_are_unchanged_in_the_state_of_frames(env: StreamExecutionEnvironme
 
 
 def test_rows_are_unchanged_in_a_preview(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    shown = stream(env, tmp_path).preview()
+    preview = stream(env, tmp_path).preview()
 
-    assert pa.Table.from_pandas(shown, SCHEMA, preserve_index=False).to_pylist() == ROWS
+    assert pa.Table.from_pandas(preview, SCHEMA, preserve_index=False).to_pylist() == ROWS

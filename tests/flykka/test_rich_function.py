@@ -56,9 +56,9 @@ class Declared(Rates):
 def test_a_rich_function_is_opened_called_and_closed_to_find_its_columns(spark: SparkSession) -> None:
     program, rates = Program(), Rates()
 
-    made = bids(spark, program).transform(rates)
+    stream = bids(spark, program).transform(rates)
 
-    assert made.flow.type.prototype.columns[-1] == "rate"
+    assert stream.flow.type.prototype.columns[-1] == "rate"
     assert rates.calls == ["open", "call", "close"]
     assert program.transformations[-1].name == "transform(Rates)"
 
@@ -106,9 +106,9 @@ def test_an_error_in_close_does_not_hide_the_first_error(spark: SparkSession) ->
 def test_a_function_with_declared_columns_is_not_opened(spark: SparkSession) -> None:
     rates = Declared()
 
-    made = bids(spark).transform(rates)
+    stream = bids(spark).transform(rates)
 
-    assert made.flow.type.prototype.columns == ["auction", "rate"]
+    assert stream.flow.type.prototype.columns == ["auction", "rate"]
     assert rates.calls == []
 
 

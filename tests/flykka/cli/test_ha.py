@@ -67,9 +67,9 @@ def test_deletion_is_refused_while_a_driver_leads(tmp_path: Path, capsys: pytest
         assert main(["ha", "clean", str(tmp_path / "store"), "--yes"]) == 1
         assert main(["ha", "show", str(tmp_path / "store")]) == 0
         assert driver.ask("run two") == "two has finished"
-    told = capsys.readouterr()
-    assert "flykka ha: a driver leads in" in told.err
-    assert "one" not in told.err
+    output = capsys.readouterr()
+    assert "flykka ha: a driver leads in" in output.err
+    assert "one" not in output.err
 
 
 def test_without_confirmation_nothing_is_deleted(

@@ -47,8 +47,8 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_an_app_is_drawn_and_not_run(spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["plan", app, "--parallelism", "2", "--format", "json"])
 
-    printed = capsys.readouterr()
-    plan = json.loads(printed.out)
+    output = capsys.readouterr()
+    plan = json.loads(output.out)
     assert code == 0
     assert plan["name"] == "large numbers"
     assert [(node["description"], node["parallelism"]) for node in plan["nodes"]] == [
@@ -57,7 +57,7 @@ def test_an_app_is_drawn_and_not_run(spark: SparkSession, app: str, capsys: pyte
         ("Sink: shown", 1),
     ]
     assert [edge["ship_strategy"] for edge in plan["execution_graph"]["edges"]] == ["REBALANCE", "REBALANCE"]
-    assert "said by the app" in printed.err
+    assert "said by the app" in output.err
     assert not Path("ran").exists()
 
 
@@ -89,10 +89,10 @@ def test_a_plan_is_cached_unless_spark_has_read_data_for_it(
 
     codes = [main(["plan", app, "--graph", "job", *words]) for words in (["--no-cache"], [])]
 
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert codes == [0, 0]
-    assert (f"{app} as seen at" in told) is is_kept
-    assert told.count("said by the app") == (1 if is_kept else 2)
+    assert (f"{app} as seen at" in output) is is_kept
+    assert output.count("said by the app") == (1 if is_kept else 2)
 
 
 @pytest.mark.slow

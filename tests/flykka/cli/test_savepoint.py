@@ -89,13 +89,13 @@ def test_a_savepoint_is_shown_with_its_job_and_its_operators(
 
     code = main(["savepoint", "inspect", str(path)])
 
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert code == 0
-    assert "savepoint 7 of job 'orders' (orders-id)" in shown
-    assert "taken 2023-11-14 22:13:20 UTC in 250 ms, 6 B of state" in shown
-    assert "totals  window aggregate  1 (up to 128)   6 B  keyed" in shown
-    assert "totals: keys (shop string), state of each window (sum bigint), size=60000ms" in shown
-    assert "totals: 128 key groups in 1 file" in shown
+    assert "savepoint 7 of job 'orders' (orders-id)" in output
+    assert "taken 2023-11-14 22:13:20 UTC in 250 ms, 6 B of state" in output
+    assert "totals  window aggregate  1 (up to 128)   6 B  keyed" in output
+    assert "totals: keys (shop string), state of each window (sum bigint), size=60000ms" in output
+    assert "totals: 128 key groups in 1 file" in output
 
 
 def test_an_operator_without_state_yet_has_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -103,9 +103,9 @@ def test_an_operator_without_state_yet_has_no_files(tmp_path: Path, capsys: pyte
 
     main(["savepoint", "inspect", str(path)])
 
-    shown = capsys.readouterr().out
-    assert "totals  window aggregate  1 (up to 128)     -  none" in shown
-    assert "key groups" not in shown
+    output = capsys.readouterr().out
+    assert "totals  window aggregate  1 (up to 128)     -  none" in output
+    assert "key groups" not in output
 
 
 def test_the_savepoint_is_printed_completely_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,10 +113,15 @@ def test_the_savepoint_is_printed_completely_as_json(tmp_path: Path, capsys: pyt
 
     code = main(["savepoint", "inspect", str(path), "--json"])
 
-    told = json.loads(capsys.readouterr().out)
+    output = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert (told["type"], told["job_name"], told["checkpoint_id"], told["missing"]) == ("SAVEPOINT", "orders", 7, None)
-    [operator] = told["operators"]
+    assert (output["type"], output["job_name"], output["checkpoint_id"], output["missing"]) == (
+        "SAVEPOINT",
+        "orders",
+        7,
+        None,
+    )
+    [operator] = output["operators"]
     assert (operator["uid"], operator["key_groups"], operator["state_bytes"]) == ("totals", 128, 6)
     assert operator["schema"] == {
         "keys": "shop string",
@@ -151,10 +156,10 @@ def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
 
     code = main(["savepoint", "inspect", str(path)])
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 1
-    assert "savepoint 7 of job 'orders'" in said.out
-    assert said.err == (
+    assert "savepoint 7 of job 'orders'" in output.out
+    assert output.err == (
         f"flykka savepoint: {path}/_metadata refers to state in file:{path}/state, which is not there\n"
     )
 
@@ -253,11 +258,11 @@ def test_a_compatible_app_may_start_and_is_not_started(
 ) -> None:
     code = main(["savepoint", "check", str(app_savepoint), str(app), "totals", "1h"])
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 0
-    assert f"job 'orders' can start from {app_savepoint}: 3 matched\n" in said.out
-    assert "executed" not in said.out + said.err
-    assert [line.split()[:2] for line in said.out.splitlines()[1:4]] == [
+    assert f"job 'orders' can start from {app_savepoint}: 3 matched\n" in output.out
+    assert "executed" not in output.out + output.err
+    assert [line.split()[:2] for line in output.out.splitlines()[1:4]] == [
         ["matched", "orders"],
         ["matched", "totals"],
         ["matched", "output"],
@@ -269,12 +274,12 @@ def test_an_operator_with_a_changed_uid_is_suggested_and_may_be_dropped(
     app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     refused = main(["savepoint", "check", str(app_savepoint), str(app), "sums", "1h", "--json"])
-    told = json.loads(capsys.readouterr().out)
+    output = json.loads(capsys.readouterr().out)
     allowed = main(["savepoint", "check", str(app_savepoint), str(app), "-n", "--", "sums", "1h"])
 
     assert (refused, allowed) == (1, 0)
-    assert told["can_start"] is False
-    [renamed] = [operator for operator in told["operators"] if operator["match"] == "renamed"]
+    assert output["can_start"] is False
+    [renamed] = [operator for operator in output["operators"] if operator["match"] == "renamed"]
     assert (renamed["uid"], renamed["former_uid"]) == ("sums", "totals")
 
 
@@ -284,8 +289,8 @@ def test_other_windows_and_keys_are_incompatible_and_printed_with_both_values(
 ) -> None:
     code = main(["savepoint", "check", str(app_savepoint), str(app), "totals", "2h", "amount"])
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert code == 1
-    assert "keys: was `shop string`, is `shop string, amount bigint`" in said
-    assert "windows: was `size=3600000ms, slide=3600000ms, offset=0ms`, is `size=7200000ms" in said
-    assert "job 'orders' cannot start" in said
+    assert "keys: was `shop string`, is `shop string, amount bigint`" in output
+    assert "windows: was `size=3600000ms, slide=3600000ms, offset=0ms`, is `size=7200000ms" in output
+    assert "job 'orders' cannot start" in output

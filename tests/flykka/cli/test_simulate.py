@@ -68,10 +68,10 @@ def test_without_faults_no_fault_is_drawn(simulate: Shell) -> None:
 def test_the_summary_is_available_as_json(simulate: Shell) -> None:
     code, out, _ = simulate("--seed", "1", "--faults", "none", "--json")
 
-    told = json.loads(out)
+    document = json.loads(out)
     assert code == 0
-    assert (told["seeds"], told["jobs"], told["faults"], told["failed"]) == (1, {"FINISHED": 1}, {}, [])
-    assert told["turns"] > 100
+    assert (document["seeds"], document["jobs"], document["faults"], document["failed"]) == (1, {"FINISHED": 1}, {}, [])
+    assert document["turns"] > 100
 
 
 @pytest.mark.slow
@@ -124,7 +124,7 @@ def test_an_unusable_trace_folder_is_named(simulate: Shell, tmp_path: Path) -> N
 def test_other_hash_seeds_and_several_processes_take_the_same_turns(simulate: Shell) -> None:
     options = ["--seeds", "2", "--digest", "--jobs"]
 
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-m", "flykka", "simulate", *options, "2"],
         env={**os.environ, "PYTHONHASHSEED": "2"},
         capture_output=True,
@@ -132,7 +132,7 @@ def test_other_hash_seeds_and_several_processes_take_the_same_turns(simulate: Sh
         check=True,
     ).stdout
 
-    assert said == simulate(*options, "1")[1]
+    assert output == simulate(*options, "1")[1]
 
 
 @pytest.mark.slow

@@ -41,11 +41,11 @@ def test_a_script_runs_its_jobs_and_prints_the_rows_of_its_select(
 
     code = main(["sql", script(tmp_path, text), "--no-rest"])
 
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert code == 0
     assert spark.read.parquet(f"{tmp_path}/out").select("auction").distinct().count() == 2
     said = ["out    parquet", "job 'copied' FINISHED", "result, batch 1: 1 row", "|100|", "job 'counted' FINISHED"]
-    places = [shown.find(each) for each in said]
+    places = [output.find(each) for each in said]
     assert -1 not in places
     assert places == sorted(places)
 
@@ -59,11 +59,13 @@ def test_an_error_names_its_place_in_the_file_and_ends_the_script(
 
     code = main(["sql", path, "--no-rest"])
 
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 1
-    assert told.out.strip() == "none"
-    assert told.err.startswith(f"{path}: line 5, column 8: A column, variable, or function parameter with name `nope`")
-    assert told.err.splitlines()[1:] == ["  SELECT nope", "         ^"]
+    assert output.out.strip() == "none"
+    assert output.err.startswith(
+        f"{path}: line 5, column 8: A column, variable, or function parameter with name `nope`"
+    )
+    assert output.err.splitlines()[1:] == ["  SELECT nope", "         ^"]
 
 
 @pytest.mark.spark
@@ -88,11 +90,11 @@ def test_a_script_with_windows_line_ends_runs_with_correct_positions(
 
     code = main(["sql", str(path), "--no-rest"])
 
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 1
-    assert "auction      bigint" in told.out
-    assert told.err.startswith(f"{path}: line 4, column ")
-    assert told.err.splitlines()[1] == "  DESCRIBE größe;"
+    assert "auction      bigint" in output.out
+    assert output.err.startswith(f"{path}: line 4, column ")
+    assert output.err.splitlines()[1] == "  DESCRIBE größe;"
 
 
 def test_a_missing_script_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -222,11 +222,11 @@ def test_a_failure_is_reported_at_its_first_occurrence(flykka_trace: Shell, tmp_
 def test_stats_are_available_as_json(flykka_trace: Shell, trace: Path) -> None:
     code, out, _ = flykka_trace("stats", trace, "--json")
 
-    found = json.loads(out)
+    document = json.loads(out)
     assert code == 0
-    assert (found["turns"], found["duration_ms"], found["killed"]) == (5, 600, ["/user/task-manager-1"])
-    assert found["header"]["system"] == "shown"
-    assert [each["state"] for each in found["checkpoints"]] == ["COMPLETED", "JOB_FAILOVER_REGION", "IN_PROGRESS"]
+    assert (document["turns"], document["duration_ms"], document["killed"]) == (5, 600, ["/user/task-manager-1"])
+    assert document["header"]["system"] == "shown"
+    assert [each["state"] for each in document["checkpoints"]] == ["COMPLETED", "JOB_FAILOVER_REGION", "IN_PROGRESS"]
 
 
 def test_stats_name_the_messages_with_the_longest_wait(flykka_trace: Shell, tmp_path: Path) -> None:

@@ -59,9 +59,9 @@ def test_a_violation_is_printed_with_its_turns(broken: Path, capsys: pytest.Capt
 
 def test_violations_are_available_as_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "check", str(broken), "--json"]) == 1
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {"monitor", "turn", "text"} == told[0].keys()
-    assert told[0]["monitor"] == "checkpoints"
+    output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"monitor", "turn", "text"} == output[0].keys()
+    assert output[0]["monitor"] == "checkpoints"
 
 
 def test_a_job_that_reads_makes_progress(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,9 +87,9 @@ def test_a_truncated_trace_is_checked_to_its_end(trace: Path, capsys: pytest.Cap
     trace.write_bytes(trace.read_bytes()[:-10])
 
     assert main(["trace", "check", str(trace)]) == 0
-    told = capsys.readouterr().out
-    assert "no violations" in told
-    assert "# the trace ends at byte" in told
+    output = capsys.readouterr().out
+    assert "no violations" in output
+    assert "# the trace ends at byte" in output
 
 
 @pytest.mark.parametrize("name", ["nowhere.trace", "text.trace"])

@@ -179,9 +179,9 @@ def test_a_difference_is_available_as_json(flykka_trace: Shell, trace: Path, tmp
 
     code, out, _ = flykka_trace("diff", trace, other, "--json")
 
-    found = json.loads(out)
+    document = json.loads(out)
     assert code == 1
-    assert (found["difference"]["left"]["turn"], found["difference"]["right"]) == (22, None)
+    assert (document["difference"]["left"]["turn"], document["difference"]["right"]) == (22, None)
     assert json.loads(flykka_trace("diff", trace, trace, "--json")[1])["difference"] is None
 
 

@@ -73,14 +73,14 @@ def test_both_outcomes_are_printed_side_by_side(whatif: WhatIf, acknowledgement:
 def test_the_comparison_is_available_as_json(whatif: WhatIf, acknowledgement: int) -> None:
     code, out, _ = whatif(KILLED, "--at", acknowledgement, "--crash", "task-manager-1", "--json")
 
-    told = json.loads(out)
+    document = json.loads(out)
 
     assert code == 0
-    assert (told["at"], told["fault"]) == (acknowledgement, "task-manager-1 dies before it")
-    assert told["ends_as_recorded"] is True
-    assert "task-manager-1" in told["fork"]["jobs"]["job"]["lost_task_managers"]
-    assert "task-manager-1" not in told["recorded"]["jobs"]["job"]["lost_task_managers"]
-    assert told["unanswered"] == {}
+    assert (document["at"], document["fault"]) == (acknowledgement, "task-manager-1 dies before it")
+    assert document["ends_as_recorded"] is True
+    assert "task-manager-1" in document["fork"]["jobs"]["job"]["lost_task_managers"]
+    assert "task-manager-1" not in document["recorded"]["jobs"]["job"]["lost_task_managers"]
+    assert document["unanswered"] == {}
 
 
 def test_a_job_with_a_different_end_sets_the_exit_code(whatif: WhatIf) -> None:

@@ -46,10 +46,10 @@ def test_a_savepoint_is_written_to_the_named_directory(directory: str | Path) ->
 
     path = cluster.submit().trigger_savepoint(directory)
 
-    asked = cluster.asked[-1]
+    request = cluster.asked[-1]
     assert path == PATH
-    assert isinstance(asked, TriggerSavepoint)
-    assert asked.savepoint_directory == "/here"
+    assert isinstance(request, TriggerSavepoint)
+    assert request.savepoint_directory == "/here"
 
 
 def test_a_savepoint_is_written_to_the_default_directory_unless_another_is_named() -> None:
@@ -57,9 +57,9 @@ def test_a_savepoint_is_written_to_the_default_directory_unless_another_is_named
 
     cluster.submit().trigger_savepoint()
 
-    asked = cluster.asked[-1]
-    assert isinstance(asked, TriggerSavepoint)
-    assert asked.savepoint_directory == "s3://bucket/savepoints"
+    request = cluster.asked[-1]
+    assert isinstance(request, TriggerSavepoint)
+    assert request.savepoint_directory == "s3://bucket/savepoints"
 
 
 def test_a_relative_directory_is_resolved_against_the_working_directory() -> None:
@@ -67,9 +67,9 @@ def test_a_relative_directory_is_resolved_against_the_working_directory() -> Non
 
     cluster.submit().trigger_savepoint("savepoints")
 
-    asked = cluster.asked[-1]
-    assert isinstance(asked, TriggerSavepoint)
-    assert asked.savepoint_directory == os.path.join(os.getcwd(), "savepoints")
+    request = cluster.asked[-1]
+    assert isinstance(request, TriggerSavepoint)
+    assert request.savepoint_directory == os.path.join(os.getcwd(), "savepoints")
 
 
 def test_without_a_directory_the_request_is_not_sent_and_the_error_explains() -> None:
@@ -116,9 +116,9 @@ def test_stop_with_savepoint_and_the_result_return_the_same_path(drain: bool) ->
 
     path = client.stop_with_savepoint("/here", drain)
 
-    asked = cluster.asked[-1]
-    assert isinstance(asked, StopJob)
-    assert (asked.savepoint_directory, asked.drain) == ("/here", drain)
+    request = cluster.asked[-1]
+    assert isinstance(request, StopJob)
+    assert (request.savepoint_directory, request.drain) == ("/here", drain)
     assert path == client.wait(timeout=0).checkpoint_path == PATH
 
 
@@ -127,9 +127,9 @@ def test_stop_requests_a_checkpoint_even_with_a_default_savepoint_directory() ->
 
     cluster.submit().stop()
 
-    asked = cluster.asked[-1]
-    assert isinstance(asked, StopJob)
-    assert asked.savepoint_directory is None
+    request = cluster.asked[-1]
+    assert isinstance(request, StopJob)
+    assert request.savepoint_directory is None
 
 
 def test_a_job_that_is_not_stopped_continues_and_the_error_explains() -> None:

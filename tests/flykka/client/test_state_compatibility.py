@@ -94,11 +94,11 @@ def matches(compatibility: StateCompatibility) -> dict[str | None, OperatorMatch
 
 
 def test_the_same_job_finds_all_of_its_state() -> None:
-    found = compared(GRAPH)
+    compatibility = compared(GRAPH)
 
-    assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
-    assert [operator.state_bytes is None for operator in found.operators] == [True, False]
-    assert found.problems == ()
+    assert matches(compatibility) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
+    assert [operator.state_bytes is None for operator in compatibility.operators] == [True, False]
+    assert compatibility.problems == ()
 
 
 def test_state_is_matched_by_a_uid_hash_that_the_user_has_set() -> None:
@@ -112,26 +112,28 @@ def test_state_is_matched_by_a_uid_hash_that_the_user_has_set() -> None:
         ),
     )
 
-    found = compared(replace_operator(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored)
+    compatibility = compared(
+        replace_operator(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored
+    )
 
-    assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
-    assert found.problems == ()
+    assert matches(compatibility) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
+    assert compatibility.problems == ()
 
 
 def test_a_new_operator_begins_without_state() -> None:
     wider = graph_with_uids(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
 
-    found = compared(wider)
+    compatibility = compared(wider)
 
-    assert matches(found)["new"] is OperatorMatch.ADDED
-    assert found.problems == ()
+    assert matches(compatibility)["new"] is OperatorMatch.ADDED
+    assert compatibility.problems == ()
 
 
 def test_an_operator_without_state_may_be_removed_silently() -> None:
-    found = compared(replace_operator(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
+    compatibility = compared(replace_operator(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
 
-    assert matches(found) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
-    assert found.problems == ()
+    assert matches(compatibility) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
+    assert compatibility.problems == ()
 
 
 def test_state_without_an_operator_is_dropped_only_on_request() -> None:
@@ -150,11 +152,11 @@ def test_state_without_an_operator_is_dropped_only_on_request() -> None:
 def test_an_operator_with_a_new_uid_is_matched_by_kind_with_a_hint() -> None:
     renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
-    found = compared(renamed)
+    compatibility = compared(renamed)
 
-    [totals] = found.operators_with(OperatorMatch.RENAMED)
+    [totals] = compatibility.operators_with(OperatorMatch.RENAMED)
     assert (totals.uid, totals.former_uid) == ("totals", "sums")
-    assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in found.problems[0]
+    assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in compatibility.problems[0]
 
 
 def test_of_two_rename_candidates_the_one_with_the_same_name_is_suggested() -> None:
@@ -169,10 +171,10 @@ def test_of_two_rename_candidates_the_one_with_the_same_name_is_suggested() -> N
 def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
     turned = replace_operator(GRAPH, "sums", kind=OperatorKind.SINK)
 
-    found = compared(turned)
+    compatibility = compared(turned)
 
-    assert matches(found)["sums"] is OperatorMatch.INCOMPATIBLE
-    assert found.problems == (
+    assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
+    assert compatibility.problems == (
         "the operator with the uid 'sums' was a STATELESS (sums) and is a SINK (sums) now; give it a uid of its own"
         " with uid(...)",
     )
@@ -204,21 +206,21 @@ def test_a_function_that_no_longer_has_a_list_drops_it() -> None:
         ref=OperatorRef(uid="sums", fingerprint="process(operator state: own int SPLIT_DISTRIBUTE)"),
     )
 
-    found = compared(
+    compatibility = compared(
         replace_operator(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")),
         orders_checkpoint(of=before),
     )
 
-    assert found.problems == ()
+    assert compatibility.problems == ()
 
 
 def test_added_and_removed_state_values_are_reported() -> None:
     now = StateSchema(keys=SUMS.keys, columns="most double", windows=SUMS.windows)
 
-    found = compatibility_of(SUMS, now)
+    compatibility = compatibility_of(SUMS, now)
 
-    assert found.problems == ()
-    [sums] = [operator for operator in found.operators if operator.uid == "sums"]
+    assert compatibility.problems == ()
+    [sums] = [operator for operator in compatibility.operators if operator.uid == "sums"]
     assert sums.match is OperatorMatch.MATCHED
     assert sums.changes == ("most is new: null for existing keys", "sum is dropped")
 
@@ -276,10 +278,10 @@ def test_a_changed_maximum_parallelism_is_refused() -> None:
     source, sums = GRAPH.vertices
     configured = replace(sums, max_parallelism=64, is_max_parallelism_configured=True)
 
-    found = compared(replace(GRAPH, vertices=(source, configured)))
+    compatibility = compared(replace(GRAPH, vertices=(source, configured)))
 
-    assert matches(found)["sums"] is OperatorMatch.INCOMPATIBLE
-    assert "ran with the maximum parallelism 128, and the job sets it to 64" in found.problems[0]
+    assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
+    assert "ran with the maximum parallelism 128, and the job sets it to 64" in compatibility.problems[0]
 
 
 def test_a_savepoint_of_another_job_names_that_job() -> None:
@@ -300,10 +302,13 @@ def test_an_operator_without_a_uid_is_reported_by_name() -> None:
     of_the_structure = operator_id("another")
     without_uid = replace_operator(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
 
-    found = compared(without_uid, orders_checkpoint(entry("another"), of=without_uid))
+    compatibility = compared(without_uid, orders_checkpoint(entry("another"), of=without_uid))
     lost = compared(graph_with_uids(vertex("source")), orders_checkpoint(entry("another"), of=without_uid))
 
-    assert [(each.uid, each.name) for each in found.operators] == [("source", "source"), (None, "where(price > 1)")]
+    assert [(each.uid, each.name) for each in compatibility.operators] == [
+        ("source", "source"),
+        (None, "where(price > 1)"),
+    ]
     assert (
         f"where(price > 1) without a uid, and with the id {of_the_structure}. The job has 'source';" in lost.problems[0]
     )

@@ -17,9 +17,9 @@ def every(interval_ms: int, count: int) -> list[CheckpointLine]:
 
 
 def test_the_intervals_between_lines_double_from_one_minute() -> None:
-    told = every(10_000, count=60)
+    lines = every(10_000, count=60)
 
-    assert told == [
+    assert lines == [
         CheckpointLine(10_000, f"checkpoint 1 completed in 58 ms: {SIZE}"),
         CheckpointLine(70_000, f"checkpoints 2-7 completed, 58 ms at the median; the last: {SIZE}"),
         CheckpointLine(190_000, f"checkpoints 8-19 completed, 58 ms at the median; the last: {SIZE}"),
@@ -28,17 +28,17 @@ def test_the_intervals_between_lines_double_from_one_minute() -> None:
 
 
 def test_a_day_is_some_thirty_lines() -> None:
-    told = every(10_000, count=8_640)
+    lines = every(10_000, count=8_640)
 
-    pauses = [later.timestamp_ms - line.timestamp_ms for line, later in pairwise(told)]
-    assert len(told) == 29
+    pauses = [later.timestamp_ms - line.timestamp_ms for line, later in pairwise(lines)]
+    assert len(lines) == 29
     assert max(pauses) == LONGEST_PAUSE_MS
 
 
 def test_checkpoints_rarer_than_their_lines_have_a_line_each() -> None:
-    told = every(2 * LONGEST_PAUSE_MS, count=3)
+    lines = every(2 * LONGEST_PAUSE_MS, count=3)
 
-    assert [line.text.partition(" in ")[0] for line in told] == [f"checkpoint {n} completed" for n in (1, 2, 3)]
+    assert [line.text.partition(" in ")[0] for line in lines] == [f"checkpoint {n} completed" for n in (1, 2, 3)]
 
 
 def test_the_median_covers_the_checkpoints_of_the_line() -> None:
@@ -46,9 +46,9 @@ def test_the_median_covers_the_checkpoints_of_the_line() -> None:
     for number, duration_ms in enumerate((9_000, 10, 30, 500), start=1):
         lines.completed(checkpoint_completed(number, number, duration_ms))
 
-    told = lines.interrupted()
+    line = lines.interrupted()
 
-    assert told == CheckpointLine(4, f"checkpoints 2-4 completed, 30 ms at the median; the last: {SIZE}")
+    assert line == CheckpointLine(4, f"checkpoints 2-4 completed, 30 ms at the median; the last: {SIZE}")
 
 
 def test_another_event_flushes_pending_checkpoints_and_restarts_the_intervals() -> None:

@@ -55,32 +55,32 @@ def test_a_working_job_names_its_busy_actors(system: SeededSystem, tmp_path: Pat
     stage = submitted(system, tmp_path, SlowNames())
     stage.run(seconds=1)
 
-    told = why(system)
+    explanation = why(system)
 
-    assert "sink" in told.answer
-    assert "its stage 1 of 'sink'" in told.answer
-    assert [each.name for each in told.attempts] == ["source (1/2)", "source (2/2)", "sink (1/2)", "sink (2/2)"]
-    assert {each.state for each in told.attempts} == {"RUNNING"}
+    assert "sink" in explanation.answer
+    assert "its stage 1 of 'sink'" in explanation.answer
+    assert [each.name for each in explanation.attempts] == ["source (1/2)", "source (2/2)", "sink (1/2)", "sink (2/2)"]
+    assert {each.state for each in explanation.attempts} == {"RUNNING"}
 
 
 def test_a_snapshot_that_never_completes_is_named(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, HangingNames(), parallelism=1)
     stage.run(seconds=30)
 
-    told = why(system)
+    explanation = why(system)
 
-    assert told.answer.startswith("sink (1/1) has not acknowledged checkpoint 1 for ")
-    assert "writes its snapshot for checkpoint 1" in told.answer
+    assert explanation.answer.startswith("sink (1/1) has not acknowledged checkpoint 1 for ")
+    assert "writes its snapshot for checkpoint 1" in explanation.answer
 
 
 def test_a_job_without_slots_is_explained_with_their_number(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames(), parallelism=5)
     stage.run(seconds=2)
 
-    told = why(system)
+    explanation = why(system)
 
-    assert "wait for a slot" in told.answer
-    assert "2 TaskManagers with 4 slots" in told.answer
+    assert "wait for a slot" in explanation.answer
+    assert "2 TaskManagers with 4 slots" in explanation.answer
 
 
 def test_an_ended_job_is_explained_from_its_details(system: SeededSystem, tmp_path: Path) -> None:

@@ -69,16 +69,18 @@ def test_an_attempt_may_follow_an_ended_one() -> None:
 
 
 def test_an_attempt_must_not_be_deployed_while_another_of_its_subtask_runs() -> None:
-    said = violations_of(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), turn(JOB_MASTER, DUE, submit(1)))
+    violations = violations_of(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), turn(JOB_MASTER, DUE, submit(1)))
 
-    assert said == ["job_map_0_1 is deployed while job_map_0_0 runs"]
+    assert violations == ["job_map_0_1 is deployed while job_map_0_0 runs"]
 
 
 def test_attempt_numbers_must_grow() -> None:
     ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED, 1))
-    said = violations_of(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1)))
+    violations = violations_of(
+        AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1))
+    )
 
-    assert said == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
+    assert violations == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
 
 
 def test_reports_of_a_dead_attempt_must_change_nothing() -> None:
@@ -88,12 +90,12 @@ def test_reports_of_a_dead_attempt_must_change_nothing() -> None:
 
     assert violations_of(AttemptMonitor(), *run, state_update(ExecutionState.FAILED, 0)) == []
     assert violations_of(AttemptMonitor(), *run, state_update(ExecutionState.RUNNING, 0, cancel)) == []
-    said = violations_of(
+    violations = violations_of(
         AttemptMonitor(),
         *run,
         state_update(ExecutionState.FINISHED, 0, state_report(attempt(), ExecutionState.FINISHED)),
     )
-    assert said == ["the report FINISHED of job_map_0_0, which has ended, causes ExecutionStateChanged"]
+    assert violations == ["the report FINISHED of job_map_0_0, which has ended, causes ExecutionStateChanged"]
 
 
 def test_an_attempt_must_start_from_the_restored_checkpoint_of_the_job() -> None:
@@ -101,5 +103,5 @@ def test_an_attempt_must_start_from_the_restored_checkpoint_of_the_job() -> None
     restored = RestoreState(job_id=JOB, checkpoint=checkpoint)
 
     assert violations_of(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=3))) == []
-    said = violations_of(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=2)))
-    assert said == ["job_map_0_0 begins from checkpoint 2, and the job from 3"]
+    violations = violations_of(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=2)))
+    assert violations == ["job_map_0_0 begins from checkpoint 2, and the job from 3"]

@@ -162,11 +162,11 @@ def test_a_checkpoint_with_all_acknowledgements_may_complete() -> None:
 
 
 def test_a_checkpoint_must_not_complete_without_an_acknowledgement() -> None:
-    said = violations_of(
+    violations = violations_of(
         CheckpointMonitor(), tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1)
     )
 
-    assert said == ["checkpoint 1 completes without the acknowledgement of job_map_1_0"]
+    assert violations == ["checkpoint 1 completes without the acknowledgement of job_map_1_0"]
 
 
 def test_a_duplicate_acknowledgement_must_not_count_for_another_task() -> None:
@@ -214,19 +214,19 @@ def test_a_checkpoint_must_not_complete_before_its_metadata_is_written() -> None
 
 
 def test_a_checkpoint_must_end_exactly_once() -> None:
-    said = violations_of(
+    violations = violations_of(
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1), abort(1)
     )
 
-    assert said == ["checkpoint 1 is aborted, which was completed or aborted already"]
+    assert violations == ["checkpoint 1 is aborted, which was completed or aborted already"]
 
 
 def test_an_aborted_checkpoint_must_not_complete() -> None:
-    said = violations_of(
+    violations = violations_of(
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), abort(1), completion_turn(1)
     )
 
-    assert said == ["checkpoint 1 completes, which never began, or was completed or aborted already"]
+    assert violations == ["checkpoint 1 completes, which never began, or was completed or aborted already"]
 
 
 def test_tasks_of_an_aborted_checkpoint_must_be_notified() -> None:
@@ -244,27 +244,27 @@ def test_an_abort_before_any_trigger_needs_no_notification() -> None:
 
 def test_completion_must_not_be_announced_for_an_incomplete_checkpoint() -> None:
     early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notify_complete(1)))
-    said = violations_of(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
+    violations = violations_of(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
 
-    assert said == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
+    assert violations == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
 
 
 def test_checkpoint_ids_must_grow() -> None:
-    said = violations_of(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
+    violations = violations_of(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
 
-    assert said == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
+    assert violations == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
 
 
 def test_a_job_must_restore_the_latest_checkpoint() -> None:
     lives = [tasks(0, 1), *whole_life(1), *whole_life(2)]
 
     assert violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0, 1))) == []
-    said = violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
-    assert said == ["the job restarts from checkpoint 1; the latest one is 2"]
-    said = violations_of(CheckpointMonitor(), *lives, restore(None))
-    assert said == ["the job starts from the beginning, although checkpoint 2 is complete"]
-    said = violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
-    assert said == ["checkpoint 2 has lost the state of map (1)"]
+    violations = violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
+    assert violations == ["the job restarts from checkpoint 1; the latest one is 2"]
+    violations = violations_of(CheckpointMonitor(), *lives, restore(None))
+    assert violations == ["the job starts from the beginning, although checkpoint 2 is complete"]
+    violations = violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
+    assert violations == ["checkpoint 2 has lost the state of map (1)"]
 
 
 def test_a_job_does_not_restore_a_user_savepoint() -> None:
@@ -295,8 +295,8 @@ def test_a_job_may_start_only_from_an_adopted_checkpoint() -> None:
         violations_of(CheckpointMonitor(), adopted, restore(checkpoint_of_subtasks(7, 0)), tasks(0), begin_turn(8))
         == []
     )
-    said = violations_of(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
-    assert said == ["the job restarts from checkpoint 7, which has not completed"]
+    violations = violations_of(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
+    assert violations == ["the job restarts from checkpoint 7, which has not completed"]
 
 
 def test_a_partial_run_is_not_checked_against_earlier_events() -> None:

@@ -34,18 +34,18 @@ def test_a_commit_may_wait_for_other_work() -> None:
 
 def test_output_must_not_be_published_before_completion() -> None:
     snapshotted = SnapshotWritten(checkpoint_id=1)
-    said = violations_of(CommitMonitor(), commit(1, snapshotted), commit(3, notify_complete(2)))
+    violations = violations_of(CommitMonitor(), commit(1, snapshotted), commit(3, notify_complete(2)))
 
-    assert said == [
+    assert violations == [
         "checkpoint 1 is published before it was reported as complete",
         "checkpoint 3 is published before it was reported as complete",
     ]
 
 
 def test_an_attempt_must_publish_each_checkpoint_once_and_in_order() -> None:
-    said = violations_of(CommitMonitor(), commit(2), commit(2), commit(1))
+    violations = violations_of(CommitMonitor(), commit(2), commit(2), commit(1))
 
-    assert said == [
+    assert violations == [
         "checkpoint 2 is published again by the same attempt",
         "checkpoint 1 is published after checkpoint 2",
     ]

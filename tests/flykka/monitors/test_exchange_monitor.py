@@ -62,16 +62,16 @@ def test_batches_within_credit_may_be_sent_and_events_are_free() -> None:
 
 
 def test_a_batch_must_not_be_sent_without_credit() -> None:
-    said = violations_of(ExchangeMonitor(), request_turn(credit=1), sends(element(0), element(1, EMPTY)))
+    violations = violations_of(ExchangeMonitor(), request_turn(credit=1), sends(element(0), element(1, EMPTY)))
 
-    assert said == ["element 1 of subpartition 0 of job_source_0_0:0 is sent without credit"]
+    assert violations == ["element 1 of subpartition 0 of job_source_0_0:0 is sent without credit"]
 
 
 @pytest.mark.parametrize("number", [0, 2])
 def test_elements_must_be_sent_in_order(number: int) -> None:
-    said = violations_of(ExchangeMonitor(), request_turn(), sends(element(0), element(number)))
+    violations = violations_of(ExchangeMonitor(), request_turn(), sends(element(0), element(number)))
 
-    assert said == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, and element 1 is the next"]
+    assert violations == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, and element 1 is the next"]
 
 
 def test_batches_within_the_announced_credit_may_arrive() -> None:
@@ -85,17 +85,19 @@ def test_batches_within_the_announced_credit_may_arrive() -> None:
 
 
 def test_a_batch_must_not_arrive_without_credit() -> None:
-    said = violations_of(ExchangeMonitor(), request_sent_turn(credit=1), turn(TASK, element(0)), turn(TASK, element(1)))
+    violations = violations_of(
+        ExchangeMonitor(), request_sent_turn(credit=1), turn(TASK, element(0)), turn(TASK, element(1))
+    )
 
-    assert said == ["element 1 of subpartition 0 of job_source_0_0:0 arrives without credit"]
+    assert violations == ["element 1 of subpartition 0 of job_source_0_0:0 arrives without credit"]
 
 
 def test_no_element_may_be_lost_or_duplicated_in_transit() -> None:
-    said = violations_of(
+    violations = violations_of(
         ExchangeMonitor(), request_sent_turn(), turn(TASK, element(0)), turn(TASK, element(0)), turn(TASK, element(2))
     )
 
-    assert said[:2] == [
+    assert violations[:2] == [
         "element 0 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
         "element 2 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
     ]
@@ -132,9 +134,9 @@ def finishes(attempt_id: str = "job_source_0_0") -> Turn:
 
 
 def test_a_finished_task_must_have_sent_the_end() -> None:
-    said = violations_of(ExchangeMonitor(), request_turn(), sends(element(0)), finishes())
+    violations = violations_of(ExchangeMonitor(), request_turn(), sends(element(0)), finishes())
 
-    assert said == ["job_source_0_0 finishes, and the end of subpartition 0 of job_source_0_0:0 was not sent"]
+    assert violations == ["job_source_0_0 finishes, and the end of subpartition 0 of job_source_0_0:0 was not sent"]
 
 
 def test_a_task_may_finish_after_the_end_or_its_readers_departure() -> None:

@@ -78,9 +78,9 @@ def test_a_job_that_reads_makes_progress() -> None:
 
 
 def test_a_job_without_progress_for_too_long_is_stuck() -> None:
-    said = violations_of(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_001), pulse(2_500))
+    violations = violations_of(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_001), pulse(2_500))
 
-    assert said == ["job job (RUNNING) made no progress for 1001 ms, since turn 0"]
+    assert violations == ["job job (RUNNING) made no progress for 1001 ms, since turn 0"]
 
 
 def test_an_ended_job_may_be_idle_for_ever() -> None:

@@ -44,9 +44,11 @@ def test_a_job_may_make_the_transitions_of_its_table(status: JobStatus) -> None:
 
 
 def test_a_job_must_not_make_other_transitions() -> None:
-    said = violations_of(StateMonitor(), job_turn(JobStatus.RUNNING, JobStatus.FINISHED), job_turn(JobStatus.RUNNING))
+    violations = violations_of(
+        StateMonitor(), job_turn(JobStatus.RUNNING, JobStatus.FINISHED), job_turn(JobStatus.RUNNING)
+    )
 
-    assert said == ["job job moves from FINISHED to RUNNING"]
+    assert violations == ["job job moves from FINISHED to RUNNING"]
 
 
 def test_every_listener_receives_every_transition() -> None:
@@ -72,20 +74,22 @@ def test_an_attempt_may_make_the_transitions_of_its_table(state: ExecutionState)
 
 
 def test_an_attempt_must_not_make_other_transitions() -> None:
-    said = violations_of(StateMonitor(), execution_turn(E.SCHEDULED, E.RUNNING), execution_turn(E.CANCELED, E.FINISHED))
+    violations = violations_of(
+        StateMonitor(), execution_turn(E.SCHEDULED, E.RUNNING), execution_turn(E.CANCELED, E.FINISHED)
+    )
 
-    assert said == ["job_map_0_0 moves from SCHEDULED to RUNNING", "job_map_0_0 moves from CANCELED to FINISHED"]
+    assert violations == ["job_map_0_0 moves from SCHEDULED to RUNNING", "job_map_0_0 moves from CANCELED to FINISHED"]
 
 
 def test_a_replaced_attempt_must_not_change_its_state() -> None:
-    said = violations_of(
+    violations = violations_of(
         StateMonitor(),
         execution_turn(E.SCHEDULED, E.CANCELED),
         execution_turn(E.SCHEDULED, number=1),
         execution_turn(E.FAILED),
     )
 
-    assert said == ["job_map_0_0 moves to FAILED, and job_map_0_1 has replaced it"]
+    assert violations == ["job_map_0_0 moves to FAILED, and job_map_0_1 has replaced it"]
 
 
 @pytest.mark.parametrize("state", TASK_MOVES[E.RUNNING])
@@ -95,9 +99,9 @@ def test_a_task_need_not_report_every_state(state: ExecutionState) -> None:
 
 
 def test_an_ended_task_must_not_run_again() -> None:
-    said = violations_of(StateMonitor(), task_turn(E.FAILED), task_turn(E.RUNNING))
+    violations = violations_of(StateMonitor(), task_turn(E.FAILED), task_turn(E.RUNNING))
 
-    assert said == ["job_map_0_0 moves from FAILED to RUNNING"]
+    assert violations == ["job_map_0_0 moves from FAILED to RUNNING"]
 
 
 def test_the_first_state_of_a_partial_run_is_accepted() -> None:

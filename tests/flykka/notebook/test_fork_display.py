@@ -24,10 +24,10 @@ def fork() -> JobFork:
 
 @pytest.mark.slow
 def test_a_fork_before_its_run_shows_its_start_and_next_calls(fork: JobFork) -> None:
-    shown = Reader(fork_bundle(fork)["text/html"])
+    page = Reader(fork_bundle(fork)["text/html"])
 
-    assert "checkpoint-coordinator <- PeriodicTriggerDue" in shown.text
-    assert "crash(path)" in shown.text
+    assert "checkpoint-coordinator <- PeriodicTriggerDue" in page.text
+    assert "crash(path)" in page.text
 
 
 @pytest.mark.slow

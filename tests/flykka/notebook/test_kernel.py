@@ -73,8 +73,8 @@ def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_on_request(kernel: K
 
 def test_a_job_is_shown_live_and_its_last_picture_stays_after_wait(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + JOB)
-    shown = kernel.run("job")
-    (place,) = shown.display_ids
+    cell = kernel.run("job")
+    (place,) = cell.display_ids
     while not kernel.updates[place]:
         kernel.listen()
     end_input(cells_folder)
@@ -82,7 +82,7 @@ def test_a_job_is_shown_live_and_its_last_picture_stays_after_wait(kernel: Kerne
 
     times = [update.at for update in kernel.updates[place]]
     last = kernel.updates[place][-1].data
-    assert shown.shown[0].keys() == {"text/html", "text/plain"}
+    assert cell.shown[0].keys() == {"text/html", "text/plain"}
     assert last["text/plain"].startswith("job 'even numbers' FINISHED")
     assert "FINISHED" in last["text/html"]
     assert len(times) < 2 + 4 * (times[-1] - times[0] + 1)
@@ -95,12 +95,12 @@ def test_a_failed_job_shows_its_cause(kernel: Kernel, cells_folder: Path) -> Non
 
     kernel.run(JOB)
     failed = kernel.wait(kernel.start("await job"))
-    shown = kernel.run("job")
+    cell = kernel.run("job")
 
     assert failed.error is not None
     assert failed.error[0] == "JobExecutionError"
-    assert "FAILED" in shown.text
-    assert "numbers.parquet" in shown.shown[0]["text/html"]
+    assert "FAILED" in cell.text
+    assert "numbers.parquet" in cell.shown[0]["text/html"]
     assert "skipping hidden" in failed.traceback
     assert kernel.run("job.exception()").text.startswith("JobExecutionError: job 'even numbers' failed: ")
 

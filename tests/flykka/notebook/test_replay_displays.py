@@ -38,12 +38,12 @@ def test_a_diverged_replay_shows_the_report_with_its_fields(tmp_path: Path) -> N
     result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", ReadsTheClock))
     assert result.divergence is not None
 
-    shown = html(result_bundle(result))
+    page = html(result_bundle(result))
 
-    assert f"diverged at turn {result.divergence.turn.sequence}" in shown.text
-    assert result.divergence.text() in shown.text
-    assert ["what differs", "recorded", "now"] in shown.rows
-    assert html(divergence_bundle(result.divergence)).rows == shown.rows
+    assert f"diverged at turn {result.divergence.turn.sequence}" in page.text
+    assert result.divergence.text() in page.text
+    assert ["what differs", "recorded", "now"] in page.rows
+    assert html(divergence_bundle(result.divergence)).rows == page.rows
 
 
 def test_actors_that_were_not_replayed_are_named_with_the_reason(tmp_path: Path) -> None:
@@ -59,11 +59,11 @@ def test_a_session_shows_the_surrounding_turns_and_marks_its_own(session: Replay
     step = session.run_until(Note, text="two")
     assert step is not None
 
-    shown = html(session_bundle(session))
+    page = html(session_bundle(session))
 
-    marked = [row for row in shown.rows if row[0] == "▸"]
+    marked = [row for row in page.rows if row[0] == "▸"]
     assert [row[1] for row in marked] == [str(step.turn.sequence)]
-    assert shown.rows[-1] == ["_words[1]", "nothing", "two"]
+    assert page.rows[-1] == ["_words[1]", "nothing", "two"]
 
 
 def test_a_session_at_its_start_shows_the_next_turn(session: ReplaySession) -> None:

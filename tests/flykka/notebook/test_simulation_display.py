@@ -40,8 +40,8 @@ def test_a_simulation_shows_its_events() -> None:
 def test_a_violation_is_shown_without_becoming_markup() -> None:
     bundle = simulation_bundle(WRONG)
 
-    shown = Reader(bundle["text/html"])
-    assert "1 violation" in shown.text
-    assert "checkpoint 3 <b>was never complete</b> [commits]" in shown.text
-    assert "b" not in shown.seen
+    page = Reader(bundle["text/html"])
+    assert "1 violation" in page.text
+    assert "checkpoint 3 <b>was never complete</b> [commits]" in page.text
+    assert "b" not in page.seen
     assert bundle["text/plain"].endswith("checkpoint 3 <b>was never complete</b> [commits]")

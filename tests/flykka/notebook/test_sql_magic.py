@@ -37,10 +37,10 @@ def test_a_cell_declares_shows_and_counts(kernel: Kernel) -> None:
         kernel.run("%%flykka_sql\nSHOW TABLES")
     kernel.run(BEGIN)
 
-    shown = kernel.run(TABLES)
+    cell = kernel.run(TABLES)
     counted = kernel.run("%%flykka_sql env\nSELECT auction, count(*) AS n FROM bid GROUP BY auction;\nSHOW VIEWS;")
 
-    assert "bids\tdatagen" in shown.text
+    assert "bids\tdatagen" in cell.text
     table = kernel.updates[counted.display_ids[0]][-1].data
     assert table["text/plain"].splitlines()[0] == "auction\tn"
     assert len(table["text/plain"].splitlines()) == 5

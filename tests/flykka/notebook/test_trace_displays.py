@@ -29,11 +29,11 @@ def html(bundle: Bundle) -> Reader:
 
 
 def test_a_trace_shows_its_origin_and_a_row_for_each_record(trace: TraceReader) -> None:
-    shown = html(trace_bundle(trace))
+    page = html(trace_bundle(trace))
 
-    heard = [row for row in shown.rows if row[3] == "Note(text=hello)"]
-    assert "recording of actor system 'recorded'" in shown.text
-    assert len(shown.rows) == 1 + len([*trace.records()])
+    heard = [row for row in page.rows if row[3] == "Note(text=hello)"]
+    assert "recording of actor system 'recorded'" in page.text
+    assert len(page.rows) == 1 + len([*trace.records()])
     assert [row[2] for row in heard] == ["/user/actor"]
     assert heard[0][5] == "sends Note to /user/actor"
 
@@ -41,20 +41,20 @@ def test_a_trace_shows_its_origin_and_a_row_for_each_record(trace: TraceReader) 
 def test_a_long_trace_shows_the_first_turns_and_how_to_continue(tmp_path: Path) -> None:
     long = TraceReader.open(record_echo(tmp_path / "run.trace", words=tuple(map(str, range(50)))))
 
-    shown = html(trace_bundle(long))
+    page = html(trace_bundle(long))
 
-    assert len(shown.rows) == 1 + SHOWN_RECORDS
-    assert "`for turn in trace` reads on" in shown.text
+    assert len(page.rows) == 1 + SHOWN_RECORDS
+    assert "`for turn in trace` reads on" in page.text
 
 
 def test_a_turn_shows_its_message_its_cause_and_its_effects(trace: TraceReader) -> None:
     (first, second) = (turn for turn in trace.turns if isinstance(turn.message, Note))
 
-    shown = html(turn_bundle(second))
+    page = html(turn_bundle(second))
 
-    assert f"{second.sequence}  /user/actor <- Note(text=" in shown.text
-    assert f"from /user/actor ({first.sequence})" in shown.text
-    assert "nothing came of it" in shown.text
+    assert f"{second.sequence}  /user/actor <- Note(text=" in page.text
+    assert f"from /user/actor ({first.sequence})" in page.text
+    assert "nothing came of it" in page.text
 
 
 def test_messages_sent_in_a_turn_are_shown_with_their_fields(trace: TraceReader) -> None:
@@ -78,10 +78,10 @@ def test_a_turn_with_a_thousand_effects_shows_the_first_ones(trace: TraceReader)
 def test_message_contents_never_become_markup(tmp_path: Path, bundle: Callable[[TraceReader], Bundle]) -> None:
     trace = TraceReader.open(record_echo(tmp_path / "run.trace", words=(EVIL,)))
 
-    shown = html(bundle(trace))
+    page = html(bundle(trace))
 
-    assert "script" not in shown.seen
-    assert EVIL in shown.text
+    assert "script" not in page.seen
+    assert EVIL in page.text
 
 
 class Shell:

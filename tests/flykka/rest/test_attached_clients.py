@@ -69,8 +69,8 @@ def test_a_cancelled_job_has_a_cancellation_result(served: Served, client: RestC
     result = client.wait(JOB, timeout=20)
 
     assert (result.application_status, result.cause, result.accumulators) == ("CANCELED", None, {})
-    told = served.http.get(RESULT).json()
-    assert told == {
+    answer = served.http.get(RESULT).json()
+    assert answer == {
         "status": {"id": "COMPLETED"},
         "job-execution-result": {
             "id": JOB,
@@ -125,7 +125,7 @@ def test_an_attached_command_prints_the_end_of_the_job(served: Served, capsys: p
 
     code = main(["attach", "-sae", "--address", served.server.address, JOB])
 
-    printed = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 130
-    assert f"job 'a <job>' ({JOB}) was cancelled after " in printed.out
-    assert "ClientHeartbeatTimeoutError: the client of job" in printed.err
+    assert f"job 'a <job>' ({JOB}) was cancelled after " in output.out
+    assert "ClientHeartbeatTimeoutError: the client of job" in output.err

@@ -27,8 +27,8 @@ WHY = ["why", "--timeout", "500ms"]
 def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
     """Returns the exit code, stdout and stderr."""
     code = main([*words, "--address", served.server.address])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def test_jobs_are_listed(capsys: pytest.CaptureFixture[str], served: Served) -> None:

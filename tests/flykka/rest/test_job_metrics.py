@@ -7,10 +7,10 @@ from tests.flykka.rest.conftest import JOB, JOB_PATH, Served
 
 def test_a_job_lists_its_metrics_and_returns_the_requested_ones(served: Served) -> None:
     listed = [each["id"] for each in served.http.get(f"{JOB_PATH}/metrics").json()]
-    told = served.http.get(f"/v1{JOB_PATH}/metrics?get=numRestarts,nothing,lastCheckpointSize").json()
+    answer = served.http.get(f"/v1{JOB_PATH}/metrics?get=numRestarts,nothing,lastCheckpointSize").json()
 
     assert {"uptime", "fullRestarts", "totalNumberOfCheckpoints", "runningTimeTotal"} <= set(listed)
-    assert told == [{"id": "numRestarts", "value": "0"}, {"id": "lastCheckpointSize", "value": "-1"}]
+    assert answer == [{"id": "numRestarts", "value": "0"}, {"id": "lastCheckpointSize", "value": "-1"}]
 
 
 def test_metrics_over_the_jobs_are_aggregated(served: Served) -> None:

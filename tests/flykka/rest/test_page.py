@@ -93,11 +93,11 @@ def test_the_work_of_a_subtask_is_listed_with_its_spark_jobs(serve: Serve) -> No
         return AttemptWork(attempt=ExecutionAttemptId("a"), pieces=(stage,), spark_ui=None) if known else None
 
     served = serve(last_work=last_work)
-    told = served.http.get(f"/jobs/{JOB}/vertices/sink/subtasks/1/work").json()
+    answer = served.http.get(f"/jobs/{JOB}/vertices/sink/subtasks/1/work").json()
 
-    begun = told["work"][0].pop("begun")
+    begun = answer["work"][0].pop("begun")
     assert begun > 0
-    assert told == {
+    assert answer == {
         "attempt": "a",
         "sparkUi": None,
         "work": [
@@ -109,8 +109,8 @@ def test_the_work_of_a_subtask_is_listed_with_its_spark_jobs(serve: Serve) -> No
 
 
 def test_attempts_of_a_vertex_are_listed_in_start_order(served: Served) -> None:
-    told = served.http.get(f"/jobs/{JOB}/vertices/sink/attempts").json()
+    answer = served.http.get(f"/jobs/{JOB}/vertices/sink/attempts").json()
 
-    assert (told["id"], told["total"]) == ("sink", len(told["attempts"]))
-    assert [each["begun"] for each in told["attempts"]] == sorted(each["begun"] for each in told["attempts"])
+    assert (answer["id"], answer["total"]) == ("sink", len(answer["attempts"]))
+    assert [each["begun"] for each in answer["attempts"]] == sorted(each["begun"] for each in answer["attempts"])
     assert served.http.get(f"/jobs/{JOB}/vertices/nothing/attempts").status_code == 404

@@ -122,12 +122,12 @@ def test_job_details_contain_its_plan_and_its_tasks(served: Served) -> None:
 @pytest.mark.slow
 def test_a_diagnosis_has_its_text_in_parts_with_their_vertices(served: Served) -> None:
     text = served.http.get(f"{JOB_PATH}/why?timeout=500").text
-    told = served.http.get(f"{JOB_PATH}/diagnosis?timeout=500").json()
+    answer = served.http.get(f"{JOB_PATH}/diagnosis?timeout=500").json()
 
     # The durations in the two texts differ.
-    assert text.partition(" for ")[0] == told["answer"].partition(" for ")[0]
-    assert [label for label, _ in told["facts"]][:2] == ["job", "tasks"]
-    assert [(each["name"], each["vertex"]) for each in told["attempts"]] == [
+    assert text.partition(" for ")[0] == answer["answer"].partition(" for ")[0]
+    assert [label for label, _ in answer["facts"]][:2] == ["job", "tasks"]
+    assert [(each["name"], each["vertex"]) for each in answer["attempts"]] == [
         ("source (1/1)", "source"),
         ("sink (1/2)", "sink"),
         ("sink (2/2)", "sink"),
@@ -165,10 +165,10 @@ def test_a_subtask_lists_its_metrics_and_returns_the_requested_ones(served: Serv
     metrics = f"{JOB_PATH}/vertices/sink/subtasks"
 
     listed = served.http.get(f"{metrics}/1/metrics").json()
-    told = served.http.get(f"{metrics}/1/metrics?get=numRecordsIn,nothing").json()
+    answer = served.http.get(f"{metrics}/1/metrics?get=numRecordsIn,nothing").json()
 
     assert {"id": "busyTimeMsPerSecond"} in listed
-    assert told == [{"id": "numRecordsIn", "value": "0"}]
+    assert answer == [{"id": "numRecordsIn", "value": "0"}]
     assert served.http.get(f"{metrics}/2/metrics").json() == {"errors": ["vertex sink has no subtask 2"]}
 
 

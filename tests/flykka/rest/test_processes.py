@@ -28,13 +28,13 @@ def ids(told: list[dict[str, str]]) -> set[str]:
 def test_the_process_has_metrics_under_names_of_flykka(served: Served) -> None:
     listed = ids(served.http.get("/jobmanager/metrics").json())
     wanted = "Status.Python.Threads.Count,Status.JVM.Memory.Heap.Used,Status.Python.Memory.Resident.Max"
-    told = {each["id"]: each["value"] for each in served.http.get(f"/v1/jobmanager/metrics?get={wanted}").json()}
+    answer = {each["id"]: each["value"] for each in served.http.get(f"/v1/jobmanager/metrics?get={wanted}").json()}
 
     assert {"Status.Python.CPU.Time", "Status.Python.GarbageCollector.Generation2.Count"} <= listed
     # A silent data plane has no JVM.
-    assert told.keys() == {"Status.Python.Threads.Count", "Status.Python.Memory.Resident.Max"}
-    assert int(told["Status.Python.Threads.Count"]) > 1
-    assert int(told["Status.Python.Memory.Resident.Max"]) > 1_000_000
+    assert answer.keys() == {"Status.Python.Threads.Count", "Status.Python.Memory.Resident.Max"}
+    assert int(answer["Status.Python.Threads.Count"]) > 1
+    assert int(answer["Status.Python.Memory.Resident.Max"]) > 1_000_000
 
 
 def test_a_task_manager_has_its_slots_tasks_and_buffers(served: Served) -> None:
@@ -144,12 +144,12 @@ def test_only_files_written_by_log_handlers_can_be_read(served: Served, tmp_path
     logger.addHandler(handler)
     try:
         logger.warning("written")
-        told = served.http.get("/jobmanager/logs/app.log")
+        response = served.http.get("/jobmanager/logs/app.log")
     finally:
         logger.removeHandler(handler)
         handler.close()
 
-    assert told.text == "written\n"
+    assert response.text == "written\n"
     for name in ("app.log", "..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "nothing"):
         assert served.http.get(f"/jobmanager/logs/{name}").status_code == 404
 
@@ -160,7 +160,7 @@ def test_stdout_is_served_only_if_it_is_redirected_to_a_file(served: Served, tmp
         with (tmp_path / "out").open("wb") as file:
             os.dup2(file.fileno(), 1)
         os.write(1, b"hello\n")
-        told = served.http.get("/jobmanager/stdout")
+        response = served.http.get("/jobmanager/stdout")
         reading, writing = os.pipe()
         os.dup2(writing, 1)
         of_a_pipe = served.http.get("/taskmanagers/task-manager-1/stdout")
@@ -169,5 +169,5 @@ def test_stdout_is_served_only_if_it_is_redirected_to_a_file(served: Served, tmp
         for each in (before, reading, writing):
             os.close(each)
 
-    assert told.text == "hello\n"
+    assert response.text == "hello\n"
     assert (of_a_pipe.status_code, of_a_pipe.json()["errors"]) == (404, ["File not found."])

@@ -97,10 +97,10 @@ def test_an_unknown_job_has_no_bounds(served: Served) -> None:
 
 
 def test_the_settings_of_rescales_are_returned(served: Served) -> None:
-    told = served.http.get(f"{JOB_PATH}/rescales/config").json()
+    answer = served.http.get(f"{JOB_PATH}/rescales/config").json()
 
-    assert told["executingCooldownTimeoutInMillis"] == 30_000
-    assert told["rescaleOnFailedCheckpointCount"] == 2
+    assert answer["executingCooldownTimeoutInMillis"] == 30_000
+    assert answer["rescaleOnFailedCheckpointCount"] == 2
 
 
 def test_the_overview_has_the_last_rescale_of_each_outcome() -> None:

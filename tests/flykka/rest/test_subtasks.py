@@ -55,15 +55,15 @@ def restarted_job_history(tmp_path: Path) -> Iterator[httpx.Client]:
 
 
 def test_a_subtask_is_returned_with_its_current_attempt_as_in_the_list(served: Served) -> None:
-    told = served.http.get(f"/v1{SUBTASK}").json()
+    answer = served.http.get(f"/v1{SUBTASK}").json()
     same = served.http.get(f"{SUBTASK}/attempts/0").json()
     listed = served.http.get(f"{JOB_PATH}/vertices/sink").json()["subtasks"][1]
 
-    for each in (told, same, listed):
+    for each in (answer, same, listed):
         # Time passes between the requests.
         each.pop("duration")
         each.pop("status-duration")
-    assert told == same == listed
+    assert answer == same == listed
 
 
 def test_unknown_subtasks_and_attempts_are_not_found(served: Served) -> None:
@@ -76,8 +76,8 @@ def test_unknown_subtasks_and_attempts_are_not_found(served: Served) -> None:
 
 def test_each_attempt_has_its_own_state_and_metrics(restarted_job_history: httpx.Client) -> None:
     def asked(path: str) -> dict[str, object]:
-        found: dict[str, object] = restarted_job_history.get(f"{SUBTASK}/attempts/{path}").json()
-        return found
+        answer: dict[str, object] = restarted_job_history.get(f"{SUBTASK}/attempts/{path}").json()
+        return answer
 
     assert (asked("0")["status"], asked("0")["attempt"], asked("1")["attempt"]) == ("FAILED", 0, 1)
     assert asked("0/accumulators") == {

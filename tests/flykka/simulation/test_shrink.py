@@ -176,11 +176,11 @@ def test_the_command_prints_the_shrunk_scenario_and_writes_the_test(
     code = main(words)
 
     assert code == 1
-    told = capsys.readouterr().out
-    assert told.startswith(f"seed {NARROW_SEED}: turn ")
-    assert "completes without the acknowledgement of" in told
-    assert "12 runs; more may be removable" in told
-    assert "python -m pytest" in told
+    output = capsys.readouterr().out
+    assert output.startswith(f"seed {NARROW_SEED}: turn ")
+    assert "completes without the acknowledgement of" in output
+    assert "12 runs; more may be removable" in output
+    assert "python -m pytest" in output
     assert [path.name for path in tmp_path.iterdir()] == [f"test_checkpoints_seed_{NARROW_SEED}.py"]
 
 
@@ -226,8 +226,8 @@ def test_the_command_checks_that_the_test_is_writable_before_the_search(
 
     assert main(["shrink", str(NARROW_SEED), "--emit-test", str(taken)]) == 2
 
-    said = capsys.readouterr()
-    assert (said.out, said.err) == (
+    output = capsys.readouterr()
+    assert (output.out, output.err) == (
         "",
         f"flykka shrink: {taken} cannot be written: a file of that name is in the way\n",
     )

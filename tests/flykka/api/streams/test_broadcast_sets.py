@@ -70,8 +70,8 @@ def no_stream(env: Env) -> DataStream:
 
 
 def self_broadcast(env: Env) -> DataStream:
-    made = rated(env)
-    return made.with_broadcast_set(made.where("id > 1"), "rates")
+    stream = rated(env)
+    return stream.with_broadcast_set(stream.where("id > 1"), "rates")
 
 
 @pytest.mark.parametrize(
@@ -121,10 +121,10 @@ def test_a_reader_starts_when_the_broadcast_variable_is_complete(env: Env) -> No
     reader.sink_to(ConsoleSink())
     reader.with_broadcast_set(stream_of_numbers(env).where("id > 0"), "rates")
 
-    made = env.get_job_graph()
+    graph = env.get_job_graph()
 
-    assert made.schedule_mode is ScheduleMode.PIPELINED_REGION
-    (read,) = (vertex.inputs for vertex in made.vertices if vertex.operators[0].ref.uid == "rated")
+    assert graph.schedule_mode is ScheduleMode.PIPELINED_REGION
+    (read,) = (vertex.inputs for vertex in graph.vertices if vertex.operators[0].ref.uid == "rated")
     assert [edge.broadcast_variable for edge in read] == [None, "rates"]
 
 

@@ -160,9 +160,9 @@ def test_the_result_has_the_event_time_of_the_first_input_with_its_column(
     program = Program()
     second = bids(spark, program).with_column_renamed("at", "since")
 
-    made = bids(spark, program).connect(second).process(Plain(), output)
+    stream = bids(spark, program).connect(second).process(Plain(), output)
 
-    event_time = made.flow.type.event_time
+    event_time = stream.flow.type.event_time
     assert (event_time and event_time.column) == column
 
 

@@ -37,11 +37,11 @@ def code_of(stream: DataStream) -> IntervalJoinCode:
 
 
 def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
-    made = interval_joined(spark).select(
+    stream = interval_joined(spark).select(
         "left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more")
     )
 
-    assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
+    assert [(each.name, each.dataType.simpleString()) for each in stream.schema] == [
         ("auction", "bigint"),
         ("paid", "bigint"),
         ("more", "bigint"),
@@ -49,29 +49,29 @@ def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: Sp
 
 
 def test_a_star_selects_all_columns_of_a_side(spark: SparkSession) -> None:
-    made = interval_joined(spark).select("left.*", F.col("right.price").alias("paid"))
+    stream = interval_joined(spark).select("left.*", F.col("right.price").alias("paid"))
 
-    assert made.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
+    assert stream.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
 
 
 def test_only_columns_that_are_read_are_retained(spark: SparkSession) -> None:
-    made = (
+    stream = (
         interval_joined(spark)
         .on("left.bidder != right.bidder")
         .select("left.channel", F.col("right.price").alias("paid"))
     )
 
-    code = code_of(made)
+    code = code_of(stream)
     assert code.left.rows.needed == ("auction", "bidder", "channel", "at")
     assert code.right.rows.needed == ("auction", "bidder", "price", "at")
 
 
 def test_all_columns_of_a_side_are_retained_if_its_late_rows_are_read(spark: SparkSession) -> None:
-    made = interval_joined(spark).side_output_right_late_data(LATE).select("left.price")
+    stream = interval_joined(spark).side_output_right_late_data(LATE).select("left.price")
 
-    late = made.get_side_output(LATE)
-    assert late.columns == list(code_of(made).right.rows.needed) == ["auction", "bidder", "price", "channel", "at"]
-    assert code_of(made).left.rows.needed == ("auction", "price", "at")
+    late = stream.get_side_output(LATE)
+    assert late.columns == list(code_of(stream).right.rows.needed) == ["auction", "bidder", "price", "channel", "at"]
+    assert code_of(stream).left.rows.needed == ("auction", "price", "at")
 
 
 def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
@@ -87,17 +87,17 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
 
 def test_results_have_event_time_if_it_is_declared(spark: SparkSession) -> None:
     without = interval_joined(spark).select("left.at")
-    made = interval_joined(spark).with_timestamp_column("met_at").select("left.price")
+    stream = interval_joined(spark).with_timestamp_column("met_at").select("left.price")
 
     assert without.flow.type.event_time is None
-    assert made.columns == ["price", "met_at"]
-    assert made.flow.type.event_time == EventTime(column="met_at")
+    assert stream.columns == ["price", "met_at"]
+    assert stream.flow.type.event_time == EventTime(column="met_at")
 
 
 def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
-    made = interval_joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
+    stream = interval_joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
 
-    assert [each.nullable for each in made.schema] == [True, True]
+    assert [each.nullable for each in stream.schema] == [True, True]
 
 
 @pytest.mark.parametrize(

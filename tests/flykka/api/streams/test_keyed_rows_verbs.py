@@ -23,10 +23,10 @@ def nothing(rows: Any, state: Any) -> tuple[None, None]:
 def test_a_table_function_emits_its_declared_columns_and_event_time_if_present(
     spark: SparkSession,
 ) -> None:
-    made = bids(spark).key_by("auction").process_table(nothing, state="n long", output="auction long, at timestamp")
+    stream = bids(spark).key_by("auction").process_table(nothing, state="n long", output="auction long, at timestamp")
 
-    assert made.columns == ["auction", "at"]
-    made.key_by("auction").window(HOURS)
+    assert stream.columns == ["auction", "at"]
+    stream.key_by("auction").window(HOURS)
 
 
 @pytest.mark.parametrize(

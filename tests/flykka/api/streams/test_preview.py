@@ -66,10 +66,10 @@ def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment
 
     keyed = watched_stream(env, tmp_path / "in").key_by(F.col("number") % 2)
     counted = keyed.window(SECONDS).aggregate(F.count("*").alias("rows"), F.max("number").alias("last"))
-    shown = counted.preview()
+    preview = counted.preview()
 
-    assert list(shown.columns) == counted.columns
-    assert sorted(zip(shown["rows"], shown["last"], strict=True)) == [(2, 2), (2, 3), (2, 6), (2, 7)]
+    assert list(preview.columns) == counted.columns
+    assert sorted(zip(preview["rows"], preview["last"], strict=True)) == [(2, 2), (2, 3), (2, 6), (2, 7)]
     assert list(keyed.preview(1).number) == [0]
 
 
@@ -81,9 +81,9 @@ def test_windows_over_all_rows_after_assigned_watermarks_have_a_preview(
     timed = watched_stream(env, tmp_path / "in").assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps()
     )
-    shown = timed.window_all(SECONDS).apply(lambda rows: rows.groupBy("window_end").count()).preview()
+    preview = timed.window_all(SECONDS).apply(lambda rows: rows.groupBy("window_end").count()).preview()
 
-    assert sorted(shown["count"]) == [4, 4]
+    assert sorted(preview["count"]) == [4, 4]
 
 
 def test_sessions_over_all_rows_have_no_key_column(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
@@ -91,10 +91,10 @@ def test_sessions_over_all_rows_have_no_key_column(env: StreamExecutionEnvironme
 
     sessions = watched_stream(env, tmp_path / "in").window_all(EventTimeSessionWindows.with_gap("10min"))
     counted = sessions.aggregate(F.count("*").alias("rows"))
-    shown = counted.preview()
+    preview = counted.preview()
 
-    assert list(shown.columns) == counted.columns == ["window_start", "window_end", "rows"]
-    assert list(shown["rows"]) == [8]
+    assert list(preview.columns) == counted.columns == ["window_start", "window_end", "rows"]
+    assert list(preview["rows"]) == [8]
 
 
 def test_a_preview_changes_neither_the_program_nor_any_file(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
@@ -102,13 +102,13 @@ def test_a_preview_changes_neither_the_program_nor_any_file(env: StreamExecution
     stream.sink_to(FileSink.parquet(tmp_path / "out"))
     before = env.program.transformations
 
-    shown = stream.preview()
+    preview = stream.preview()
     after, written = env.program.transformations, (tmp_path / "out").exists()
     env.execute("after a preview")
 
     assert after == before
     assert not written
-    assert list(shown.number) == sorted(pd.read_parquet(tmp_path / "out").number)
+    assert list(preview.number) == sorted(pd.read_parquet(tmp_path / "out").number)
 
 
 def test_a_preview_reads_only_the_first_rows_of_a_batch(env: StreamExecutionEnvironment) -> None:

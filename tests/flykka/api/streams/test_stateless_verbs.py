@@ -222,10 +222,10 @@ def test_a_stream_is_joined_with_a_static_data_frame(
 
 
 def test_a_join_with_a_refreshed_table_has_the_same_columns(spark: SparkSession, auctions: DataFrame) -> None:
-    kept = bids(spark).join(auctions, "auction", "left", refresh="10min")
+    stream = bids(spark).join(auctions, "auction", "left", refresh="10min")
 
-    assert kept.columns == bids(spark).join(auctions, "auction", "left").columns
-    assert kept.flow.type.event_time is not None
+    assert stream.columns == bids(spark).join(auctions, "auction", "left").columns
+    assert stream.flow.type.event_time is not None
     with pytest.raises(DurationError, match="refresh"):
         bids(spark).join(auctions, "auction", refresh="soon")
 

@@ -43,11 +43,11 @@ def code_of(stream: DataStream) -> TemporalJoinCode:
 
 
 def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
-    made = temporal_joined(spark).select(
+    stream = temporal_joined(spark).select(
         "left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more")
     )
 
-    assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
+    assert [(each.name, each.dataType.simpleString()) for each in stream.schema] == [
         ("auction", "bigint"),
         ("paid", "bigint"),
         ("more", "bigint"),
@@ -73,13 +73,13 @@ def test_event_time_is_that_of_the_left_row_if_its_column_is_selected(spark: Spa
 
 
 def test_only_columns_that_are_read_are_retained(spark: SparkSession) -> None:
-    made = (
+    stream = (
         temporal_joined(spark)
         .on("left.bidder != right.bidder")
         .select("left.channel", F.col("right.price").alias("paid"))
     )
 
-    sides = code_of(made).sides
+    sides = code_of(stream).sides
     assert sides.left.columns == ("bidder", "channel", "at")
     assert sides.right.columns == ("bidder", "price", "at")
 
@@ -93,10 +93,10 @@ def test_the_row_kind_is_retained_for_versions_that_can_be_deleted(spark: SparkS
 
 
 def test_all_columns_of_left_rows_are_retained_if_late_ones_are_read(spark: SparkSession) -> None:
-    made = temporal_joined(spark).side_output_late_data(LATE).select("left.price")
+    stream = temporal_joined(spark).side_output_late_data(LATE).select("left.price")
 
-    late = made.get_side_output(LATE)
-    assert late.columns == list(code_of(made).sides.left.columns) == ["auction", "bidder", "price", "channel", "at"]
+    late = stream.get_side_output(LATE)
+    assert late.columns == list(code_of(stream).sides.left.columns) == ["auction", "bidder", "price", "channel", "at"]
     assert late.flow.type.event_time == EventTime(column="at")
 
 

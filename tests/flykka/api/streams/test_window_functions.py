@@ -39,21 +39,21 @@ class OpenedFunction(RichFunction):
 
 
 def test_a_window_function_receives_window_bounds_and_all_columns(spark: SparkSession) -> None:
-    made = bids(spark).window_all(HOURS).apply(best)
+    stream = bids(spark).window_all(HOURS).apply(best)
 
-    assert made.columns == [
+    assert stream.columns == [
         *("window_start", "window_end", "auction", "bidder", "price", "channel", "at"),
         "place",
     ]
-    assert "window_end -1 ms" in repr(made)
+    assert "window_end -1 ms" in repr(stream)
 
 
 def test_results_of_a_function_without_the_window_end_have_no_event_time(spark: SparkSession) -> None:
-    made = bids(spark).window_all(HOURS).apply(lambda rows: rows.groupBy("window_start").count())
+    stream = bids(spark).window_all(HOURS).apply(lambda rows: rows.groupBy("window_start").count())
 
-    assert made.columns == ["window_start", "count"]
+    assert stream.columns == ["window_start", "count"]
     with pytest.raises(StreamTypeError, match="gives no event time to window by"):
-        made.window_all(HOURS)
+        stream.window_all(HOURS)
 
 
 def test_bounds_of_windows_are_replaced_by_those_of_the_next_windows(spark: SparkSession) -> None:

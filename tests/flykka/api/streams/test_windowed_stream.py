@@ -181,9 +181,9 @@ def test_a_function_of_session_rows_must_group_by_window_and_key(spark: SparkSes
 def test_rows_of_window_functions_have_event_time_if_they_contain_the_window_end(
     spark: SparkSession, columns: str, event_time: EventTime | None
 ) -> None:
-    made = bids(spark).key_by("auction").window(HOURS).process(Nothing(), columns)
+    stream = bids(spark).key_by("auction").window(HOURS).process(Nothing(), columns)
 
-    assert made.flow.type.event_time == event_time
+    assert stream.flow.type.event_time == event_time
 
 
 def test_late_rows_have_the_columns_of_the_input(spark: SparkSession) -> None:

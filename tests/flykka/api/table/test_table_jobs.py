@@ -64,8 +64,8 @@ def test_inserts_run_as_successive_jobs_over_the_same_tables_and_views(
 
     web = bids.where("channel = 'web'")
     counted = web.groupBy(F.window("at", "1 minute").start.alias("start"), "auction").agg(F.count("*").alias("n"))
-    found = spark.read.parquet(str(tmp_path / "minutes")).select("start", "auction", "n")
-    assertDataFrameEqual(found, counted.withColumn("auction", F.col("auction").cast("int")))
+    rows = spark.read.parquet(str(tmp_path / "minutes")).select("start", "auction", "n")
+    assertDataFrameEqual(rows, counted.withColumn("auction", F.col("auction").cast("int")))
     dear = spark.read.schema("auction bigint, price double").json(str(tmp_path / "dear"))
     assertDataFrameEqual(dear, web.where("price > 50").select("auction", "price"))
 

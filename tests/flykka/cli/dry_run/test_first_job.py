@@ -163,10 +163,10 @@ def test_a_cached_plan_is_drawn_without_running_the_app(app: App, capsys: pytest
 
     drawn = main(["plan", "app.py"])
 
-    printed = capsys.readouterr()
+    output = capsys.readouterr()
     assert drawn == 0
-    assert "sums of <orders>" in printed.out
-    assert printed.err.startswith("flykka: app.py as seen at ")
+    assert "sums of <orders>" in output.out
+    assert output.err.startswith("flykka: app.py as seen at ")
 
     looked_again = main(["plan", "app.py", "--no-cache"])
 

@@ -53,7 +53,7 @@ def test_a_script_is_no_problem(tmp_path: Path) -> None:
 
 
 def test_a_traceback_shows_only_the_frames_of_the_app(tmp_path: Path) -> None:
-    made = app_in_folder(
+    app = app_in_folder(
         tmp_path,
         """\
 def read(text):
@@ -66,11 +66,11 @@ except ValueError as wrong:
 """,
     )
 
-    assert made.explained(app_error(made)).splitlines() == [
+    assert app.explained(app_error(app)).splitlines() == [
         "Traceback (most recent call last):",
-        f'  File "{made.path}", line 5, in <module>',
+        f'  File "{app.path}", line 5, in <module>',
         '    read("x")',
-        f'  File "{made.path}", line 2, in read',
+        f'  File "{app.path}", line 2, in read',
         "    return int(text)",
         "           ^^^^^^^^^",
         "ValueError: invalid literal for int() with base 10: 'x'",
@@ -78,7 +78,7 @@ except ValueError as wrong:
         "The above exception was the direct cause of the following exception:",
         "",
         "Traceback (most recent call last):",
-        f'  File "{made.path}", line 7, in <module>',
+        f'  File "{app.path}", line 7, in <module>',
         '    raise RuntimeError("no configuration") from wrong',
         "RuntimeError: no configuration",
     ]
@@ -86,10 +86,10 @@ except ValueError as wrong:
 
 def test_an_error_of_flykka_is_printed_with_the_line_of_the_app(tmp_path: Path) -> None:
     source = "from flykka import WatermarkStrategy\n\nWatermarkStrategy.for_bounded_out_of_orderness('soon')\n"
-    made = app_in_folder(tmp_path, source)
+    app = app_in_folder(tmp_path, source)
 
-    assert made.explained(app_error(made)).splitlines() == [
-        f"{made.path}:3: WatermarkStrategy.for_bounded_out_of_orderness('soon')",
+    assert app.explained(app_error(app)).splitlines() == [
+        f"{app.path}:3: WatermarkStrategy.for_bounded_out_of_orderness('soon')",
         "flykka: DurationError: watermark delay 'soon' is not of the form '10s', '500ms', '5 min' or '1h'",
     ]
 
@@ -99,18 +99,18 @@ def test_an_error_outside_of_the_app_has_no_line() -> None:
 
 
 def test_a_syntax_error_is_printed_with_its_position(tmp_path: Path) -> None:
-    made = app_in_folder(tmp_path, "def f(:\n")
+    app = app_in_folder(tmp_path, "def f(:\n")
 
-    place, line, _, error = made.explained(app_error(made)).splitlines()[-4:]
+    place, line, _, error = app.explained(app_error(app)).splitlines()[-4:]
 
-    assert (place, line) == (f'  File "{made.path}", line 1', "    def f(:")
+    assert (place, line) == (f'  File "{app.path}", line 1', "    def f(:")
     assert error == "SyntaxError: invalid syntax"
 
 
 def test_verbose_prints_the_whole_traceback(tmp_path: Path) -> None:
-    made = app_in_folder(tmp_path, "1 / 0\n")
+    app = app_in_folder(tmp_path, "1 / 0\n")
 
-    assert "in run_path" in made.explained(app_error(made), whole=True)
+    assert "in run_path" in app.explained(app_error(app), whole=True)
 
 
 @pytest.mark.slow
@@ -137,6 +137,6 @@ def test_a_line_that_needs_a_missing_session_is_printed_with_advice(tmp_path: Pa
 
 
 def test_another_failed_assertion_is_printed_without_advice(tmp_path: Path) -> None:
-    made = app_in_folder(tmp_path, "assert False, 'SparkContext._active_spark_context'")
+    app = app_in_folder(tmp_path, "assert False, 'SparkContext._active_spark_context'")
 
-    assert made.explained(app_error(made)).endswith("AssertionError: SparkContext._active_spark_context")
+    assert app.explained(app_error(app)).endswith("AssertionError: SparkContext._active_spark_context")

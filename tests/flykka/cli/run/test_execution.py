@@ -42,14 +42,14 @@ def test_the_token_is_printed_on_a_terminal_only(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: out, raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: err, raising=False)
-    shown = StringIO()
+    output = StringIO()
 
     with one_job() as job:
-        app_run(shown).job_submitted(
+        app_run(output).job_submitted(
             job.client, keeps_checkpoints=False, rest_address="http://127.0.0.1:1", rest_token="of-the-tests"
         )
 
-    assert f"web page and REST interface at http://127.0.0.1:1{link}\n" in shown.getvalue()
+    assert f"web page and REST interface at http://127.0.0.1:1{link}\n" in output.getvalue()
 
 
 def test_a_job_cancelled_by_the_app_is_no_failure() -> None:
@@ -73,15 +73,15 @@ def test_a_job_cancelled_by_the_app_is_no_failure() -> None:
 def test_the_summary_of_a_cancelled_job_explains_the_missing_checkpoint(
     retention: ExternalizedCheckpointRetention, why: str
 ) -> None:
-    shown = StringIO()
-    run = app_run(shown)
+    output = StringIO()
+    run = app_run(output)
 
     with one_job(retention=retention) as job:
         run.job_submitted(job.client, keeps_checkpoints=True)
         job.client.cancel()
         run.wait()
 
-    assert f"kept         nothing: {why}" in shown.getvalue()
+    assert f"kept         nothing: {why}" in output.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_the_summary_of_a_cancelled_job_explains_the_missing_checkpoint(
 def test_the_summary_contains_the_command_that_continues(
     keeps_checkpoints: bool, said: JobSettings, continued: str
 ) -> None:
-    shown = StringIO()
-    run = app_run(shown)
+    output = StringIO()
+    run = app_run(output)
     run.overridden(said, {})
 
     with one_job() as job:
@@ -104,4 +104,4 @@ def test_the_summary_contains_the_command_that_continues(
         job.publish(JobResultSuccess(job_id=JOB, checkpoint_path="/savepoints/savepoint-ab12cd-1"))
         run.wait()
 
-    assert shown.getvalue().splitlines()[-1] == f"  continue     {continued}"
+    assert output.getvalue().splitlines()[-1] == f"  continue     {continued}"

@@ -23,12 +23,12 @@ def application_of(served: Served) -> str:
 def test_an_application_lists_its_jobs_and_times(served: Served) -> None:
     (listed,) = served.http.get("/applications/overview").json()["applications"]
 
-    told = served.http.get(f"/v1/applications/{listed['id']}").json()
+    answer = served.http.get(f"/v1/applications/{listed['id']}").json()
 
-    assert [job["jid"] for job in told["jobs"]] == [JOB]
+    assert [job["jid"] for job in answer["jobs"]] == [JOB]
     assert sum(listed["jobs"].values()) == 1
-    assert (told["name"], told["status"], told["end-time"]) == (listed["name"], "RUNNING", -1)
-    assert told["timestamps"] == {"RUNNING": told["start-time"]}
+    assert (answer["name"], answer["status"], answer["end-time"]) == (listed["name"], "RUNNING", -1)
+    assert answer["timestamps"] == {"RUNNING": answer["start-time"]}
 
 
 def test_another_application_is_not_found(served: Served) -> None:
@@ -39,16 +39,16 @@ def test_another_application_is_not_found(served: Served) -> None:
 
 
 def test_the_settings_of_its_cluster_are_those_of_the_job_manager(served: Served) -> None:
-    told = served.http.get(f"{application_of(served)}/jobmanager/config").json()
+    answer = served.http.get(f"{application_of(served)}/jobmanager/config").json()
 
-    assert {"key": "taskmanager.numberOfTaskSlots", "value": "2"} in told
-    assert told == served.http.get("/jobmanager/config").json()
+    assert {"key": "taskmanager.numberOfTaskSlots", "value": "2"} in answer
+    assert answer == served.http.get("/jobmanager/config").json()
 
 
 def test_an_application_without_failures_has_an_empty_list(served: Served) -> None:
-    told = served.http.get(f"{application_of(served)}/exceptions").json()
+    answer = served.http.get(f"{application_of(served)}/exceptions").json()
 
-    assert told == {"exceptionHistory": {"entries": []}}
+    assert answer == {"exceptionHistory": {"entries": []}}
 
 
 def test_failures_of_all_jobs_are_listed_newest_first() -> None:

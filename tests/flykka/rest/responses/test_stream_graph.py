@@ -44,7 +44,7 @@ def test_operators_of_a_chain_forward_and_its_head_reads_the_vertex_inputs() -> 
 
 
 def test_job_details_contain_the_graph_without_pending_operators(served: Served) -> None:
-    told = served.http.get(JOB_PATH).json()
+    answer = served.http.get(JOB_PATH).json()
 
-    assert [each["job_vertex_id"] for each in told["stream-graph"]["nodes"]] == ["source", "sink"]
-    assert told["pending-operators"] == 0
+    assert [each["job_vertex_id"] for each in answer["stream-graph"]["nodes"]] == ["source", "sink"]
+    assert answer["pending-operators"] == 0
