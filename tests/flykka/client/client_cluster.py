@@ -62,8 +62,8 @@ class Answers:
 class ScriptedJobManager(Actor):
     """Records clients' requests and sends the scripted answers; without a `tracker` it has no job details."""
 
-    def __init__(self, asked: list[Message], answers: Answers, tracker: Ref | None = None) -> None:
-        self._asked = asked
+    def __init__(self, requests: list[Message], answers: Answers, tracker: Ref | None = None) -> None:
+        self._requests = requests
         self._tracker = tracker
         self._answers = answers
 
@@ -79,7 +79,7 @@ class ScriptedJobManager(Actor):
             case SubmitJob(client=client):
                 for answer in answers.submission:
                     client.tell(answer)
-        self._asked.append(message)
+        self._requests.append(message)
         match message:
             case CancelJob(client=client) if answers.cancellation is not None:
                 client.tell(answers.cancellation)
@@ -96,7 +96,7 @@ class ScriptedJobManager(Actor):
                 client.tell(TriggerSavepointSuccess(job_id=job_id, client=client, savepoint_path=path))
 
     def _tell_result(self, result: Message | None) -> None:
-        submitted = self._asked[0]
+        submitted = self._requests[0]
         if result is not None and isinstance(submitted, SubmitJob):
             if self._tracker is not None:
                 self._tracker.tell(result)
@@ -108,7 +108,7 @@ class ClientCluster(ClusterBuilder):
 
     def __init__(self, answers: Answers | None = None, job_graph: JobGraph = GRAPH) -> None:
         super().__init__(SeededSystem())
-        self.asked: list[Message] = []
+        self.requests: list[Message] = []
         self.answers = answers or Answers()
         self.job_graph = job_graph
         self.tracker = self.start(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
@@ -116,7 +116,7 @@ class ClientCluster(ClusterBuilder):
         self._start_scripted()
 
     def _start_scripted(self) -> None:
-        props = Props(ScriptedJobManager, self.asked, self.answers, self.tracker)
+        props = Props(ScriptedJobManager, self.requests, self.answers, self.tracker)
         self.job_manager = self.start(props, "job-manager")
 
     def submit(self, *, attached: Attached = True) -> JobClient:
@@ -137,7 +137,7 @@ class ClientCluster(ClusterBuilder):
             self.tell(self.client_ref(), message)
 
     def client_ref(self) -> ActorRef:
-        submitted = self.asked[0]
+        submitted = self.requests[0]
         assert isinstance(submitted, SubmitJob)
         return self.find(submitted.client.path.removeprefix("/user/"))
 

@@ -87,7 +87,7 @@ class OneJob:
     """The job's client, the messages its JobManager has received, and a way to publish job events."""
 
     client: JobClient
-    told: list[Message]
+    received: list[Message]
     _listening: Ref
     _tracker: Ref
 
@@ -112,15 +112,15 @@ def one_job(
         canceled=JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED),
         stopping=stopping,
     )
-    told: list[Message] = []
+    received: list[Message] = []
     with ActorSystem("one-job") as system:
         tracker = system.spawn(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
         tracker.tell(TrackJob(job_graph=GRAPH))
-        job_manager = system.spawn(Props(ScriptedJobManager, told, answers, tracker), "job-manager")
+        job_manager = system.spawn(Props(ScriptedJobManager, received, answers, tracker), "job-manager")
         client = JobClient(system, job_manager, replace(GRAPH, checkpointing=checkpointing))
         client.wait_submitted(timeout=10)
-        [listening] = [message.client for message in told if isinstance(message, SubmitJob)]
-        yield OneJob(client, told, listening, tracker)
+        [listening] = [message.client for message in received if isinstance(message, SubmitJob)]
+        yield OneJob(client, received, listening, tracker)
 
 
 def metrics(

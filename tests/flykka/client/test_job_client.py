@@ -50,7 +50,7 @@ def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: ClientClus
 
     cluster.send(accepted())
 
-    assert cluster.asked == [SubmitJob(job_graph=GRAPH, client=cluster.client_ref())]
+    assert cluster.requests == [SubmitJob(job_graph=GRAPH, client=cluster.client_ref())]
     assert client.wait_submitted(timeout=0) == JOB
 
 
@@ -126,7 +126,7 @@ def test_a_client_reconnects_to_the_successor_of_a_dead_job_manager(cluster: Cli
     cluster.replace_job_manager()
     cluster.send(RegisterJobClientSuccess(job_id=JOB), JobResultSuccess(job_id=JOB))
 
-    assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient]
+    assert [type(each) for each in cluster.requests] == [SubmitJob, RegisterJobClient]
     assert client.wait(timeout=0).job_id == JOB
 
 
@@ -136,7 +136,7 @@ def test_an_unaccepted_job_is_submitted_again_to_the_next_job_manager(cluster: C
     cluster.replace_job_manager()
     cluster.send(JobNotFound(job_id=JOB))
 
-    assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient, SubmitJob]
+    assert [type(each) for each in cluster.requests] == [SubmitJob, RegisterJobClient, SubmitJob]
 
 
 def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCluster) -> None:
@@ -158,7 +158,7 @@ def test_a_detached_client_polls_its_job(cluster: ClientCluster) -> None:
     cluster.system.run_until_idle()
     cluster.send(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
-    submitted, registered = cluster.asked
+    submitted, registered = cluster.requests
     assert isinstance(submitted, SubmitJob)
     assert submitted.listening_behaviour is ListeningBehaviour.DETACHED
     assert isinstance(registered, RegisterJobClient)
@@ -174,14 +174,14 @@ def test_a_client_for_the_result_alone_polls_for_changes(
     with pytest.raises(TimeoutError, match=r"has not ended after 0 seconds"):
         client.wait(timeout=0)
     assert not client.done()
-    (submitted,) = cluster.asked
+    (submitted,) = cluster.requests
     assert isinstance(submitted, SubmitJob)
     assert submitted.listening_behaviour is ListeningBehaviour.EXECUTION_RESULT
 
     client.add_listener(lambda _: None)
     cluster.system.run_until_idle()
-    assert isinstance(cluster.asked[-1], RegisterJobClient)
-    assert cluster.asked[-1].listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+    assert isinstance(cluster.requests[-1], RegisterJobClient)
+    assert cluster.requests[-1].listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
 
 
 def test_a_client_for_the_result_alone_receives_it_when_it_arrives(cluster: ClientCluster) -> None:
@@ -204,12 +204,12 @@ def test_a_client_sends_heartbeats_until_its_job_has_ended() -> None:
     cluster.send(accepted())
 
     cluster.system.advance(2_000)
-    told = [message for message in cluster.asked if isinstance(message, ReportJobClientHeartbeat)]
+    told = [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)]
     cluster.send(JobResultSuccess(job_id=JOB))
     cluster.system.advance(10_000)
 
     assert [heartbeat.expired_timestamp_ms - told[0].expired_timestamp_ms for heartbeat in told] == [0, 1_000]
-    assert [message for message in cluster.asked if isinstance(message, ReportJobClientHeartbeat)] == told
+    assert [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)] == told
 
 
 def test_a_detached_client_sends_no_heartbeats_and_its_job_survives_it() -> None:
@@ -219,7 +219,7 @@ def test_a_detached_client_sends_no_heartbeats_and_its_job_survives_it() -> None
 
     cluster.system.advance(5_000)
 
-    (submitted,) = cluster.asked
+    (submitted,) = cluster.requests
     assert isinstance(submitted, SubmitJob)
     assert submitted.job_graph.client_heartbeat is None
 
@@ -281,7 +281,7 @@ def test_cancellation_is_requested_from_the_job_manager(cluster: ClientCluster) 
 
     client.cancel()
 
-    assert isinstance(cluster.asked[-1], CancelJob)
+    assert isinstance(cluster.requests[-1], CancelJob)
 
 
 def test_an_unknown_job_cannot_be_cancelled() -> None:

@@ -22,7 +22,7 @@ class ScriptedServer:
     """A server of prepared answers (status and body), the last one repeated for ever; records requests and pauses."""
 
     def __init__(self, answers: list[tuple[int, object]], retry_after: str | None) -> None:
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         self.pauses: list[float] = []
         self.said: list[str] = []
         scripted = self
@@ -30,7 +30,7 @@ class ScriptedServer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
-                scripted.asked.append((self.path, json.loads(self.rfile.read(length) or b"{}")))
+                scripted.requests.append((self.path, json.loads(self.rfile.read(length) or b"{}")))
                 status, body = answers.pop(0) if len(answers) > 1 else answers[0]
                 content = json.dumps(body).encode()
                 self.send_response(status)
@@ -82,7 +82,7 @@ def test_after_twenty_attempts_the_request_fails(serve: Callable[..., ScriptedSe
 
     with pytest.raises(ClusterError, match=r"refuses the request, 20 times: nobody leads"):
         server.client.jobs()
-    assert (len(server.asked), len(server.pauses)) == (RETRY_MAX_ATTEMPTS, RETRY_MAX_ATTEMPTS - 1)
+    assert (len(server.requests), len(server.pauses)) == (RETRY_MAX_ATTEMPTS, RETRY_MAX_ATTEMPTS - 1)
 
 
 def test_a_permanent_refusal_is_raised_at_once(serve: Callable[..., ScriptedServer]) -> None:
@@ -90,7 +90,7 @@ def test_a_permanent_refusal_is_raised_at_once(serve: Callable[..., ScriptedServ
 
     with pytest.raises(ClusterError, match="refuses the request: another one leads"):
         server.client.jobs()
-    assert (len(server.asked), server.pauses, server.said) == (1, [], [])
+    assert (len(server.requests), server.pauses, server.said) == (1, [], [])
 
 
 def test_a_retried_savepoint_request_triggers_one_savepoint(serve: Callable[..., ScriptedServer]) -> None:
@@ -98,6 +98,6 @@ def test_a_retried_savepoint_request_triggers_one_savepoint(serve: Callable[...,
     server = serve((503, NOBODY_LEADS), (202, {"request-id": "r"}), (200, done))
 
     assert server.client.trigger_savepoint(JobId("j"), "/a") == "/a"
-    first, second, _ = server.asked
+    first, second, _ = server.requests
     assert first == second
     assert len(first[1]["triggerId"]) == 32

@@ -46,7 +46,7 @@ def test_a_savepoint_is_written_to_the_named_directory(directory: str | Path) ->
 
     path = cluster.submit().trigger_savepoint(directory)
 
-    request = cluster.asked[-1]
+    request = cluster.requests[-1]
     assert path == PATH
     assert isinstance(request, TriggerSavepoint)
     assert request.savepoint_directory == "/here"
@@ -57,7 +57,7 @@ def test_a_savepoint_is_written_to_the_default_directory_unless_another_is_named
 
     cluster.submit().trigger_savepoint()
 
-    request = cluster.asked[-1]
+    request = cluster.requests[-1]
     assert isinstance(request, TriggerSavepoint)
     assert request.savepoint_directory == "s3://bucket/savepoints"
 
@@ -67,7 +67,7 @@ def test_a_relative_directory_is_resolved_against_the_working_directory() -> Non
 
     cluster.submit().trigger_savepoint("savepoints")
 
-    request = cluster.asked[-1]
+    request = cluster.requests[-1]
     assert isinstance(request, TriggerSavepoint)
     assert request.savepoint_directory == os.path.join(os.getcwd(), "savepoints")
 
@@ -83,7 +83,7 @@ def test_without_a_directory_the_request_is_not_sent_and_the_error_explains() ->
     ):
         client.stop_with_savepoint()
 
-    assert [type(message) for message in cluster.asked] == [SubmitJob]
+    assert [type(message) for message in cluster.requests] == [SubmitJob]
 
 
 def test_a_failed_savepoint_is_an_error_with_its_cause() -> None:
@@ -116,7 +116,7 @@ def test_stop_with_savepoint_and_the_result_return_the_same_path(drain: bool) ->
 
     path = client.stop_with_savepoint("/here", drain)
 
-    request = cluster.asked[-1]
+    request = cluster.requests[-1]
     assert isinstance(request, StopJob)
     assert (request.savepoint_directory, request.drain) == ("/here", drain)
     assert path == client.wait(timeout=0).checkpoint_path == PATH
@@ -127,7 +127,7 @@ def test_stop_requests_a_checkpoint_even_with_a_default_savepoint_directory() ->
 
     cluster.submit().stop()
 
-    request = cluster.asked[-1]
+    request = cluster.requests[-1]
     assert isinstance(request, StopJob)
     assert request.savepoint_directory is None
 

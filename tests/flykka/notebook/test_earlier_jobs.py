@@ -22,7 +22,7 @@ def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.Cap
     end_job(client, timeout=2)
 
     assert client.done()
-    assert [type(asked) for asked in cluster.asked[1:]] == [StopJob]
+    assert [type(request) for request in cluster.requests[1:]] == [StopJob]
     assert capsys.readouterr().out == "job 'counts' (job) still ran: stopping it with a checkpoint\n"
 
 
@@ -37,7 +37,7 @@ def test_a_job_that_cannot_be_stopped_is_cancelled_with_a_message(
     with pytest.raises(TimeoutError, match="after 2 seconds"):
         end_job(client, timeout=2)
 
-    assert [type(asked) for asked in cluster.asked[1:]] == [StopJob, CancelJob]
+    assert [type(request) for request in cluster.requests[1:]] == [StopJob, CancelJob]
     assert capsys.readouterr().out.endswith("; cancelling it\n")
 
 
@@ -49,5 +49,5 @@ def test_a_batch_job_has_no_checkpoint_to_stop_with(capsys: pytest.CaptureFixtur
     with pytest.raises(TimeoutError, match="after 2 seconds"):
         end_job(client, timeout=2)
 
-    assert [type(asked) for asked in cluster.asked[1:]] == [CancelJob]
+    assert [type(request) for request in cluster.requests[1:]] == [CancelJob]
     assert "still ran: cancelling it" in capsys.readouterr().out

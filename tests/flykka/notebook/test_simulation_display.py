@@ -43,5 +43,5 @@ def test_a_violation_is_shown_without_becoming_markup() -> None:
     page = Reader(bundle["text/html"])
     assert "1 violation" in page.text
     assert "checkpoint 3 <b>was never complete</b> [commits]" in page.text
-    assert "b" not in page.seen
+    assert "b" not in page.tags
     assert bundle["text/plain"].endswith("checkpoint 3 <b>was never complete</b> [commits]")

@@ -63,4 +63,4 @@ def test_a_summary_is_a_table_with_escaped_names() -> None:
 
     assert picture.rows == [["columns", "<i> bigint"], ["next", "<b>"]]
     assert "<script>" in picture.text
-    assert picture.seen.isdisjoint({"script", "b", "i"})
+    assert picture.tags.isdisjoint({"script", "b", "i"})

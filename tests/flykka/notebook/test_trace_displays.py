@@ -80,7 +80,7 @@ def test_message_contents_never_become_markup(tmp_path: Path, bundle: Callable[[
 
     page = html(bundle(trace))
 
-    assert "script" not in page.seen
+    assert "script" not in page.tags
     assert EVIL in page.text
 
 

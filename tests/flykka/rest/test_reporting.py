@@ -25,18 +25,18 @@ class RecordingReporter:
 
     def __init__(self, *, reachable: bool = True) -> None:
         self.reachable = reachable
-        self.asked: Queue[str] = Queue()
+        self.requests: Queue[str] = Queue()
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        self.asked.put(f"report at {now_ms}")
+        self.requests.put(f"report at {now_ms}")
         if not self.reachable:
             raise ConnectionError("nobody is there")
 
     def close(self) -> None:
-        self.asked.put("close")
+        self.requests.put("close")
 
     def wait(self, number: int) -> list[str]:
-        return [self.asked.get(timeout=PATIENCE_SECONDS) for _ in range(number)]
+        return [self.requests.get(timeout=PATIENCE_SECONDS) for _ in range(number)]
 
 
 def reporting(served: Served, reporter: RecordingReporter, interval_ms: int) -> Reporting:
@@ -51,7 +51,7 @@ def test_the_last_report_is_sent_at_close(served: Served) -> None:
     reporting(served, reporter, FOR_EVER_MS).close()
 
     assert reporter.wait(2) == ["report at 7", "close"]
-    assert reporter.asked.empty()
+    assert reporter.requests.empty()
 
 
 def test_reports_are_sent_at_the_interval(served: Served) -> None:
@@ -86,8 +86,8 @@ def test_close_does_not_wait_for_an_unreachable_receiver(served: Served) -> None
     made.stop()
     made.close()
 
-    asked = reporter.wait(reporter.asked.qsize())
-    assert asked[-1] == "close"
+    requests = reporter.wait(reporter.requests.qsize())
+    assert requests[-1] == "close"
 
 
 def test_a_log_line_is_a_subject_with_its_labels_and_values() -> None:

@@ -31,17 +31,17 @@ class Sign(Message):
 class RecordingActor(Actor):
     """Records the messages it receives, and sends the given ones."""
 
-    def __init__(self, heard: list[str]) -> None:
-        self._heard = heard
+    def __init__(self, received: list[str]) -> None:
+        self._received = received
 
     def handle_message(self, message: Message) -> None:
         match message:
             case Utter(receiver=receiver, message=uttered):
                 receiver.tell(uttered)
             case Word(text=text):
-                self._heard.append(text)
+                self._received.append(text)
             case Sign():
-                self._heard.append("sign")
+                self._received.append("sign")
 
 
 class Pair:
@@ -49,9 +49,9 @@ class Pair:
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
-        self.heard: dict[str, list[str]] = {"here": [], "there": []}
+        self.received: dict[str, list[str]] = {"here": [], "there": []}
         self.refs: dict[str, ActorRef] = {
-            name: system.spawn(Props(RecordingActor, heard), name) for name, heard in self.heard.items()
+            name: system.spawn(Props(RecordingActor, received), name) for name, received in self.received.items()
         }
 
     def cut(self, direction: Direction = Direction.BOTH, **how: object) -> Cut:
@@ -85,7 +85,7 @@ def test_an_isolated_actor_neither_receives_nor_sends(
 
     pair.send_both_ways("a")
 
-    assert pair.heard == {"here": comes_here, "there": comes_there}
+    assert pair.received == {"here": comes_here, "there": comes_there}
 
 
 def test_messages_sent_during_isolation_arrive_late_and_in_order(pair: Pair) -> None:
@@ -96,7 +96,7 @@ def test_messages_sent_during_isolation_arrive_late_and_in_order(pair: Pair) -> 
     pair.system.network.heal(cut)
     pair.send_both_ways("c")
 
-    assert pair.heard == {"here": ["a", "b", "c"], "there": ["a", "b", "c"]}
+    assert pair.received == {"here": ["a", "b", "c"], "there": ["a", "b", "c"]}
     assert pair.system.network.is_perfect
 
 
@@ -106,7 +106,7 @@ def test_only_some_messages_may_be_delayed(pair: Pair) -> None:
     pair.send("here", "there", Sign())
     pair.send("here", "there", Word(text="a"))
 
-    assert pair.heard["there"] == ["a"]
+    assert pair.received["there"] == ["a"]
 
 
 def test_isolation_does_not_apply_to_exempt_actors(pair: Pair) -> None:
@@ -114,7 +114,7 @@ def test_isolation_does_not_apply_to_exempt_actors(pair: Pair) -> None:
 
     pair.send_both_ways("a")
 
-    assert pair.heard == {"here": ["a"], "there": ["a"]}
+    assert pair.received == {"here": ["a"], "there": ["a"]}
 
 
 def test_messages_without_a_sender_pass_the_isolation(pair: Pair) -> None:
@@ -123,7 +123,7 @@ def test_messages_without_a_sender_pass_the_isolation(pair: Pair) -> None:
     pair.refs["there"].tell(Word(text="from outside"))
     pair.system.advance(1)
 
-    assert pair.heard["there"] == ["from outside"]
+    assert pair.received["there"] == ["from outside"]
 
 
 def test_a_delayed_message_to_an_ended_actor_is_a_dead_letter(pair: Pair) -> None:

@@ -122,7 +122,7 @@ def test_an_ended_job_shows_all_of_its_checkpoints_on_demand() -> None:
 
     picture = read_html(job_details(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
 
-    assert "details" in picture.seen
+    assert "details" in picture.tags
     assert "all 39 checkpoints" in picture.text
     assert [row[0] for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])][6:] == [
         str(number) for number in range(39, 0, -1)
@@ -153,8 +153,8 @@ def test_throughput_lag_and_checkpoints_are_pictures_with_captions() -> None:
     assert picture.text.count("rows read per second") == 2  # Above the picture, and as its title.
     for told in ("at most 1,200, in steps of 1.0 s", "2.0 s at last, at most 5.0 s", "at most 415 ms, 1 failed"):
         assert told in picture.text
-    assert "svg" in picture.seen
-    assert "script" not in picture.seen
+    assert "svg" in picture.tags
+    assert "script" not in picture.tags
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_the_caption_of_the_bars_covers_the_drawn_checkpoints() -> None:
 
 
 def test_before_anything_is_measured_there_is_no_picture() -> None:
-    assert "svg" not in read_html(NEW).seen
+    assert "svg" not in read_html(NEW).tags
 
 
 def test_a_restart_is_shown_with_its_time_and_its_reason() -> None:
@@ -222,7 +222,7 @@ def test_texts_of_users_and_failures_never_become_markup(hostile: JobDetails) ->
     picture = read_html(hostile)
 
     assert "<script>" in picture.text
-    assert picture.seen == read_html(job_details(status=hostile.status)).seen
+    assert picture.tags == read_html(job_details(status=hostile.status)).tags
 
 
 def test_the_text_contains_the_same_facts_in_a_few_lines() -> None:

@@ -78,7 +78,7 @@ def test_one_ctrl_c_stops_the_job_and_its_waiters_continue(
 
     assert result.checkpoint_path == KEPT
     assert (said.get(timeout=10), interrupts.request) == (STOPPING + AGAIN[interrupt], StopRequest.STOP)
-    assert [type(message) for message in job.told[1:]] == [StopJob]
+    assert [type(message) for message in job.received[1:]] == [StopJob]
 
 
 def test_ctrl_c_stops_with_a_savepoint_if_a_directory_is_configured(said: queue.SimpleQueue[str]) -> None:
@@ -86,7 +86,7 @@ def test_ctrl_c_stops_with_a_savepoint_if_a_directory_is_configured(said: queue.
         signal.raise_signal(signal.SIGINT)
         job.client.wait(timeout=10)
 
-    stop = job.told[-1]
+    stop = job.received[-1]
     assert isinstance(stop, StopJob)
     assert stop.savepoint_directory == "/savepoints"
 
@@ -106,7 +106,7 @@ def test_two_ctrl_c_cancel_even_if_the_stop_has_failed(said: queue.SimpleQueue[s
         " job 'delays' (job_1) was not stopped: boom",
     ]
     assert (said.get(timeout=10), interrupts.request) == ("cancelling", StopRequest.CANCEL)
-    assert [type(message) for message in job.told[1:]] == [StopJob, CancelJob]
+    assert [type(message) for message in job.received[1:]] == [StopJob, CancelJob]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
@@ -123,7 +123,7 @@ def test_a_run_without_a_prompt_ends_even_if_its_job_cannot_be_stopped(
         "not stopped, ending without a last checkpoint: job 'delays' (job_1) was not stopped: boom",
     ]
     assert interrupts.request is StopRequest.STOP
-    assert [type(message) for message in job.told[1:]] == [StopJob]
+    assert [type(message) for message in job.received[1:]] == [StopJob]
 
 
 def test_a_job_that_cannot_be_stopped_waits_until_others_have_stopped(
@@ -169,7 +169,7 @@ def test_a_job_in_submission_is_stopped_like_the_others(job: OneJob, said: queue
         interrupts.apply_to(job.client)
         result = job.client.wait(timeout=10)
 
-    assert [type(message) for message in other.told[1:]] == [StopJob]
+    assert [type(message) for message in other.received[1:]] == [StopJob]
     assert result.checkpoint_path == KEPT
 
 

@@ -25,7 +25,7 @@ def points(svg: str) -> list[tuple[float, float]]:
 def test_a_line_stays_within_its_frame(values: tuple[float | None, ...]) -> None:
     svg = line(values, "rows")
 
-    assert "svg" in Reader(svg).seen
+    assert "svg" in Reader(svg).tags
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points(svg))
 
 
