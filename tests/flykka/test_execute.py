@@ -234,7 +234,7 @@ def test_a_killed_task_manager_is_replaced_under_an_unused_name(
         env.cluster.kill_task_manager("task-manager-2")
 
 
-def test_a_job_that_needs_more_slots_than_there_are_is_refused_at_once(
+def test_a_job_that_needs_too_many_slots_is_refused_at_once(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     count(env, bids, tmp_path / "output", parallelism=5)

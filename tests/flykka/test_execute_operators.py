@@ -147,7 +147,7 @@ class Unreliable(RichFunction):
         self.life.append(f"attempt {self.attempt}: {event}")
 
 
-def test_every_attempt_opens_its_own_copy_of_a_rich_function_and_closes_it(
+def test_every_attempt_opens_and_closes_its_own_rich_function(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_bids(tmp_path / "early", first=0, files=2)

@@ -130,7 +130,7 @@ def test_a_sink_describes_itself_and_whether_rows_wait_for_a_checkpoint(sink: Si
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_all_sinks_get_the_same_rows_and_an_invalid_one_is_refused_early(
+def test_all_sinks_get_the_same_rows_and_invalid_ones_are_refused(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spark.range(90).selectExpr("id", "id % 3 AS rest").coalesce(1).write.parquet(str(tmp_path / "in"))

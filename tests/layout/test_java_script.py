@@ -104,7 +104,7 @@ def test_no_java_and_apt_without_root_installs_nothing(machine: Machine) -> None
     assert run.stderr.count("\n") == 1
 
 
-def test_no_java_but_apt_and_root_installs_it_once_the_list_is_fresh(machine: Machine) -> None:
+def test_apt_with_root_installs_a_missing_java_after_an_update(machine: Machine) -> None:
     home = machine.java("jdk-17", 17)
     log = machine.root / "log"
     machine.program("id", "echo 0")

@@ -14,7 +14,7 @@ from tests.flykka.cli.terminal import APP, Terminal
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 
-def test_a_ctrl_c_stops_the_job_shows_how_to_continue_and_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_job_explains_continuation_and_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:
     path, checkpoints, output = tmp_path / "app.py", tmp_path / "checkpoints", tmp_path / "out"
     path.write_text(APP)
     terminal = Terminal(

@@ -84,7 +84,7 @@ def test_incomplete_or_unreadable_checkpoints_are_reported_and_not_listed(
     ]
 
 
-def test_a_job_with_an_unreadable_last_checkpoint_does_not_silently_use_the_previous(tmp_path: Path) -> None:
+def test_an_unreadable_last_checkpoint_is_not_silently_replaced_by_the_previous(tmp_path: Path) -> None:
     older, newer = write_checkpoints(tmp_path, job_checkpoint("a", 9, 900), job_checkpoint("a", 10, 990))
     Path(newer, "_metadata").write_bytes(b"something else")
 

@@ -63,7 +63,7 @@ def test_a_job_continues_from_its_last_checkpoint_with_a_message() -> None:
     )
 
 
-def test_a_cancelled_job_begins_again_with_a_message_if_it_published_no_rows() -> None:
+def test_a_cancelled_job_without_published_rows_restarts_with_a_message() -> None:
     cancelled = replace(NEW, last_run=LastRunState.ENDED_WITHOUT_CHECKPOINT)
 
     assert decide(cancelled, StartMode.AUTO) == Start(

@@ -216,7 +216,7 @@ def test_a_job_that_did_not_fail_has_no_record(answers: tuple[Message, ...], exp
     assert written == []
 
 
-def test_a_failure_is_reported_if_the_cluster_ends_before_the_record_is_written() -> None:
+def test_a_failure_is_reported_if_the_cluster_ends_before_the_record() -> None:
     system = SeededSystem(3)
 
     def write() -> str:

@@ -107,7 +107,7 @@ def test_a_listener_receives_the_end_of_a_lost_job(cluster: ClientCluster) -> No
     assert heard == [accepted(), JobResultFailure(job_id=JOB, cause=cause)]
 
 
-def test_a_listener_registered_after_the_end_of_the_cluster_is_refused_at_once(cluster: ClientCluster) -> None:
+def test_a_listener_registered_after_cluster_shutdown_is_refused_at_once(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.send(accepted(), JobResultSuccess(job_id=JOB))
     cluster.system.terminate()

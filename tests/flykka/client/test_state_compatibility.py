@@ -149,7 +149,7 @@ def test_state_without_an_operator_is_dropped_only_on_request() -> None:
     assert allowed.problems == ()
 
 
-def test_an_operator_with_a_new_uid_is_matched_by_kind_with_a_hint() -> None:
+def test_an_operator_with_a_new_uid_is_suggested_by_kind() -> None:
     renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
     compatibility = compared(renamed)

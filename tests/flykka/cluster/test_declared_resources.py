@@ -26,7 +26,7 @@ def task_manager_info(system: SeededSystem) -> TaskManagerInfo:
     return own
 
 
-def test_slots_of_a_job_are_cut_from_the_resources_of_its_task_manager(tmp_path: Path) -> None:
+def test_slots_are_cut_from_the_resources_of_the_task_manager(tmp_path: Path) -> None:
     system = SeededSystem(3)
     settings = ClusterSettings(slots_per_task_manager=2, resources=RESOURCES)
     asking = replace(vertex("parse", 3), resources=ResourceSpec(cpu_millis=500, heap_mib=100, managed_mib=20))

@@ -205,7 +205,7 @@ def test_a_line_is_neither_cut_nor_marked_up_nor_wrapped() -> None:
     assert lines([lost]) == [f"   0.00 s  task-manager-1 lost: {reason}"]
 
 
-def test_on_a_terminal_a_failure_is_red_a_loss_yellow_and_a_completed_checkpoint_green() -> None:
+def test_failures_are_red_losses_yellow_and_completed_checkpoints_green_on_terminals() -> None:
     lost = TaskManagerLost(job_id=JOB, task_manager=TaskManagerId("task-manager-1"), reason="killed", timestamp_ms=0)
     failing = JobStatusChanged(job_id=JOB, status=JobStatus.FAILING, timestamp_ms=0)
     completed = CheckpointCompleted(

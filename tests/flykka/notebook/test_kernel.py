@@ -60,7 +60,7 @@ def cells_folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
     kernel.run("env.close()")
 
 
-def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_on_request(kernel: Kernel, cells_folder: Path) -> None:
+def test_a_job_runs_while_the_kernel_is_free_and_can_be_awaited(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + JOB)
     free = kernel.run("job.status")
     end_input(cells_folder)

@@ -95,7 +95,7 @@ class Shell:
         self.magics[magic_name] = function
 
 
-def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
+def test_ipython_finds_the_display_of_a_trace_by_class_name(
     trace: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = Shell()
@@ -121,7 +121,7 @@ def test_every_display_belongs_to_an_existing_class(address: str, display: str) 
     assert callable(displays.load(display))
 
 
-def test_a_long_id_is_abbreviated_in_the_row_and_whole_in_its_tooltip() -> None:
+def test_a_long_id_is_abbreviated_and_whole_in_its_tooltip() -> None:
     identifier = "0123456789abcdef" * 2
 
     shown = records((("actor", ""),), [(f"/user/job-{identifier}",)])

@@ -287,7 +287,7 @@ def test_two_outcomes_are_equal_if_each_job_ends_alike() -> None:
     assert not killed.ends_as(RunOutcome())
 
 
-def test_a_trace_opened_at_a_turn_has_the_actor_states_of_that_turn() -> None:
+def test_a_trace_opened_at_a_turn_has_its_actor_states() -> None:
     step = session_of(KILLED).run_until("CheckpointCoordinator <- AcknowledgeCheckpoint")
     assert step is not None
 

@@ -39,9 +39,7 @@ def test_jobs_are_listed(capsys: pytest.CaptureFixture[str], served: Served) -> 
 
 
 @pytest.mark.slow
-def test_a_job_is_found_by_name_id_prefix_or_as_the_only_one(
-    capsys: pytest.CaptureFixture[str], served: Served
-) -> None:
+def test_a_job_is_found_by_name_or_id_prefix_or_alone(capsys: pytest.CaptureFixture[str], served: Served) -> None:
     for named in (("a <job>",), (JOB[:5],), ()):
         code, out, _ = run_command(capsys, served, *WHY, *named)
         assert code == 0

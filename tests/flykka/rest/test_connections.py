@@ -130,7 +130,7 @@ def test_a_request_head_has_ten_seconds_however_its_bytes_arrive(loop: VirtualLo
     assert wire.end == "closed"
 
 
-def test_the_head_of_a_later_request_has_ten_seconds_from_its_first_byte(loop: VirtualLoop, connect: Connect) -> None:
+def test_a_later_request_head_has_ten_seconds_from_its_first_byte(loop: VirtualLoop, connect: Connect) -> None:
     protocol, wire = connect("10.0.0.1")
     protocol.data_received(HEAD + b"{}")
     loop.settle()

@@ -265,7 +265,7 @@ def test_a_job_is_not_stopped_by_get_or_an_unknown_mode(served: Served) -> None:
     assert served.http.get(f"{JOB_PATH}/status").json()["status"] in ("CREATED", "RUNNING")
 
 
-def test_a_cluster_is_shut_down_and_the_clients_of_its_jobs_are_notified(served: Served) -> None:
+def test_a_shutdown_of_the_cluster_notifies_the_clients_of_its_jobs(served: Served) -> None:
     answer = served.http.delete("/v1/cluster")
 
     assert (answer.status_code, answer.json()) == (200, {})

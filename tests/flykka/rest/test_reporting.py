@@ -100,9 +100,7 @@ def test_a_log_line_is_a_subject_with_its_labels_and_values() -> None:
     )
 
 
-def test_the_log_has_a_line_for_the_cluster_each_job_and_each_subtask(
-    served: Served, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_has_lines_for_cluster_jobs_and_subtasks(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "flykka.metrics"):
         LogReporter().report(served.gateway, 7_000)
 

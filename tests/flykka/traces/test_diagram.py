@@ -255,7 +255,7 @@ def test_a_diagram_may_cover_one_checkpoint(recording: Recording) -> None:
     assert "Say" not in trace.to_mermaid(checkpoint=1)
 
 
-def test_perfetto_gets_a_thread_per_actor_a_slice_per_turn_and_arrows_for_causes(recording: Recording) -> None:
+def test_perfetto_gets_threads_for_actors_slices_for_turns_arrows_for_causes(recording: Recording) -> None:
     trace = record_talk(recording)
 
     written = json.loads("".join(perfetto("recorded", (), stream_lines(trace, View()), begin_of(trace))))

@@ -29,7 +29,7 @@ def read_html(details: JobDetails) -> Reader:
     return Reader(job_html(details))
 
 
-def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load() -> None:
+def test_a_vertex_has_a_row_with_state_rows_event_time_and_load() -> None:
     picture = read_html(RESTARTED)
 
     assert picture.rows[:3] == [
@@ -190,7 +190,7 @@ def test_a_restart_is_shown_with_its_time_and_its_reason() -> None:
     assert "RUNNING14.3 s, 1 restart" in picture.text
 
 
-def test_a_failed_job_shows_its_whole_failure_and_a_recovered_one_does_not() -> None:
+def test_only_a_failed_job_shows_its_whole_failure() -> None:
     failed = read_html(job_details(status=JobStatus.FAILED))
     running = read_html(RESTARTED)
 

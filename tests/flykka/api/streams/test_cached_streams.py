@@ -58,7 +58,7 @@ def test_a_later_program_that_reuses_an_upstream_uid_is_refused(spark: SparkSess
         following.leading_to_sinks()
 
 
-def test_a_cached_stream_belongs_to_the_next_program_even_if_one_was_refused(spark: SparkSession) -> None:
+def test_a_cached_stream_joins_the_next_program_after_a_refused_one(spark: SparkSession) -> None:
     program = Program()
     cached = bids(spark, program).cache()
     program.submit()

@@ -154,7 +154,7 @@ def test_each_stream_of_a_union_is_an_input(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("output", "column"), [("at timestamp", "at"), ("since timestamp, n int", "since"), ("n int", None)]
 )
-def test_the_result_has_the_event_time_of_the_first_input_with_its_column(
+def test_the_first_input_whose_column_is_emitted_gives_the_event_time(
     spark: SparkSession, output: str, column: str | None
 ) -> None:
     program = Program()

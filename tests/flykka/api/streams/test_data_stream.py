@@ -43,7 +43,7 @@ def test_an_unknown_column_is_refused_at_its_use(
     assert "\n" not in str(refused.value)
 
 
-def test_an_operator_over_a_udf_is_named_after_the_function_and_its_columns(spark: SparkSession) -> None:
+def test_an_operator_over_a_udf_is_named_after_function_and_columns(spark: SparkSession) -> None:
     @F.udf("long")
     def doubled(price: int) -> int:
         return 2 * price

@@ -66,7 +66,7 @@ def test_only_columns_that_are_read_are_retained(spark: SparkSession) -> None:
     assert code.right.rows.needed == ("auction", "bidder", "price", "at")
 
 
-def test_all_columns_of_a_side_are_retained_if_its_late_rows_are_read(spark: SparkSession) -> None:
+def test_all_columns_of_a_side_are_retained_for_its_late_rows(spark: SparkSession) -> None:
     stream = interval_joined(spark).side_output_right_late_data(LATE).select("left.price")
 
     late = stream.get_side_output(LATE)

@@ -185,7 +185,7 @@ def test_transform_takes_callables_of_rows(spark: SparkSession, function: Any, w
         (lambda bids: bids.drop("at"), None),
     ],
 )
-def test_event_time_stays_while_its_column_is_a_timestamp_with_a_known_name(
+def test_event_time_stays_while_its_column_is_a_named_timestamp(
     spark: SparkSession, verb: Verb, event_time: str | None
 ) -> None:
     made = verb(bids(spark))

@@ -137,7 +137,7 @@ def test_a_reader_of_a_union_has_an_input_from_each_stream(spark: SparkSession) 
     check_job_graph(job)
 
 
-def test_windows_after_a_union_preaggregate_each_stream_in_the_task_of_its_source(spark: SparkSession) -> None:
+def test_windows_after_a_union_preaggregate_each_stream_in_its_own_task(spark: SparkSession) -> None:
     program = Program()
     first, second = bids(spark, program), bids(spark, program).where("price > 1")
     counted = first.union(second, first).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids"))

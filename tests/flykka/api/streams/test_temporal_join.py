@@ -63,7 +63,7 @@ def test_a_bare_name_is_a_column_that_only_one_side_has(spark: SparkSession) -> 
     assert made.columns == ["bidder", "rate"]
 
 
-def test_event_time_is_that_of_the_left_row_if_its_column_is_selected(spark: SparkSession) -> None:
+def test_results_have_left_event_time_if_its_column_is_selected(spark: SparkSession) -> None:
     with_time = temporal_joined(spark).select("left.*", F.col("right.price").alias("paid"))
     without = temporal_joined(spark).select("left.price")
 

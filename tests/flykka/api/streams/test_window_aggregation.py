@@ -72,7 +72,7 @@ def test_windows_that_may_fire_again_emit_upserts_by_window_and_keys(spark: Spar
     assert graph.node("once").ref.fingerprint == graph.node("again").ref.fingerprint, "the state of one fits the other"
 
 
-def test_rows_are_aggregated_before_the_exchange_for_windows_that_may_fire_again_too(spark: SparkSession) -> None:
+def test_windows_that_may_fire_again_are_preaggregated_too(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).key_by("auction").window(HOURS).allowed_lateness("5min").aggregate(F.count("*")).uid("counts")
 

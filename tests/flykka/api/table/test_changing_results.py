@@ -211,7 +211,7 @@ def test_sums_equal_those_of_spark_despite_intermediate_overflow(
         assertDataFrameEqual(left, spark.sql(queries[name]))
 
 
-def test_a_sum_of_changing_rows_that_is_too_large_is_an_error_that_names_the_call(spark: SparkSession) -> None:
+def test_an_overflow_in_a_sum_of_changing_rows_names_the_call(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, LARGEST), (2, 1)], "id bigint, v bigint")
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.create_temporary_view("amount", env.from_dataframe(rows), primary_key="id")

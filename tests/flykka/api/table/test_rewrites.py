@@ -108,9 +108,7 @@ def test_a_filter_below_windows_is_preserved(queries: Queries, cut: str) -> None
         ("SELECT at, price FROM bid UNION ALL SELECT at, price FROM timeless", "none"),
     ],
 )
-def test_a_union_has_event_time_if_all_sides_have_it_in_one_place(
-    queries: Queries, query: str, event_time: str
-) -> None:
+def test_a_union_has_event_time_if_all_sides_share_its_position(queries: Queries, query: str, event_time: str) -> None:
     assert f"event time {event_time}" in queries.explain_sql(query).splitlines()
 
 

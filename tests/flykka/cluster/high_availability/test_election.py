@@ -37,7 +37,7 @@ def test_the_address_of_a_leader_is_readable_by_all_contenders(place: Place) -> 
     assert second.leader() == LeaderInformation(address="/user/job-manager", leader_session_id=session)
 
 
-def test_a_second_contender_of_one_process_leads_at_once_and_fences_the_first(place: Place) -> None:
+def test_a_second_contender_of_one_process_leads_and_fences_the_first(place: Place) -> None:
     services, other = place.services(), place.services()
     before = lead(services)
     waiting = Contender()

@@ -70,7 +70,7 @@ def test_a_value_is_synced_before_its_name_and_new_folders_first(tmp_path: Path)
     assert syncs.paths == [str(path) for path in synced]
 
 
-def test_every_flipped_bit_of_a_value_is_detected_and_old_values_are_read(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_detected_and_old_values_are_read(tmp_path: Path) -> None:
     leader = backend(tmp_path)
     leader.write("owner", b"value", {})
     file = tmp_path / "owner"

@@ -89,7 +89,7 @@ def test_only_some_of_endless_causes_are_shown() -> None:
     assert sum(line.startswith("caused by") for line in told) == 3
 
 
-def test_a_failure_shows_its_operators_line_above_the_lines_that_led_to_it() -> None:
+def test_a_failure_shows_its_operators_line_above_its_own() -> None:
     said = """operator 'taxed' (app.py:40): no rate for DE
   File "/home/me/app.py", line 40, in taxed
     orders.with_column("price", taxed("price"))
