@@ -1,4 +1,4 @@
-"""Which operators of a program become a job."""
+"""The operators of a program that become a job."""
 
 from __future__ import annotations
 
