@@ -1,1 +1,1 @@
-"""Tests mirror the packages; beside them stand conformance, simulation, histories and the laws of the layout."""
+"""Tests mirror the packages; conformance, bad input, histories and layout rules have their own folders."""

@@ -1,4 +1,4 @@
-"""What every test shares: how Hypothesis searches, the one Spark session of the run, and a notebook's cells."""
+"""Shared by all tests: Hypothesis profiles, the Spark session of the run, and notebook cells."""
 
 from __future__ import annotations
 
@@ -27,31 +27,30 @@ if TYPE_CHECKING:
 
     from flykka import StreamExecutionEnvironment
 
-# Laws are searched deeper with `--hypothesis-profile deep`, as `make test-long` does.
-# No deadline: two busy cores say nothing about a law. CI draws the same examples every time; elsewhere the search goes
-# on from run to run, and a failure prints the line that repeats it.
+# `--hypothesis-profile deep` searches deeper; `make test-long` uses it. There is no deadline because timing on two
+# busy cores proves nothing about a property. CI draws the same examples every time; elsewhere the search continues
+# from run to run, and a failure prints the line that reproduces it.
 settings.register_profile("search", deadline=None, print_blob=True, max_examples=40)
 settings.register_profile("ci", parent=settings.get_profile("search"), derandomize=True)
 settings.register_profile("deep", parent=settings.get_profile("search"), max_examples=400)
 settings.load_profile("ci" if os.environ.get("CI") else "search")
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""The JVM's quick compiler alone, which compiles ten times sooner, and a garbage collector without threads.
+"""Only the JVM's quick compiler, which compiles ten times sooner, and a garbage collector without threads.
 
-Spark starts with half of the computing, and tests take an eighth less. Alone the compiler would have room for the code
-of a minute of tests, and interpret the rest.
+Spark then needs half of the CPU time to start, and the tests an eighth less. With its default cache this compiler would
+have room for only a minute of test code, and would interpret the rest.
 """
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--file-budget`."""
     parser.addoption("--file-budget", type=float, metavar="SECONDS", help="fail where a file's tests compute longer")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hold files to their budget, if there is one, and JVMs to little computing; have Ctrl-C work.
+    """Apply the file budget, if there is one, limit the JVMs, and enable Ctrl-C.
 
-    Shells let programs that run in their background ignore it.
+    Shells make background programs ignore it.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -62,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Do not import files whose `pytestmark` is excluded by `-m`."""
+    """Skip the import of files whose `pytestmark` is excluded by `-m`."""
     excluded = set(re.findall(r"not (\w+)", config.option.markexpr))
     if collection_path.suffix != ".py" or not re.fullmatch(r"not \w+( and not \w+)*", config.option.markexpr):
         return None
@@ -71,14 +70,16 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays until the end: no search for garbage looks at it again and again."""
+    """Exclude the collected tests from garbage collection: they stay until the end of the run."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What outlives an environment on purpose, such as the flight record of a failed job, ends with the tests."""
+    """Puts files that outlive an environment on purpose, such as the flight record of a failed job, into a temporary
+    folder.
+    """
     before, tempfile.tempdir = tempfile.tempdir, str(tmp_path_factory.mktemp("temporary"))
     yield
     tempfile.tempdir = before
@@ -86,7 +87,7 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An empty cache but for Spark's classes: nothing is left in the user's own, and no plan is found there."""
+    """An empty cache except for Spark's classes: tests neither write into the user's own cache nor find plans in it."""
     folder = tmp_path_factory.mktemp("cache")
     for archive in cache_folder().glob("classes-*.jsa"):
         (folder / archive.name).symlink_to(archive)
@@ -97,7 +98,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def pid_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Commands find the jobs of all of the user's processes: those of other workers, and of the user, are left out."""
+    """A PID folder of this worker's own: commands list all jobs of the user, including those of other workers."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(FOLDER_VARIABLE, str(tmp_path_factory.mktemp("jobs", numbered=True)))
         yield
@@ -105,17 +106,17 @@ def pid_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Passwords of a test are masked in no other one: they may be words."""
+    """Masks the passwords of a test in no other test: they may be common words."""
     monkeypatch.setattr(_secrets, "_values", {})
 
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session that all Spark tests share: the product's own, with two cores and few shuffle partitions."""
+    """The product's own session, shared by all Spark tests, with two cores and few shuffle partitions."""
     from flykka.spark_bridge.session.session import spark_session
 
-    # Spark interprets its plans: to compile one takes longer than to interpret it for a few rows, and was 14 % of the
-    # computing of such tests. Jobs that tests start in processes of their own compile as those of users do.
+    # Plans are interpreted: for a few rows that is faster than compilation, which took 14 % of the CPU time of such
+    # tests. Jobs that tests start in their own processes compile as users' jobs do.
     settings = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -129,7 +130,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def env(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run, of the size and with the checkpoints that marks specify."""
+    """An environment over the test run's session; marks set its size and checkpointing."""
     from flykka import StreamExecutionEnvironment
 
     cluster, checkpoints = map(request.node.get_closest_marker, ("cluster", "checkpoints"))
@@ -143,7 +144,7 @@ def env(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path) -> 
 
 @pytest.fixture
 def run_cell(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
-    """Runs a notebook's cell in the one namespace that all cells share; returns that."""
+    """Runs a notebook cell in the namespace that all cells share, and returns that namespace."""
     notebook = ModuleType("notebook_of_the_test")
     monkeypatch.setitem(sys.modules, notebook.__name__, notebook)
 

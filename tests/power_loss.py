@@ -1,4 +1,4 @@
-"""A disk that can lose its power: an image of ext4, of which a copy has what had reached it at a moment."""
+"""A disk that can lose power: an ext4 image, and a copy of the data that had reached it at some moment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Disk:
 
     @contextmanager
     def after_power_loss(self) -> Iterator[Path]:
-        """Mount a copy of what has reached the disk by now; the root of the copy."""
+        """Mount a copy of the data on the disk at this moment; yields the root of the copy."""
         number = next(self._numbers)
         copy = self._place / f"image-{number}"
         shutil.copyfile(self._image, copy)

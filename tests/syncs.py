@@ -1,4 +1,4 @@
-"""The fsyncs of a block of code: what was synced, in which order."""
+"""The fsyncs of a block of code, in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Syncs:
 
 @contextmanager
 def watched_syncs() -> Iterator[Syncs]:
-    """Record every fsync of this process, which takes place as ever."""
+    """Record every fsync of this process, which still takes place."""
     syncs, fsync = Syncs(), os.fsync
 
     def recorded(descriptor: int) -> None:

@@ -22,7 +22,7 @@ HOURS = TumblingEventTimeWindows.of("1h")
 
 
 def bids(spark: SparkSession, program: Program | None = None, *, event_time: str | None = "at") -> DataStream:
-    """A stream of bids, without a byte of them."""
+    """A stream of bids without any data."""
     program = program or Program()
     code = SourceCode(source=FileSource.parquet("/bids", schema=BIDS), watermark_delay_ms=0)
     source = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="bids", code=code)

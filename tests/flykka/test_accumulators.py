@@ -1,4 +1,4 @@
-"""What rich functions count, from the Python workers and the driver to the result of the job."""
+"""Accumulators of rich functions, from the Python workers and the driver to the result of the job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.spark
 
 
 class Counting(RichFunction):
-    """Counts rows where they are, on the executors, and batches where they are planned. The first attempt fails."""
+    """Counts rows on the executors, and batches on the driver. The first attempt fails."""
 
     schema = "id long"
 
@@ -50,7 +50,7 @@ class Counting(RichFunction):
             raise OSError("not at the first try")
         self.batches.add(1)
         self.planned.mark_event()
-        # What the driver has counted is not what a worker begins with.
+        # A worker does not start with the driver's count.
         self.seen.inc(100)
         counted, sizes, seen, remainders = self.rows, self.sizes, self.seen, self.remainders
 
@@ -70,7 +70,7 @@ class Counting(RichFunction):
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_the_attempts_that_have_finished_are_counted_and_no_others(spark: SparkSession, tmp_path: Path) -> None:
+def test_only_finished_attempts_are_counted(spark: SparkSession, tmp_path: Path) -> None:
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=2) as env:
         env.set_checkpoint_dir(str(tmp_path / "checkpoints")).set_parallelism(2)
         env.set_restart_strategy(RestartStrategies.fixed_delay_restart(2, "10ms"))
@@ -124,7 +124,7 @@ def context(spark: SparkSession) -> RuntimeContext:
     return RuntimeContext(uid="u", task_name="t", session=spark)
 
 
-def test_an_accumulator_of_one_name_is_the_same_one(spark: SparkSession) -> None:
+def test_accumulators_of_one_name_are_the_same_object(spark: SparkSession) -> None:
     made = context(spark)
     counter = made.get_int_counter("rows")
     counter.add(2)
@@ -136,7 +136,7 @@ def test_an_accumulator_of_one_name_is_the_same_one(spark: SparkSession) -> None
     assert made.get_accumulator("other") is None
 
 
-def test_a_name_is_added_once_and_is_of_one_kind(spark: SparkSession) -> None:
+def test_an_accumulator_name_is_registered_once_and_has_one_kind(spark: SparkSession) -> None:
     made = context(spark)
     made.add_accumulator("rows", IntCounter())
 
@@ -146,11 +146,11 @@ def test_a_name_is_added_once_and_is_of_one_kind(spark: SparkSession) -> None:
         made.get_long_counter("rows")
 
 
-def test_one_that_is_not_registered_says_what_to_do() -> None:
+def test_the_error_for_an_unregistered_accumulator_explains_registration() -> None:
     with pytest.raises(AccumulatorConflictError, match="this LongCounter is not registered"):
         LongCounter().add(1)
 
 
-def test_what_is_no_accumulator_is_refused(spark: SparkSession) -> None:
+def test_an_invalid_accumulator_is_refused(spark: SparkSession) -> None:
     with pytest.raises(AccumulatorConflictError, match="the accumulator 'n' is none, but of type int"):
         AccumulatorRegistry().add("n", 1, spark.sparkContext)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Event time that is assigned in the middle of a stream: what may be said, and what comes of it."""
+"""Event time assigned in the middle of a stream: validation and results."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_computed_column_becomes_the_event_time(spark: SparkSession) -> None:
     assert (node.watermark_delay_ms, node.quiet_period_ms) == (0, 60_000)
 
 
-def test_a_stream_tells_of_the_watermarks_that_were_assigned(spark: SparkSession) -> None:
+def test_a_stream_lists_its_assigned_watermarks(spark: SparkSession) -> None:
     strategy = WatermarkStrategy.for_bounded_out_of_orderness("5s").with_quiet_period("1min")
 
     shown = repr(bids(spark).assign_timestamps_and_watermarks(strategy))
@@ -63,7 +63,7 @@ def test_a_stream_tells_of_the_watermarks_that_were_assigned(spark: SparkSession
     assert f"watermarks  assign_timestamps_and_watermarks(at), {told}" in shown
 
 
-def test_without_a_column_the_event_time_stays_what_it_is(spark: SparkSession) -> None:
+def test_without_a_column_the_event_time_is_unchanged(spark: SparkSession) -> None:
     counted = bids(spark).key_by("auction").window(HOURS).aggregate(F.count("*"))
 
     assert "window_end -1 ms" in repr(counted.assign_timestamps_and_watermarks(IN_ORDER))
@@ -89,7 +89,7 @@ def test_without_a_column_the_event_time_stays_what_it_is(spark: SparkSession) -
         ("at", ProgramError, "a watermark strategy is one such as"),
     ],
 )
-def test_what_does_not_fit_is_refused_at_once(
+def test_invalid_assignments_are_refused_at_once(
     spark: SparkSession, strategy: WatermarkStrategy, error: type[FlykkaError], text: str
 ) -> None:
     stream = bids(spark, event_time=None)
@@ -101,7 +101,7 @@ def test_what_does_not_fit_is_refused_at_once(
 
 
 def write_sales(folder: Path, *files: list[float]) -> Path:
-    """Sales at these seconds, written as numbers, file by file."""
+    """Write sales at these seconds, as numbers, file by file."""
     folder.mkdir()
     for number, seconds in enumerate(files):
         table = pa.table({"item": [int(second) % 3 for second in seconds], "second": pa.array(seconds, pa.float64())})
@@ -112,7 +112,7 @@ def write_sales(folder: Path, *files: list[float]) -> Path:
 @pytest.mark.integration
 @pytest.mark.slow
 @pytest.mark.parametrize("parallelism", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_windows_over_a_computed_event_time_are_those_of_the_batch(
+def test_windows_over_a_computed_event_time_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
     sales = write_sales(tmp_path / "sales", *([n * 25 + m / 4 for m in range(100)] for n in range(3)))
@@ -147,7 +147,7 @@ def test_windows_over_a_computed_event_time_are_those_of_the_batch(
         (WatermarkStrategy.for_punctuated_watermarks("second = 11"), [1, 2]),
     ],
 )
-def test_the_watermarks_are_those_of_the_strategy(
+def test_watermarks_follow_the_strategy(
     env: StreamExecutionEnvironment, tmp_path: Path, strategy: WatermarkStrategy, late: list[int]
 ) -> None:
     sales = write_sales(tmp_path / "sales", [1, 11, 25, 60], [1, 2, 11, 61])

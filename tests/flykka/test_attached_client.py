@@ -1,4 +1,4 @@
-"""A job that is to end with its client, and enrichers that label why it failed: in an environment, on Spark."""
+"""A job that ends with its client, and enrichers that label its failures: in an environment, on Spark."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.spark
 
 
 class Blame(FailureEnricher):
-    """Labels a failure by its kind, and by its type."""
+    """Labels a failure by its kind and its type."""
 
     def get_output_keys(self) -> Set[str]:
         return {"kind", "type"}
@@ -43,7 +43,7 @@ def environment(tmp_path: Path) -> StreamExecutionEnvironment:
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_a_job_whose_client_dies_is_cancelled_and_its_history_says_why(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_job_whose_client_dies_is_cancelled_with_a_recorded_reason(spark: SparkSession, tmp_path: Path) -> None:
     with environment(tmp_path) as env:
         env.set_shutdown_on_attached_exit(heartbeat_interval="50ms", heartbeat_timeout="500ms")
         numbers = env.from_source(
@@ -68,7 +68,7 @@ def test_a_job_whose_client_dies_is_cancelled_and_its_history_says_why(spark: Sp
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_the_failure_of_a_task_has_its_labels_when_the_result_comes(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_labels_of_a_task_failure_are_present_in_the_result(spark: SparkSession, tmp_path: Path) -> None:
     with environment(tmp_path) as env:
         env.set_restart_strategy(RestartStrategies.no_restart())
         numbers = env.from_dataframe(spark.range(3), uid="numbers")
@@ -85,9 +85,7 @@ def test_the_failure_of_a_task_has_its_labels_when_the_result_comes(spark: Spark
         assert "labels: kind=task, type=" in repr(job.exception_history)
 
 
-def test_what_is_no_way_to_listen_or_no_enricher_is_refused_on_the_users_line(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_invalid_listeners_and_enrichers_are_refused_on_the_users_line(spark: SparkSession, tmp_path: Path) -> None:
     with environment(tmp_path) as env:
         with pytest.raises(ProgramError, match="Blame gives the labels kind, type, as Blame does already"):
             env.add_failure_enricher(Blame())

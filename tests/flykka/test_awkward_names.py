@@ -1,4 +1,4 @@
-"""Columns of any name pass through every verb, and through every format of files and tables."""
+"""Columns of any name pass through every operator, and through every format of files and tables."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ ROWS = [FIRST, FIRST, SECOND]
 
 
 def columns_of(row: Row) -> Row:
-    """The columns of a row but its time."""
+    """The columns of a row except its time."""
     return {name: row[name] for name in NAMES}
 
 
@@ -75,7 +75,7 @@ class Number(KeyedProcessFunction):
 
 
 class Copy(ProcessFunction):
-    """Emits the columns of a row, and gives them to a side output."""
+    """Emits the columns of a row, also to a side output."""
 
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
         ctx.output(LATE, columns_of(row))
@@ -98,7 +98,7 @@ def first_rows(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def first_frames(rows: Any, state: Any) -> tuple[Any, Any]:
-    """The same of pandas frames."""
+    """The same for pandas frames."""
     return rows[NAMES], state.assign(**{"n.n": 1})
 
 
@@ -108,7 +108,7 @@ def left_columns(pairs: Any) -> DataStream:
 
 
 def chained(rows: DataStream, _: DataStream) -> DataStream:
-    """The rows behind each verb that keeps nothing."""
+    """The rows after each stateless operator."""
     return (
         rows.select(*QUOTED, "x")
         .map(columns_of, COLUMNS)
@@ -183,7 +183,8 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
 }
 
 SOME = {"verbs without state", "keyed process", "sum", "process_table"}
-"""One of each kind of code: the others write the names of columns as these do, and joins as aggregates do."""
+"""One operator of each kind of generated code: the others write column names as these do, and joins as aggregates do.
+"""
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStream:
@@ -197,12 +198,12 @@ def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStrea
 
 
 def count_rows(rows: Iterator[Row] | list[Row]) -> Counter[tuple[int, ...]]:
-    """Count the rows that are alike, by the columns that all have."""
+    """Count equal rows, by the columns that all have."""
     return Counter(tuple(row[name] for name in NAMES) for row in rows)
 
 
 def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]]) -> list[str]:
-    """The names of the folders that have not the rows they should have."""
+    """The names of the folders whose rows differ from the expected ones."""
     found = {name: spark.read.parquet(str(folder / name)).collect() for name in expected}
     return [
         name for name, rows in found.items() if count_rows([row.asDict() for row in rows]) != count_rows(expected[name])
@@ -212,7 +213,7 @@ def differing(spark: SparkSession, folder: Path, expected: dict[str, list[Row]])
 @pytest.mark.parametrize(
     "verbs", [SOME, pytest.param(VERBS.keys() - SOME, marks=pytest.mark.long)], ids=["some", "rest"]
 )
-def test_every_verb_takes_columns_of_any_name(
+def test_every_verb_accepts_columns_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, verbs: set[str]
 ) -> None:
     rows, other = (stream(env, tmp_path / uid, uid) for uid in ("rows", "other"))
@@ -227,7 +228,7 @@ def test_every_verb_takes_columns_of_any_name(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
-def test_the_least_is_found_by_a_column_of_any_name(
+def test_minimum_rows_are_found_by_a_column_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     rows = stream(env, tmp_path / "rows", "rows")
@@ -257,7 +258,7 @@ FORMATS: dict[str, tuple[Callable[[str], Any], Callable[[str], Any]]] = {
     [("csv", "orc", "partitions", "delta partitions"), pytest.param(tuple(FORMATS), marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_every_format_takes_columns_of_any_name(
+def test_every_format_accepts_columns_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, formats: tuple[str, ...]
 ) -> None:
     rows = stream(env, tmp_path / "rows", "rows").select(*QUOTED)
@@ -299,7 +300,7 @@ QUERIES = {
 @pytest.mark.parametrize(
     "names", [("select", "windows"), pytest.param(tuple(QUERIES), marks=pytest.mark.long)], ids=["some", "all"]
 )
-def test_sql_takes_columns_of_any_name(
+def test_sql_accepts_columns_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     env.create_temporary_view("t", stream(env, tmp_path / "rows", "rows"))

@@ -1,4 +1,4 @@
-"""A client that comes back to a job of the cluster, its own or another client's."""
+"""A client that reconnects to a job of the cluster, its own or another client's."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def cluster(data_plane: Names) -> Iterator[LocalCluster]:
         yield cluster
 
 
-def test_a_job_is_found_by_its_id_and_waited_for(cluster: LocalCluster, data_plane: Names) -> None:
+def test_a_job_is_found_by_its_id_and_awaited(cluster: LocalCluster, data_plane: Names) -> None:
     submitted = cluster.submit(GRAPH, attached=False)
     submitted.wait_submitted()
 
@@ -53,7 +53,7 @@ def test_a_job_whose_savepoint_cannot_be_loaded_is_not_accepted(cluster: LocalCl
     assert client.done()
 
 
-def test_a_job_that_there_is_not_or_not_any_more_is_refused_by_name(cluster: LocalCluster) -> None:
+def test_an_unknown_or_expired_job_is_refused_by_name(cluster: LocalCluster) -> None:
     with pytest.raises(UnknownJobError, match="no job 'nobody' runs on this cluster"):
         cluster.job("nobody")
 

@@ -91,7 +91,7 @@ def bids_per_minute(spark: SparkSession, bids: Path) -> DataFrame:
 
 
 @pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
-def test_a_job_writes_what_the_batch_computes(
+def test_a_job_writes_the_result_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path, parallelism: int
 ) -> None:
     env.enable_checkpointing("200ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
@@ -103,7 +103,7 @@ def test_a_job_writes_what_the_batch_computes(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), bids_per_minute(spark, bids))
 
 
-def test_a_finished_job_leaves_its_output_the_note_of_its_run_its_archive_and_nothing_else(
+def test_a_finished_job_leaves_only_output_run_record_and_archive(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
@@ -116,7 +116,7 @@ def test_a_finished_job_leaves_its_output_the_note_of_its_run_its_archive_and_no
     assert {path.parent for path in left} == {tmp_path / "output", checkpoints / "runs", checkpoints / "archives"}
 
 
-def test_transforms_run_in_the_order_in_which_they_are_written(
+def test_transforms_run_in_the_order_of_their_declaration(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     (
@@ -134,7 +134,7 @@ def test_transforms_run_in_the_order_in_which_they_are_written(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "output")), expected)
 
 
-@pytest.mark.long  # The next test runs one after another too.
+@pytest.mark.long  # The next test also runs one after another.
 def test_an_environment_runs_one_job_after_another(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
@@ -145,7 +145,7 @@ def test_an_environment_runs_one_job_after_another(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "first")), spark.read.parquet(str(tmp_path / "second")))
 
 
-def test_the_code_of_a_job_that_is_over_is_let_go_of_with_the_next_one(
+def test_the_code_of_an_ended_job_is_released_with_the_next_one(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     functions: list[ref[object]] = []
@@ -165,7 +165,7 @@ def test_the_code_of_a_job_that_is_over_is_let_go_of_with_the_next_one(
     assert [function() is not None for function in functions] == [False, True]
 
 
-def test_a_failing_function_fails_the_job_with_the_users_own_words(
+def test_a_failing_function_fails_the_job_with_its_own_message(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     @F.udf("long")
@@ -216,7 +216,7 @@ def test_a_running_job_can_be_cancelled(env: StreamExecutionEnvironment, bids: P
     assert client.status is JobStatus.CANCELED
 
 
-def test_a_killed_task_manager_is_replaced_and_its_name_is_not_used_again(
+def test_a_killed_task_manager_is_replaced_under_an_unused_name(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     count(env, bids, tmp_path / "output")
@@ -234,7 +234,7 @@ def test_a_killed_task_manager_is_replaced_and_its_name_is_not_used_again(
         env.cluster.kill_task_manager("task-manager-2")
 
 
-def test_a_job_that_needs_more_slots_than_there_are_is_refused_at_once(
+def test_a_job_that_needs_too_many_slots_is_refused_at_once(
     env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     count(env, bids, tmp_path / "output", parallelism=5)
@@ -243,7 +243,7 @@ def test_a_job_that_needs_more_slots_than_there_are_is_refused_at_once(
         env.execute()
 
 
-def test_a_refused_program_may_be_mended_or_written_down_again_and_runs_once(
+def test_a_refused_program_may_be_corrected_or_repeated_and_runs_once(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: Path, tmp_path: Path
 ) -> None:
     def write(output: str) -> None:
@@ -264,7 +264,7 @@ def test_a_refused_program_may_be_mended_or_written_down_again_and_runs_once(
     assert not (tmp_path / "refused").exists()
 
 
-def test_the_first_job_decides_the_number_of_slots_unless_it_was_given(
+def test_the_first_job_decides_the_number_of_slots_if_unset(
     spark: SparkSession, env: StreamExecutionEnvironment
 ) -> None:
     undecided = StreamExecutionEnvironment.get_execution_environment()

@@ -1,4 +1,4 @@
-"""A job with approximate local recovery on Spark: where a sink fails, its source runs on, and some rows are lost."""
+"""A job with approximate local recovery on Spark: a sink fails, its source keeps running, and some rows are lost."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BIDS = "auction long, price long, at timestamp"
 
 
 def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
-    """Two tasks: a source, and what fails once with a sink."""
+    """Two tasks: a source, and a function that fails once with a sink."""
     env.disable_batch_coalescing().enable_approximate_local_recovery()
     source = FileSource.parquet(str(folder / "in"), schema=BIDS).files_per_batch(1).monitor_continuously("50ms")
     read = env.from_source(source, WatermarkStrategy.no_watermarks(), "bids").rebalance().transform(FailsOnce())
@@ -44,14 +44,14 @@ def pipeline(env: StreamExecutionEnvironment, folder: Path) -> None:
 
 
 def deliver_bids(folder: Path, first: int, files: int) -> None:
-    """Let files of their own names come."""
+    """Add files with new names."""
     write_bids(folder / f"from {first}", first=first, files=files)
     (folder / "in").mkdir(exist_ok=True)
     for file in sorted((folder / f"from {first}").glob("*.parquet")):
         file.rename(folder / "in" / f"{first}-{file.name}")
 
 
-def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_lost(
+def test_a_source_keeps_running_while_its_reader_restarts_and_rows_are_lost(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     deliver_bids(tmp_path, first=0, files=4)
@@ -90,7 +90,7 @@ def test_a_source_runs_on_while_its_reader_restarts_and_what_was_on_its_way_is_l
     assert "LOSES ROWS (approximate local recovery): rows in flight to" in caplog.text
 
 
-def test_the_plan_marks_what_a_failure_loses(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_the_plan_marks_an_edge_with_approximate_recovery(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     deliver_bids(tmp_path, first=0, files=1)
     pipeline(env, tmp_path)
 
@@ -99,7 +99,7 @@ def test_the_plan_marks_what_a_failure_loses(env: StreamExecutionEnvironment, tm
     assert edge.result_partition_type == "PIPELINED_APPROXIMATE"
 
 
-def test_unaligned_checkpoints_and_failovers_of_all_tasks_do_not_go_with_it(
+def test_unaligned_checkpoints_and_full_failover_exclude_approximate_recovery(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     deliver_bids(tmp_path, first=0, files=1)

@@ -1,4 +1,4 @@
-"""Windows behind windows, and functions behind them: results have the event time of their window's end."""
+"""Windows after windows, and functions after them: results have the event time of the end of their window."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def sales(tmp_path: Path) -> Path:
     return folder
 
 
-def counted_by_spark(spark: SparkSession, sales: Path) -> DataFrame:
-    """Sales per item and ten seconds, of a plain batch."""
+def batch_counts(spark: SparkSession, sales: Path) -> DataFrame:
+    """Sales per item and ten seconds, from a plain batch."""
     rows = spark.read.parquet(str(sales)).groupBy(F.window("at", "10 seconds").alias("w"), "item")
     return rows.agg(F.count("*").alias("sold")).select("w.start", "w.end", "item", "sold")
 
 
 @pytest.mark.parametrize("parallelism", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_windows_of_windows_are_those_of_the_batch(
+def test_windows_of_windows_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, parallelism: int
 ) -> None:
     (
@@ -79,7 +79,7 @@ def test_windows_of_windows_are_those_of_the_batch(
 
     env.execute("windows of windows")
 
-    tens = counted_by_spark(spark, sales).withColumn("time", F.expr("end - interval 1 millisecond"))
+    tens = batch_counts(spark, sales).withColumn("time", F.expr("end - interval 1 millisecond"))
     cut = tens.groupBy(F.window("time", "40 seconds", "20 seconds").alias("w"), "item")
     batch = cut.agg(F.max("sold").alias("most"), F.count("*").alias("parts"), F.max("end").alias("last"))
     expected = batch.select(
@@ -88,11 +88,10 @@ def test_windows_of_windows_are_those_of_the_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "most")), expected)
 
 
-class TellTime(KeyedProcessFunction):
-    """Emits the timestamps of rows, and sees that none of them is late."""
+class EmitTime(KeyedProcessFunction):
+    """Emits the timestamps of rows, and checks that none is late."""
 
     def process_element(self, row: Any, ctx: Any) -> Iterator[dict[str, object]]:
-        """Emit one row for each."""
         yield {
             "item": row["item"],
             "end": row["window_end"],
@@ -102,7 +101,7 @@ class TellTime(KeyedProcessFunction):
 
 
 @pytest.mark.long
-def test_a_function_reads_the_last_millisecond_of_windows_and_never_behind_the_watermark(
+def test_a_function_reads_window_end_timestamps_never_later_than_the_watermark(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
     (
@@ -111,13 +110,13 @@ def test_a_function_reads_the_last_millisecond_of_windows_and_never_behind_the_w
         .window(TumblingEventTimeWindows.of("10s"))
         .aggregate(F.count("*").alias("sold"))
         .key_by("item")
-        .process(TellTime(), "item long, end timestamp, timestamp long, is_late boolean")
+        .process(EmitTime(), "item long, end timestamp, timestamp long, is_late boolean")
         .sink_to(FileSink.parquet(str(tmp_path / "times")))
     )
 
     env.execute("times of windows")
 
-    expected = counted_by_spark(spark, sales).selectExpr(
+    expected = batch_counts(spark, sales).selectExpr(
         "item", "end", "unix_millis(end) - 1 as timestamp", "false as is_late"
     )
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "times")), expected)

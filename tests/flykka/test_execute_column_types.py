@@ -1,4 +1,4 @@
-"""Columns of all types that a use takes, as the page on types says, have the values that a batch of Spark's has."""
+"""Columns of all types that a use supports, according to the types page, have the values of a Spark batch."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ pytestmark = [
 MINUTE = TumblingEventTimeWindows.of("1min")
 FORMATS: tuple[FileFormat, ...] = ("parquet", "orc", "avro", "json", "csv")
 ROWS = 4
-"""The last row has nulls alone, and the two before it are the same."""
+"""The last row has only nulls, and the two before it are equal."""
 
 Row = dict[str, Any]
 
 
-def in_files(kind: FileFormat) -> list[str]:
-    """The columns of the types that files have, written and read."""
+def file_columns(kind: FileFormat) -> list[str]:
+    """The columns of the types that files support, written and read."""
     if kind in ("parquet", "orc"):
         return columns_of_use(kind)
     return [name for name in columns_of_use(f"{kind}, written") if name in columns_of_use(f"{kind}, read")]
@@ -56,7 +56,7 @@ def in_files(kind: FileFormat) -> list[str]:
 
 @cache
 def columns_of_use(use: str) -> list[str]:
-    """The columns of the types that a use takes, named by their places."""
+    """The columns of the types that a use supports, named by their places."""
     return [f"c{place}" for place, kind in enumerate(VALUES) if CELLS[kind][use] == "yes"]
 
 
@@ -71,7 +71,7 @@ def frame(spark: SparkSession) -> DataFrame:
 
 
 def text(rows: DataFrame | DataStream, name: str) -> Column:
-    """A column as a text."""
+    """A column as text."""
     column, kind = F.col(name), rows.schema[name].dataType
     shapes = (GeometryType, GeographyType)
     return (F.hex(F.st_asbinary(column)) if isinstance(kind, shapes) else column.cast("string")).alias(name)
@@ -90,7 +90,7 @@ def output_schema(rows: DataStream, use: str) -> StructType:
 
 
 class Remember(KeyedProcessFunction):
-    """Emits values as state has them."""
+    """Emits values after they were in state."""
 
     def __init__(self, kinds: dict[str, str]) -> None:
         self._kinds = kinds
@@ -103,7 +103,7 @@ class Remember(KeyedProcessFunction):
     def process_element(self, row: Row, ctx: Any) -> Iterator[Row]:
         for name, state in self._states.items():
             value = row[name]
-            # Maps come as pairs.
+            # Maps arrive as pairs.
             state.update(dict(value) if self._kinds[name].startswith("map") and value is not None else value)
         yield {"n": row["n"], **{name: state.value() for name, state in self._states.items()}}
 
@@ -123,7 +123,7 @@ def remembered(rows: DataStream) -> DataStream:
 
 
 def in_tables(rows: DataStream) -> DataStream:
-    """Rows as they are, by a function that has the columns as state too."""
+    """The rows unchanged, from a function that also has the columns as state."""
     kept, state = output_schema(rows, FUNCTIONS), StructType([rows.schema[name] for name in columns_of_use(FUNCTIONS)])
 
     def emit(table: Any, state: Any) -> tuple[Any, Any]:
@@ -139,7 +139,7 @@ def in_tables(rows: DataStream) -> DataStream:
 
 
 def mapped(rows: DataStream) -> DataStream:
-    """Rows as they are, by one function behind the other."""
+    """The rows unchanged, after several functions in a chain."""
     return (
         rows.map(lambda row: row, rows.schema)
         .flat_map(lambda row: [row], rows.schema)
@@ -189,7 +189,7 @@ def stream(env: StreamExecutionEnvironment, rows: DataFrame) -> DataStream:
 
 
 @pytest.mark.long  # docs/types.md has a test in each run.
-def test_values_pass_through_all_that_takes_their_types(
+def test_values_pass_unchanged_through_all_uses_that_support_their_types(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
     batch = frame(spark)
@@ -210,7 +210,7 @@ def test_values_pass_through_all_that_takes_their_types(
 
 
 @pytest.mark.long
-def test_keys_and_extremes_are_those_of_a_batch(
+def test_keys_and_extremes_equal_those_of_a_batch(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
     batch = frame(spark)
@@ -239,20 +239,20 @@ def test_keys_and_extremes_are_those_of_a_batch(
 @pytest.mark.parametrize(
     "formats", [("avro", "csv"), pytest.param(FORMATS, marks=pytest.mark.long)], ids=["some", "all"]
 )
-def test_files_and_tables_have_the_values_and_give_them_back(
+def test_values_survive_a_round_trip_through_files_and_tables(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, formats: tuple[FileFormat, ...]
 ) -> None:
     batch = frame(spark)
     rows = stream(env, batch)
     for name in formats:
         sink: FileSink = getattr(FileSink, name)(str(tmp_path / name))
-        rows.select("n", *in_files(name)).sink_to(sink).uid(name)
+        rows.select("n", *file_columns(name)).sink_to(sink).uid(name)
     parts = columns_of_use("`partition_by`")
     rows.select("n", *parts).sink_to(FileSink.parquet(str(tmp_path / "parted")).partition_by(*parts)).uid("parted")
     rows.select("n", *columns_of_use("Delta")).sink_to(DeltaSink.append(str(tmp_path / "delta"))).uid("delta")
     env.execute("write")
 
-    wanted = {name: batch.select("n", *in_files(name)) for name in formats}
+    wanted = {name: batch.select("n", *file_columns(name)) for name in formats}
     for name in formats:
         source: FileSource = getattr(FileSource, name)(str(tmp_path / name), schema=wanted[name].schema)
         read = as_texts(env.from_source(source, uid=name))
@@ -277,7 +277,7 @@ def test_files_and_tables_have_the_values_and_give_them_back(
 
 
 @pytest.mark.long
-def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
+def test_state_rows_are_the_same_after_a_restore_from_a_checkpoint(spark: SparkSession, tmp_path: Path) -> None:
     batch = frame(spark).select("n", "at", *columns_of_use(FUNCTIONS))
     checkpoint = None
     for number in range(2):
@@ -293,15 +293,15 @@ def test_kept_rows_are_the_same_in_a_job_that_goes_on_from_a_checkpoint(spark: S
             joined = rows.key_by("n").regular_join(rows.key_by("n")).select("left.*").uid("join")
             for name, made in {"kept": kept, "joined": joined}.items():
                 as_texts(made).sink_to(FileSink.parquet(str(tmp_path / f"{name} {number}"))).uid(name)
-            checkpoint = stopped_when_published(env, [tmp_path / f"{name} {number}" for name in ("kept", "joined")])
+            checkpoint = stop_when_published(env, [tmp_path / f"{name} {number}" for name in ("kept", "joined")])
 
     assert text_rows(spark.read.parquet(str(tmp_path / "kept 1"))) == text_rows(batch)
-    # Each row has met both of its key: one of them is from the first job.
+    # Each row has matched both rows of its key; one of them is from the first job.
     assert text_rows(spark.read.parquet(str(tmp_path / "joined 1"))) == sorted(text_rows(batch) * 3, key=str)
 
 
-def stopped_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:
-    """The savepoint of a job that was stopped when there were rows in all folders."""
+def stop_when_published(env: StreamExecutionEnvironment, folders: list[Path]) -> str:
+    """Stop a job once all folders have rows; returns its savepoint."""
     published = threading.Event()
 
     def look(said: object) -> None:

@@ -1,4 +1,4 @@
-"""Windows that call functions of users, from the environment to the output folders."""
+"""Windows that call user functions, from the environment to the output folders."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def write_clicks(folder: Path, *files: Sequence[float]) -> Path:
-    """Clicks at these seconds, file by file; user is the second in turn of three."""
+    """Write clicks at these seconds, file by file; user is the second in turn of three."""
     folder.mkdir()
     for number, seconds in enumerate(files):
         at = pa.array([EPOCH + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC"))
@@ -52,7 +52,7 @@ def write_clicks(folder: Path, *files: Sequence[float]) -> Path:
 
 
 class Sessions(ProcessWindowFunction):
-    """Tells each session of a user."""
+    """Emits each session of a user."""
 
     def process(self, key: int, context: ProcessWindowContext, elements: list[Row]) -> Iterator[Row]:
         window = context.window()
@@ -73,7 +73,7 @@ class Mean(AggregateFunction[Row, Row, Row]):
 
 
 @pytest.mark.parametrize("parallelism", [1, pytest.param(2, marks=pytest.mark.long)])
-def test_sessions_are_those_of_the_batch(
+def test_sessions_equal_those_of_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
     seconds = [n + gap * 20 for gap in range(4) for n in range(12)]
@@ -122,9 +122,7 @@ def test_late_rows_fire_a_window_again_or_go_to_the_side_output(
     assert [row.pages for row in spark.read.parquet(str(tmp_path / "late")).collect()] == [9]
 
 
-def test_windows_of_a_number_of_rows_are_reduced(
-    spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
-) -> None:
+def test_count_windows_are_reduced(spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     clicks = write_clicks(tmp_path / "clicks", range(0, 12, 3), range(12, 24, 3))
     (
         env.from_source(FileSource.parquet(str(clicks)).files_per_batch(1), IN_ORDER, "clicks")

@@ -1,4 +1,4 @@
-"""Programs of several streams, and of functions with a life, from the environment to the output folders."""
+"""Programs of several streams, and of functions with `open` and `close`, from the environment to the output folders."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MINUTES = TumblingEventTimeWindows.of("1min")
 
 
 def write_bids(folder: Path, first: int, files: int) -> None:
-    """Files of 600 bids each, ten bids a second from bid number `first` on; every fifth has no price."""
+    """Write files of 600 bids each, ten bids a second from bid number `first` on; every fifth has no price."""
     folder.mkdir()
     for number in range(files):
         ids = range(first + number * 600, first + (number + 1) * 600)
@@ -94,7 +94,7 @@ def doubled(parts: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         yield part.assign(price=part["price"] * 2)
 
 
-def test_a_stream_may_be_joined_parted_and_written_to_several_sinks(
+def test_a_stream_may_be_joined_split_and_written_to_several_sinks(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_bids(tmp_path / "bids", first=0, files=2)
@@ -147,7 +147,7 @@ class Unreliable(RichFunction):
         self.life.append(f"attempt {self.attempt}: {event}")
 
 
-def test_every_attempt_opens_its_own_copy_of_a_rich_function_and_closes_it(
+def test_every_attempt_opens_and_closes_its_own_rich_function(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_bids(tmp_path / "early", first=0, files=2)

@@ -1,4 +1,4 @@
-"""Jobs whose rows are partitioned and whose operators are not chained, from the environment to the output folders."""
+"""Jobs with partitioned rows and unchained operators, from the environment to the output folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flykka.datagen import sequence
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.checkpoints]
 
 
-def test_every_partitioner_brings_every_row_as_often_as_it_says(
+def test_every_partitioner_delivers_every_row_as_often_as_documented(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     env.set_parallelism(2)
@@ -46,7 +46,7 @@ def test_every_partitioner_brings_every_row_as_often_as_it_says(
     assert (tmp_path / "out" / "_SUCCESS").exists()
 
 
-def test_a_job_without_chains_has_the_output_of_one_with_chains(
+def test_a_job_without_chains_has_the_same_output(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     env.disable_operator_chaining().disable_auto_generated_uids()

@@ -1,4 +1,4 @@
-"""A job of two pipelines on Spark: where one fails, the other goes on with what it has."""
+"""A job of two pipelines on Spark: if one fails, the other continues with its data."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [
 ]
 
 
-def test_a_pipeline_that_fails_restarts_and_the_other_keeps_its_attempts(
+def test_a_failing_pipeline_restarts_and_the_other_keeps_its_attempts(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_bids(tmp_path / "left", first=0, files=3)

@@ -35,8 +35,8 @@ WAIT_S = 120
 KEYS, ROWS = 5, 40
 
 
-class Heard:
-    """What was told of a job: tests wait for it."""
+class JobEvents:
+    """Collects the events of a job for tests to wait for."""
 
     def __init__(self, client: JobClient) -> None:
         self._messages: list[Message] = []
@@ -74,7 +74,7 @@ def write_keys(folder: Path, number: int) -> None:
     path.with_suffix(".tmp").rename(path)
 
 
-def test_a_keyed_job_that_is_rescaled_while_it_runs_has_the_output_of_one_that_is_not(
+def test_a_keyed_job_rescaled_while_running_has_the_same_output(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"
@@ -86,7 +86,7 @@ def test_a_keyed_job_that_is_rescaled_while_it_runs_has_the_output_of_one_that_i
     sums = windows.aggregate(F.sum("n").alias("total"), F.count("*").alias("rows")).uid("sums")
     sums.sink_to(FileSink.parquet(str(out)).mark_success()).uid("out")
     client = env.execute_async("rescaled")
-    heard = Heard(client)
+    heard = JobEvents(client)
 
     write_keys(folder, 0)
     heard.wait_for_checkpoint_at(1)
@@ -110,7 +110,7 @@ def test_a_keyed_job_that_is_rescaled_while_it_runs_has_the_output_of_one_that_i
     assert client.details.number_of_restarts == 0
 
 
-def test_what_a_job_cannot_be_is_refused_and_names_the_vertex(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_an_impossible_rescale_is_refused_with_the_vertex(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
     source = FileSource.json(str(folder), schema="key string").monitor_continuously("200ms")
@@ -126,7 +126,7 @@ def test_what_a_job_cannot_be_is_refused_and_names_the_vertex(env: StreamExecuti
     client.cancel()
 
 
-def test_an_adaptive_job_begins_with_the_slots_that_there_are(
+def test_an_adaptive_job_starts_with_the_available_slots(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     folder, out = tmp_path / "in", tmp_path / "out"

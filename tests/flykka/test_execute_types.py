@@ -1,4 +1,4 @@
-"""Values of all types, with nulls beside them and in two time zones, are the same behind every kind of function."""
+"""Values of all types, with nulls and in two time zones, are unchanged after every kind of function."""
 
 from __future__ import annotations
 
@@ -81,20 +81,20 @@ LAST = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
 ROWS = [FULL, {**NULLS, "k": "b", "at": EPOCH}, HALF, {**NULLS, "k": "d", "at": TWICE - timedelta(hours=1), "t": LAST}]
 
 
-def checked(value: Any) -> Any:
-    """A value of a row, whose times have to be in UTC."""
+def check_time_zone(value: Any) -> Any:
+    """Returns a value of a row, after a check that its times are in UTC."""
     if isinstance(value, datetime):
         assert value.utcoffset() == timedelta(0), value
     elif isinstance(value, dict):
-        checked([*value.values()])
+        check_time_zone([*value.values()])
     elif isinstance(value, list | tuple):
         for each in value:
-            checked(each)
+            check_time_zone(each)
     return value
 
 
 class Remember(KeyedProcessFunction):
-    """Emits rows as state has them."""
+    """Emits rows after they were in state."""
 
     def open(self, runtime_context: Any) -> None:
         self._rows = runtime_context.get_list_state(ListStateDescriptor("rows", f"struct<{DDL}>"))
@@ -102,17 +102,17 @@ class Remember(KeyedProcessFunction):
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         assert ctx.timestamp() == (row["at"] - EPOCH) // timedelta(milliseconds=1)
         self._rows.add({**row, "m": dict(row["m"]) if row["m"] is not None else None})
-        yield from map(checked, self._rows.get())
+        yield from map(check_time_zone, self._rows.get())
 
 
 class Elements(ProcessWindowFunction):
-    """Emits the rows of a window, which they have to be in."""
+    """Emits the rows of a window, after a check that they belong to it."""
 
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[dict[str, Any]]:
         window = context.window()
         for row in elements:
             assert window.start <= (row["at"] - EPOCH) / timedelta(milliseconds=1) < window.end
-            yield checked(row)
+            yield check_time_zone(row)
 
 
 def as_they_are(frames: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -125,7 +125,7 @@ def remember_in_pandas(rows: pd.DataFrame, state: pd.DataFrame) -> tuple[pd.Data
 
 
 def remember_in_arrow(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, None]:
-    checked(rows.to_pylist())
+    check_time_zone(rows.to_pylist())
     return rows, None
 
 
@@ -137,10 +137,10 @@ def left_side(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
 WINDOWS = TumblingEventTimeWindows.of("10s")
 WAYS: dict[str, Callable[[DataStream], DataStream]] = {
     "functions of rows": lambda rows: (
-        rows.map(checked, DDL)
-        .flat_map(lambda row: [checked(row)], DDL)
+        rows.map(check_time_zone, DDL)
+        .flat_map(lambda row: [check_time_zone(row)], DDL)
         .map_in_pandas(as_they_are, DDL)
-        .filter(lambda row: checked(row) is not None)
+        .filter(lambda row: check_time_zone(row) is not None)
     ),
     "process": lambda rows: rows.key_by("k").process(Remember(), DDL),
     "window": lambda rows: rows.key_by("k").window(WINDOWS).process(Elements(), DDL),
@@ -163,7 +163,7 @@ def env(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[StreamE
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, *, files: int = 1) -> DataStream:
-    """The rows, as often as there are files: each is a batch."""
+    """The rows once per file; each file is a batch."""
     (folder / "in").mkdir()
     for number in range(files):
         pq.write_table(pa.Table.from_pylist(ROWS, SCHEMA), folder / "in" / f"{number}.parquet")
@@ -181,7 +181,7 @@ def read_parquet_rows(folder: Path) -> list[dict[str, Any]]:
     [("functions of rows", "process", "window"), pytest.param(tuple(WAYS), marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_rows_are_the_same_behind_every_function(
+def test_rows_are_unchanged_after_every_function(
     env: StreamExecutionEnvironment, tmp_path: Path, names: tuple[str, ...]
 ) -> None:
     rows = stream(env, tmp_path)
@@ -193,7 +193,7 @@ def test_rows_are_the_same_behind_every_function(
     assert {name: read_parquet_rows(tmp_path / name) for name in names} == dict.fromkeys(names, ROWS)
 
 
-def test_rows_are_the_same_in_the_state_of_frames(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_rows_are_unchanged_in_the_state_of_frames(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     keyed = stream(env, tmp_path, files=2).key_by("k")
     state = DDL.replace("k string", "seen int")
     remembered = keyed.process_table(remember_in_pandas, state=state, output=DDL, frames="pandas")
@@ -204,7 +204,7 @@ def test_rows_are_the_same_in_the_state_of_frames(env: StreamExecutionEnvironmen
     assert read_parquet_rows(tmp_path / "out") == ROWS
 
 
-def test_rows_are_the_same_in_a_preview(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
-    shown = stream(env, tmp_path).preview()
+def test_rows_are_unchanged_in_a_preview(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+    preview = stream(env, tmp_path).preview()
 
-    assert pa.Table.from_pandas(shown, SCHEMA, preserve_index=False).to_pylist() == ROWS
+    assert pa.Table.from_pandas(preview, SCHEMA, preserve_index=False).to_pylist() == ROWS

@@ -1,4 +1,4 @@
-"""Functions of all rows of windows, and windows over all rows, beside the same query as a plain Spark batch."""
+"""Functions of all rows of windows, and windows over all rows, compared with the same query as a plain Spark batch."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def sales(tmp_path: Path) -> Path:
 
 
 def gap(row: dict[str, Any]) -> str:
-    """The gap behind a row."""
+    """The session gap after a row."""
     return "3s"
 
 
@@ -77,12 +77,12 @@ def last_two(rows: DataFrame) -> DataFrame:
 @pytest.mark.parametrize(
     "gap",
     [
-        # Sessions of a gap that is the same for all rows are reduced in another test.
+        # Sessions with the same gap for all rows are reduced in another test.
         pytest.param(EventTimeSessionWindows.with_gap("3s"), marks=pytest.mark.long),
         EventTimeSessionWindows.with_dynamic_gap(gap),
     ],
 )
-def test_a_function_is_given_the_rows_of_sessions(
+def test_a_function_receives_the_rows_of_sessions(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, gap: EventTimeSessionWindows
 ) -> None:
     ends = (
@@ -109,7 +109,7 @@ def test_a_function_is_given_the_rows_of_sessions(
 
 
 @pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 2])
-def test_the_best_of_each_window_are_those_of_the_batch(
+def test_the_best_rows_of_each_window_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path, parallelism: int
 ) -> None:
     (
@@ -131,7 +131,7 @@ def test_the_best_of_each_window_are_those_of_the_batch(
 
 
 @pytest.mark.long
-def test_a_keyed_function_is_given_every_row_once_for_each_of_its_windows(
+def test_a_keyed_function_receives_every_row_once_per_window(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
     def spread(rows: DataFrame) -> DataFrame:
@@ -155,8 +155,8 @@ def test_a_keyed_function_is_given_every_row_once_for_each_of_its_windows(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "spread")), batch)
 
 
-@pytest.mark.long  # The windows behind sessions are such in each run.
-def test_windows_over_all_rows_are_those_of_the_batch(
+@pytest.mark.long  # The windows after sessions are such windows in each run.
+def test_windows_over_all_rows_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
     totals = (F.count("*").alias("sold"), F.avg("item").alias("mean"), F.countDistinct("item").alias("items"))
@@ -172,7 +172,7 @@ def test_windows_over_all_rows_are_those_of_the_batch(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "whole")), batch)
 
 
-def test_a_function_of_windows_that_fails_is_named_with_its_line(
+def test_a_failing_window_function_is_named_with_its_line(
     env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
     def failing(rows: DataFrame) -> DataFrame:
@@ -195,9 +195,7 @@ def test_a_function_of_windows_that_fails_is_named_with_its_line(
 
 
 @pytest.mark.long
-def test_columns_that_are_never_null_are_reduced(
-    spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
-) -> None:
+def test_non_nullable_columns_are_reduced(spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     numbers = spark.range(60).select("id", F.timestamp_millis(F.col("id") * 1_000).alias("at"), F.lit("a").alias("key"))
     (
         env.from_dataframe(numbers, IN_ORDER)
@@ -215,7 +213,7 @@ def test_columns_that_are_never_null_are_reduced(
 
 
 @pytest.mark.long
-def test_windows_follow_sessions_that_are_reduced(
+def test_windows_may_follow_reduced_sessions(
     spark: SparkSession, env: StreamExecutionEnvironment, sales: Path, tmp_path: Path
 ) -> None:
     (

@@ -1,4 +1,4 @@
-"""Windows that overlap, and rows that come too late for them, from the environment to the output folders."""
+"""Overlapping windows, and rows that are too late for them, from the environment to the output folders."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def write_sales(folder: Path, *files: Sequence[float]) -> Path:
-    """Sales at these seconds, file by file; item is the second in turn of three."""
+    """Write sales at these seconds, file by file; item is the second in turn of three."""
     folder.mkdir()
     for number, seconds in enumerate(files):
         table = pa.table(
@@ -53,7 +53,7 @@ def write_sales(folder: Path, *files: Sequence[float]) -> Path:
 # The job of test_upgrades has such windows too.
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_sliding_windows_are_those_of_the_batch(
+def test_sliding_windows_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
     sales = write_sales(tmp_path / "sales", *([n * 50 + m / 4 for m in range(200)] for n in range(4)))
@@ -80,7 +80,7 @@ def test_sliding_windows_are_those_of_the_batch(
 # Windows of functions fire again in each run.
 @pytest.mark.long
 @pytest.mark.parametrize("parallelism", [1, 2])
-def test_of_windows_that_fire_again_the_newest_rows_are_those_of_the_batch(
+def test_the_newest_rows_of_repeatedly_fired_windows_equal_the_batch(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path, parallelism: int
 ) -> None:
     seconds = [[n * 20 + m / 2 for m in range(60)] for n in range(2, 6)]
@@ -113,7 +113,7 @@ def test_of_windows_that_fire_again_the_newest_rows_are_those_of_the_batch(
 def test_a_row_is_in_its_windows_or_in_the_side_output(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
-    # Behind the first file the watermark is just before 60 s: the windows up to the one from 30 s are closed.
+    # After the first file the watermark is just before 60 s: the windows up to the one from 30 s are closed.
     sales = write_sales(tmp_path / "sales", [1, 25, 60], [2, 39.5, 40, 61], [90])
     sold = (
         env.from_source(FileSource.parquet(str(sales)).files_per_batch(1), IN_ORDER, "sales")

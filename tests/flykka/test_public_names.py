@@ -1,4 +1,4 @@
-"""The names that `flykka` offers."""
+"""The names that `flykka` exports."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ import pytest
 import flykka
 
 
-def test_every_public_name_leads_to_what_is_called_so() -> None:
+def test_every_public_name_leads_to_an_object_of_that_name() -> None:
     for name in flykka.__all__:
         assert getattr(flykka, name).__name__ == name
 
 
-def test_type_checkers_see_the_names_that_the_program_finds() -> None:
+def test_type_checkers_see_the_same_names_as_the_program() -> None:
     tree = ast.parse(Path(flykka.__file__).with_name("public_names.py").read_text(encoding="utf-8"))
     imports = [statement for statement in tree.body if isinstance(statement, ast.ImportFrom)]
 
     assert {alias.asname for statement in imports for alias in statement.names} == set(flykka.__all__)
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_a_missing_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'flykka' has no attribute 'Savepoint'"):
         flykka.Savepoint  # type: ignore[attr-defined]  # noqa: B018
 
@@ -33,7 +33,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
 @pytest.mark.parametrize(
     "module", ["flykka", "flykka.client.job_client", "flykka.cluster.local_cluster", "flykka.console"]
 )
-def test_what_needs_no_session_loads_no_spark(module: str) -> None:
+def test_names_that_need_no_session_import_no_spark(module: str) -> None:
     program = f"import sys, {module}; sys.exit('pyspark' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -1,4 +1,6 @@
-"""A rich function where the program is written: tried between its open and its close, or taken at its word."""
+"""A rich function when it is declared: tested between its `open` and its `close`, or accepted with its declared
+columns.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ spark_test = pytest.mark.spark
 
 
 class Rates(RichFunction):
-    """Adds a column that it knows of only while it is open."""
+    """Adds a column from data that it has only while it is open."""
 
     def __init__(self, *, fails_at: str = "") -> None:
         self.fails_at = fails_at
@@ -51,18 +53,18 @@ class Declared(Rates):
 
 
 @spark_test
-def test_it_is_opened_called_once_and_closed_to_learn_its_columns(spark: SparkSession) -> None:
+def test_a_rich_function_is_opened_called_and_closed_to_find_its_columns(spark: SparkSession) -> None:
     program, rates = Program(), Rates()
 
-    made = bids(spark, program).transform(rates)
+    stream = bids(spark, program).transform(rates)
 
-    assert made.flow.type.prototype.columns[-1] == "rate"
+    assert stream.flow.type.prototype.columns[-1] == "rate"
     assert rates.calls == ["open", "call", "close"]
     assert program.transformations[-1].name == "transform(Rates)"
 
 
 @spark_test
-def test_the_one_that_is_tried_is_a_copy(spark: SparkSession) -> None:
+def test_the_tested_function_is_a_copy(spark: SparkSession) -> None:
     program, rates = Program(), Rates()
 
     bids(spark, program).transform(rates)
@@ -78,7 +80,7 @@ def test_the_one_that_is_tried_is_a_copy(spark: SparkSession) -> None:
     ("fails_at", "called"),
     [("open", ["open", "close"]), ("call", ["open", "call", "close"]), ("close", ["open", "call", "close"])],
 )
-def test_whatever_fails_it_is_closed_and_the_failure_is_its_own(
+def test_a_failing_function_is_closed_and_its_error_raised(
     spark: SparkSession, fails_at: str, called: list[str]
 ) -> None:
     program, rates = Program(), Rates(fails_at=fails_at)
@@ -93,7 +95,7 @@ def test_whatever_fails_it_is_closed_and_the_failure_is_its_own(
 
 
 @spark_test
-def test_a_close_that_fails_too_does_not_hide_what_failed_first(spark: SparkSession) -> None:
+def test_an_error_in_close_does_not_hide_the_first_error(spark: SparkSession) -> None:
     with pytest.raises(OSError, match="no open today") as raised:
         bids(spark).transform(Rates(fails_at="open close"))
 
@@ -101,17 +103,17 @@ def test_a_close_that_fails_too_does_not_hide_what_failed_first(spark: SparkSess
 
 
 @spark_test
-def test_one_that_declares_its_columns_is_not_opened(spark: SparkSession) -> None:
+def test_a_function_with_declared_columns_is_not_opened(spark: SparkSession) -> None:
     rates = Declared()
 
-    made = bids(spark).transform(rates)
+    stream = bids(spark).transform(rates)
 
-    assert made.flow.type.prototype.columns == ["auction", "rate"]
+    assert stream.flow.type.prototype.columns == ["auction", "rate"]
     assert rates.calls == []
 
 
 @spark_test
-def test_a_declaration_that_cannot_be_read_is_refused(spark: SparkSession) -> None:
+def test_an_unparsable_schema_is_refused(spark: SparkSession) -> None:
     rates = Rates()
     rates.schema = "auction, rate"
 
@@ -120,7 +122,7 @@ def test_a_declaration_that_cannot_be_read_is_refused(spark: SparkSession) -> No
 
 
 @spark_test
-def test_the_trial_is_subtask_0_of_1_of_no_job(spark: SparkSession) -> None:
+def test_the_trial_runs_as_subtask_0_of_1_without_a_job(spark: SparkSession) -> None:
     seen: list[RuntimeContext] = []
 
     class Looks(Rates):
@@ -134,7 +136,7 @@ def test_the_trial_is_subtask_0_of_1_of_no_job(spark: SparkSession) -> None:
     assert (context.job_id, context.task_name_with_subtasks) == (None, "transform(Looks) (1/1)")
 
 
-def test_a_function_without_a_call_cannot_be_made() -> None:
+def test_a_rich_function_without_a_call_method_cannot_be_created() -> None:
     class Forgets(RichFunction):
         pass
 

@@ -1,4 +1,4 @@
-"""What a sink cannot write, or a user cannot mean, is refused on the line that says it."""
+"""Invalid or unsupported sinks are refused on the line that declares them."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ def test_a_refused_sink_leaves_nothing_in_the_program(spark: SparkSession) -> No
     assert str(sink.flow.operator) == "parquet /out"
 
 
-def test_what_is_no_sink_is_refused(spark: SparkSession) -> None:
+def test_an_object_that_is_not_a_sink_is_refused(spark: SparkSession) -> None:
     with pytest.raises(ProgramError, match=r"takes a sink such as FileSink\.parquet\(path\), not '/out'"):
         bids(spark).sink_to("/out")  # type: ignore[arg-type]
 
 
-def test_a_function_of_batches_runs_in_one_subtask_whatever_the_environment_says(spark: SparkSession) -> None:
+def test_a_batch_function_runs_in_one_subtask_whatever_the_environment_sets(spark: SparkSession) -> None:
     sink = bids(spark).sink_to(ForeachBatchSink(lambda rows, checkpoint_id: None))
 
     assert sink.flow.operator.parallelism_limit == 1
@@ -105,12 +105,12 @@ def test_a_file_sink_needs_a_path() -> None:
         FileSink.json("")
 
 
-def test_an_option_does_not_say_where_files_go() -> None:
+def test_options_cannot_set_the_path() -> None:
     with pytest.raises(ValueError, match="the option 'path' does not apply: this FileSink writes to /out"):
         FileSink.json("/out").option("path", "/elsewhere")
 
 
-def test_options_are_told_to_spark_as_its_writers_take_them_and_the_last_word_counts() -> None:
+def test_options_are_passed_to_spark_and_the_last_value_wins() -> None:
     sink = FileSink.csv("/out", header=True, sep=";").option("Header", False).options(nullValue="-")
 
     assert dict(sink.layout.options) == {"sep": ";", "Header": "false", "nullValue": "-"}
@@ -124,13 +124,13 @@ def test_options_are_told_to_spark_as_its_writers_take_them_and_the_last_word_co
         (ForeachBatchSink(print), "foreach_batch print", True),
     ],
 )
-def test_a_sink_says_what_it_is_and_whether_rows_wait_for_a_checkpoint(sink: Sink, name: str, waits: bool) -> None:
+def test_a_sink_describes_itself_and_whether_rows_wait_for_a_checkpoint(sink: Sink, name: str, waits: bool) -> None:
     assert (str(sink), sink.publishes_per_checkpoint) == (name, waits)
 
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_all_sinks_of_a_stream_get_the_same_rows_and_a_bad_one_is_refused_before_anything_runs(
+def test_all_sinks_get_the_same_rows_and_invalid_ones_are_refused(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spark.range(90).selectExpr("id", "id % 3 AS rest").coalesce(1).write.parquet(str(tmp_path / "in"))

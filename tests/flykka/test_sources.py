@@ -30,7 +30,7 @@ BY_TIME = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("a
 
 @pytest.fixture
 def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the session of the test run, which is left with nothing more in memory than before."""
+    """An environment over the test run's session, which is left with no more cached data than before."""
     before = persisted(spark)
     with StreamExecutionEnvironment.get_execution_environment() as made:
         yield made
@@ -41,7 +41,7 @@ def persisted(spark: SparkSession) -> int:
     return len(spark.sparkContext._jsc.getPersistentRDDs())
 
 
-def test_a_source_without_more_is_called_after_itself_and_has_no_watermarks(env: StreamExecutionEnvironment) -> None:
+def test_a_source_without_options_is_named_after_itself_without_watermarks(env: StreamExecutionEnvironment) -> None:
     stream = env.from_source(DataGenSource({"id": sequence()}, number_of_rows=7))
 
     assert str(stream.flow.operator) == "datagen of 7 rows"
@@ -49,7 +49,7 @@ def test_a_source_without_more_is_called_after_itself_and_has_no_watermarks(env:
         stream.key_by("id").window(TumblingEventTimeWindows.of("1s"))
 
 
-def test_a_missing_input_is_refused_where_it_is_written(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_a_missing_input_is_refused_on_its_line(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     with pytest.raises(SourceNotFoundError, match=f"nothing to read at {tmp_path}/nowhere"):
         env.from_source(FileSource.csv(tmp_path / "nowhere", schema="id int"))
 
@@ -73,7 +73,7 @@ def test_watermarks_need_an_event_time_of_the_right_type(env: StreamExecutionEnv
 @pytest.mark.parametrize(
     ("made", "wrong"), [("a list", "not a list"), ("a stream", "not a streaming one"), ("a number", "from 1, not 0")]
 )
-def test_what_is_no_bounded_dataframe_is_refused(
+def test_only_bounded_dataframes_are_accepted(
     env: StreamExecutionEnvironment, spark: SparkSession, made: str, wrong: str
 ) -> None:
     frames: dict[str, object] = {
@@ -87,7 +87,7 @@ def test_what_is_no_bounded_dataframe_is_refused(
         env.from_dataframe(frame, partitions_per_batch=0 if made == "a number" else None)  # type: ignore[arg-type]
 
 
-def test_a_dataframe_that_is_refused_leaves_nothing(env: StreamExecutionEnvironment, spark: SparkSession) -> None:
+def test_a_refused_dataframe_leaves_the_program_unchanged(env: StreamExecutionEnvironment, spark: SparkSession) -> None:
     env.from_dataframe(spark.range(1), uid="ids")
 
     with pytest.raises(DuplicateUidError, match="ids"):
@@ -96,7 +96,7 @@ def test_a_dataframe_that_is_refused_leaves_nothing(env: StreamExecutionEnvironm
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_a_dataframe_is_computed_once_whatever_happens_to_the_job(
+def test_a_dataframe_is_computed_once_even_if_the_job_restarts(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(1, "0s"))
@@ -146,9 +146,7 @@ def test_generated_rows_are_windowed_by_their_event_time(
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_a_bad_file_among_good_ones_fails_the_job_and_publishes_nothing(
-    env: StreamExecutionEnvironment, tmp_path: Path
-) -> None:
+def test_a_corrupt_file_fails_the_job_and_publishes_nothing(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     env.set_restart_strategy(RestartStrategies.no_restart())
     (tmp_path / "in").mkdir()
     for name, text in {"a": "id\n1\n", "b": "id\nx\n", "c": "id\n3\n"}.items():
@@ -164,7 +162,7 @@ def test_a_bad_file_among_good_ones_fails_the_job_and_publishes_nothing(
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_an_empty_dataframe_is_a_job_that_ends(
+def test_a_job_over_an_empty_dataframe_ends(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
     env.from_dataframe(spark.createDataFrame([], "id int")).sink_to(FileSink.parquet(tmp_path / "out"))
@@ -174,7 +172,7 @@ def test_an_empty_dataframe_is_a_job_that_ends(
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
-def test_a_condition_that_marks_watermarks_is_tried_where_it_is_written(
+def test_a_watermark_marker_condition_is_validated_on_its_line(
     env: StreamExecutionEnvironment, spark: SparkSession
 ) -> None:
     frame = spark.createDataFrame([], "at timestamp, is_last boolean")
@@ -190,7 +188,7 @@ def test_a_condition_that_marks_watermarks_is_tried_where_it_is_written(
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_rows_out_of_order_fail_the_job_where_that_was_asked_for(
+def test_rows_out_of_order_fail_the_job_on_request(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
     late_first = spark.range(0, 10, 1, 2).select(F.timestamp_seconds(100 - F.col("id")).alias("at"))
@@ -205,7 +203,7 @@ def test_rows_out_of_order_fail_the_job_where_that_was_asked_for(
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_a_row_that_marks_a_watermark_makes_those_before_it_late(
+def test_a_marker_row_makes_earlier_event_times_late(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path
 ) -> None:
     seconds = F.element_at(F.array(*map(F.lit, (0, 5, 1, 6))), F.col("id").cast("int") + 1)

@@ -1,4 +1,4 @@
-"""Golden traces: recorded runs that are replayed for ever, and how they were recorded."""
+"""Golden traces: recorded runs that every version replays, and the programs that recorded them."""
 
 from __future__ import annotations
 

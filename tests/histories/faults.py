@@ -1,4 +1,4 @@
-"""A data plane in which something goes wrong once: a snapshot, and later a stage."""
+"""A data plane with two faults: one snapshot fails, and later one stage."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FAILING_SPLIT = "file-4"
 
 @dataclass
 class Faults:
-    """Faults that are still to come."""
+    """The pending faults."""
 
     snapshot: bool = True
     stage: bool = True
 
 
 class FaultyEngine(NamesEngine):
-    """That of a source fails as it is told to, and goes on as if nothing had been."""
+    """An engine whose source fails as configured, and then continues as if nothing had happened."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, faults: Faults) -> None:
         super().__init__(descriptor, sink)

@@ -1,7 +1,7 @@
-"""One-line changes of behaviour, one or more in each machine, with the golden trace that must tell of it.
+"""One-line changes of behaviour, one or more in each machine, with the golden trace that must detect each.
 
-A mutation is a line as it stands in the source and the line in its place: where the source changes, it has to be
-changed with it, and says so.
+A mutation is a source line and its replacement; if the source line changes, the mutation fails with an error and must
+be changed too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Changes one line of a function, in this process and for a while."""
+"""Temporarily changes one line of a function in this process."""
 
 from __future__ import annotations
 import __future__
@@ -27,7 +27,7 @@ class Mutation:
 
 @contextmanager
 def planted(mutation: Mutation) -> Iterator[None]:
-    """The change is made for as long as this lasts, wherever the function is known."""
+    """Applies the change for the duration of the block, in every module that has imported the function."""
     function = _function(mutation.where)
     original = function.__code__
     function.__code__ = _mutated(function, mutation)

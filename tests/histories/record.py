@@ -1,7 +1,7 @@
-"""Records the golden traces again: `python -m tests.histories.record [NAME ...]`, without names all of them.
+"""Records the golden traces again: `python -m tests.histories.record [NAME ...]`, by default all of them.
 
-A deliberate change of behaviour does so in its own commit, with a line in the CHANGELOG. `flights-with-a-kill` is the
-example on real threads, and needs Java and the libraries of the examples; the others need nothing.
+A deliberate change of behaviour records them in its own commit, with a line in the CHANGELOG. `flights-with-a-kill` is
+the example on real threads, and needs Java and the libraries of the examples; the others need nothing.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ SIMULATED_SEEDS = {"simulated": 2, "timers": 634}
 """Two sources, a union, a window; and keyed functions whose timers of both kinds are restored from a checkpoint."""
 
 FAULTS_WRITTEN_OUT = {"timers": (Fault(kind=FaultKind.STAGE, at_ms=2_500, seed=1),)}
-"""Faults of the one job of a run, in the place of what its seed draws: that changes with the kinds of faults."""
+"""Faults of the one job of a run, instead of those that its seed draws, which change with the kinds of faults."""
 
 NAMES = (*RUNS, OF_THE_EXAMPLE, *SIMULATED_SEEDS)
 
 
 def record_run(name: str, path: Path) -> None:
-    """Record a run to `path`. Raises whatever it raises that did not end as it was meant to."""
+    """Record a run to `path`. Raises the run's error if it does not end as intended."""
     if name == OF_THE_EXAMPLE:
         subprocess.run([sys.executable, str(EXAMPLE), "--record", str(path)], check=True)
     elif name in SIMULATED_SEEDS:
@@ -46,7 +46,7 @@ def record_run(name: str, path: Path) -> None:
 
 
 def main() -> None:
-    """Record what was named. A run that does not end as it was meant to leaves the old trace."""
+    """Record the named runs. A run that does not end as intended leaves the old trace in place."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
     names = parser.parse_args().names

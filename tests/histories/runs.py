@@ -1,7 +1,7 @@
-"""The runs that golden traces are recorded of: whole casts in virtual time.
+"""The runs of the golden traces: whole clusters in virtual time.
 
-Each ends as it was meant to, or fails. At every recording with one seed they are the same, but for what a change of
-behaviour has changed.
+A run that does not end as intended raises an error. For one seed every recording is the same, unless the behaviour has
+changed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _FOLDER = "memory://histories"
 
 
 def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
-    """A TaskManager dies while a checkpoint is acknowledged; another takes its place, and the job goes on."""
+    """A TaskManager dies while a checkpoint is acknowledged; another takes its place, and the job continues."""
     with _recorded(recorder, seed, Names()) as stage:
         stage.checkpointing = {"retained": 2}
         kill = kill_when(stage.system, "/user/task-manager-2", is_a(AcknowledgeCheckpoint))
@@ -74,7 +74,9 @@ def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def rescaled(recorder: Recorder, seed: int = SEED) -> None:
-    """A job with keyed state is stopped with a checkpoint; another goes on from it with three subtasks for two."""
+    """A job with keyed state is stopped with a checkpoint; another continues from it with three subtasks instead of
+    two.
+    """
     plane = KeyedRows()
     with _recorded(recorder, seed, plane) as stage:
         stage.submit("first", vertices=keyed_job(2))
@@ -90,7 +92,7 @@ def rescaled(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def adaptive(recorder: Recorder, seed: int = SEED) -> None:
-    """An adaptive job begins with fewer slots than it wants, is rescaled by a client, and loses a TaskManager."""
+    """An adaptive job begins with fewer slots than it requests, is rescaled by a client, and loses a TaskManager."""
     plane = KeyedRows()
     with _recorded(recorder, seed, plane) as stage:
         stage.submit(
@@ -118,7 +120,7 @@ def adaptive(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def savepoints(recorder: Recorder, seed: int = SEED) -> None:
-    """A savepoint of a job that goes on, and then one that it stops with."""
+    """A savepoint of a job that continues, and then one that it stops with."""
     with _recorded(recorder, seed, Names()) as stage:
         stage.submit()
         stage.system.advance(300)
@@ -133,7 +135,7 @@ def savepoints(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def unaligned(recorder: Recorder, seed: int = SEED) -> None:
-    """Checkpoints begin aligned, give that up, and overtake what has piled up; one is restored from."""
+    """Checkpoints begin aligned, switch to unaligned, and overtake queued data; one is restored from."""
     plane = SlowNames()
     with _recorded(recorder, seed, plane) as stage:
         stage.checkpointing = {"unaligned": True, "aligned_timeout_ms": 300}
@@ -162,7 +164,7 @@ def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def crowded(recorder: Recorder, seed: int = SEED) -> None:
-    """Two jobs that want more slots than there are, few buffers, checkpoints that overlap, and one job is cancelled."""
+    """Two jobs that request more slots than there are, few buffers, overlapping checkpoints, and one cancelled job."""
     plane = KeyedRows()
     with _recorded(recorder, seed, plane, NetworkSettings(network_buffers=30)) as stage:
         stage.checkpointing = {"interval_ms": 150, "min_pause_ms": 150, "max_concurrent": 2, "retained": 3}
@@ -187,7 +189,7 @@ def crowded(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
-    """Barriers are counted and hold nothing back; latency is tracked, sources fall idle, and a TaskManager dies."""
+    """At-least-once: barriers block no channel; latency is tracked, sources become idle, and a TaskManager dies."""
     with _recorded(recorder, seed, SlowNames()) as stage:
         stage.checkpointing = {"mode": CheckpointingMode.AT_LEAST_ONCE, "interval_ms": 400, "max_concurrent": 2}
         kill = kill_when(stage.system, "/user/task-manager-2", is_a(JobRestored))
@@ -208,7 +210,7 @@ def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def regions(recorder: Recorder, seed: int = SEED) -> None:
-    """One job is refused, one runs by its regions; then the ResourceManager dies under a third, which goes on."""
+    """One job is refused, one restarts by regions; then the ResourceManager dies under a third, which continues."""
     with _recorded(recorder, seed, Names()) as stage:
         stage.submit("refused", job_type=JobType.BATCH)
         stage.submit("first", schedule_mode=ScheduleMode.PIPELINED_REGION)
@@ -239,7 +241,7 @@ RUNS: dict[str, Callable[[Recorder, int], None]] = {
 def _recorded(
     recorder: Recorder, seed: int, data_plane: Names, network: NetworkSettings | None = None
 ) -> Iterator[WholeCluster]:
-    """A cast whose every turn is recorded; its checkpoints are in memory, and gone at the end."""
+    """A cluster whose every turn is recorded; its checkpoints are in memory, and gone at the end."""
     with SeededSystem(seed, recorder=recorder) as system:
         try:
             yield WholeCluster(system, f"{_FOLDER}/checkpoints", data_plane, network)

@@ -1,4 +1,4 @@
-"""The golden traces replay: in any version, under any hash seed, where there is neither Spark nor Java."""
+"""The golden traces replay in any version, under any hash seed, without Spark and Java."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def golden(name: str) -> Path:
     return FOLDER / f"{name}.trace"
 
 
-def test_every_run_has_a_golden_trace_and_every_golden_trace_its_run() -> None:
+def test_every_run_has_a_golden_trace_and_vice_versa() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.trace")) == sorted(NAMES)
     assert [name for name in NAMES if golden(name).stat().st_size > MAX_BYTES] == []
 
@@ -94,7 +94,7 @@ def test_golden_traces_replay_without_spark_and_java_under_any_hash_seed(hash_se
     ],
     ids=lambda trace: trace.stem,
 )
-def test_only_clients_are_left_to_the_trace(trace: Path) -> None:
+def test_only_clients_are_not_replayed(trace: Path) -> None:
     result = assert_replays(trace, Replayer())
 
     left = [line.partition(": ")[0] for line in result.boundary]
@@ -103,7 +103,7 @@ def test_only_clients_are_left_to_the_trace(trace: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["savepoints", pytest.param("unaligned", marks=pytest.mark.long)])
-def test_a_run_leads_every_actor_through_the_same_states_when_it_is_replayed(name: str, tmp_path: Path) -> None:
+def test_a_replay_leads_every_actor_through_the_same_states(name: str, tmp_path: Path) -> None:
     recorded = tmp_path / "run.trace"
 
     RUNS[name](TraceRecorder(recorded, digests=True), SEED)

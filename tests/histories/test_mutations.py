@@ -1,4 +1,4 @@
-"""A one-line change of behaviour, in whatever machine, makes a golden trace diverge, and the report says where."""
+"""A one-line change of behaviour in any machine makes a golden trace diverge, and the report points to the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Simulated runs replay, whatever has failed in them: what faults do to a run is in its trace."""
+"""Simulated runs replay with all their failures: the effects of faults are in the trace."""
 
 from __future__ import annotations
 

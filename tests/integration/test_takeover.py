@@ -51,17 +51,17 @@ def test_a_driver_paused_before_a_checkpoint_completes_changes_no_output(
 ) -> None:
     store = f"zookeeper://{server.hosts}/flykka/takeover?storage_dir={tmp_path / 'storage'}"
     with takeover_driver(tmp_path, store, "pause:MetadataWritten:3") as sleeping:
-        assert sleeping.wait_said() == "pause:MetadataWritten:3: ends here"
+        assert sleeping.wait_line() == "pause:MetadataWritten:3: ends here"
         with takeover_driver(tmp_path, store) as following:
-            assert following.wait_said() == "first: has finished"
+            assert following.wait_line() == "first: has finished"
 
             sleeping.send(signal.SIGCONT)
 
-            assert following.wait_said() == "second: has finished"
+            assert following.wait_line() == "second: has finished"
             assert following.wait_ended() == 0
         # It had waited for the result of its job; that of the next one existed already.
-        assert sleeping.wait_said() == "first: has finished"
-        assert sleeping.wait_said() == "second: had finished before"
+        assert sleeping.wait_line() == "first: has finished"
+        assert sleeping.wait_line() == "second: had finished before"
         assert sleeping.wait_ended() == 0
     assert "this driver no longer leads: its jobs are suspended until it leads again" in capfd.readouterr().err
     assert_each_row_once(spark, tmp_path)

@@ -1,4 +1,4 @@
-"""The public methods of PyFlink's DataStream API, by their classes, as PyFlink 2.3 has them."""
+"""The public methods of PyFlink's DataStream API, by their classes, as of PyFlink 2.3."""
 
 from __future__ import annotations
 

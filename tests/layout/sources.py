@@ -1,7 +1,7 @@
 """Sources of the project: their paths, their imports, and the lengths of their functions.
 
-Each is parsed once, and its syntax tree is not kept: a thousand of them would be millions of objects, and every search
-for garbage would look at all of those as long as the tests run.
+Each is parsed once and its syntax tree dropped: a thousand trees would be millions of objects, which every garbage
+collection would traverse as long as the tests run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Import(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A function or method, and over how many lines it goes."""
+    """A function or method with its number of lines."""
 
     line: int
     name: str
@@ -45,7 +45,6 @@ class Source:
 
     @property
     def text(self) -> str:
-        """The text of the file."""
         return (ROOT / self.path).read_text(encoding="utf-8")
 
     @property
@@ -55,12 +54,12 @@ class Source:
 
     @property
     def imports(self) -> tuple[Import, ...]:
-        """Everything imported, inside functions too."""
+        """All imports, including those inside functions."""
         return _parsed(self)[0]
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """Everything defined with `def`, inside classes and functions too."""
+        """All functions defined with `def`, including nested ones and methods."""
         return _parsed(self)[1]
 
     @property

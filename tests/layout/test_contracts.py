@@ -1,4 +1,4 @@
-"""The import contracts of setup.cfg, held in every run of the tests and so wherever these run."""
+"""The import contracts of setup.cfg, checked in every run of the tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_the_import_contracts_are_kept() -> None:
     lint_imports = Path(sys.executable).with_name("lint-imports")
 
-    # Its cache would remember as missing what was not there when its importer was last read.
+    # Its cache would still report modules as missing that did not exist when their importer was last read.
     run = subprocess.run([lint_imports, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert run.returncode == 0, run.stdout + run.stderr

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 
 def modules() -> dict[str, Source]:
-    """Return the files of the product by the full names of their modules."""
+    """The files of the product by the full names of their modules."""
     found = {}
     for source in sources():
         if source.package in PRODUCT:
@@ -27,7 +27,7 @@ def modules() -> dict[str, Source]:
 
 
 def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """Yield the names of each import, the more exact first; what only types need is left out."""
+    """The names of each import, the more exact first, without imports for type checking."""
     match node:
         case ast.If(test=test, orelse=orelse) if "TYPE_CHECKING" in ast.unparse(test):
             below: Iterable[ast.AST] = orelse
@@ -44,7 +44,7 @@ def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
 
 
 def dependencies() -> dict[tuple[str, ...], dict[str, set[str]]]:
-    """Return, for each folder, on which of the folders beside it each folder in it depends."""
+    """For each folder, on which of its sibling folders each folder in it depends."""
     known = modules()
     found: dict[tuple[str, ...], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for user in known.values():
@@ -58,7 +58,7 @@ def dependencies() -> dict[tuple[str, ...], dict[str, set[str]]]:
 
 
 def cycle_of(folders: Mapping[str, set[str]]) -> list[str]:
-    """Return the folders of one cycle; empty if there is none."""
+    """The folders of one cycle; empty if there is no cycle."""
     try:
         TopologicalSorter(folders).prepare()
     except CycleError as error:
@@ -67,19 +67,19 @@ def cycle_of(folders: Mapping[str, set[str]]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_no_folders_of_a_package_import_each_other_in_a_circle() -> None:
+def test_folders_of_a_package_have_no_import_cycles() -> None:
     cycles = {"/".join(base): cycle_of(folders) for base, folders in dependencies().items()}
 
     assert len(cycles) > 5
     assert {base: cycle for base, cycle in cycles.items() if cycle} == {}
 
 
-def test_a_circle_of_imports_is_found() -> None:
+def test_an_import_cycle_is_found() -> None:
     assert cycle_of({"rows": {"state"}, "state": {"program"}, "program": {"rows"}, "attempt": {"rows"}}) != []
     assert cycle_of({"rows": {"state"}, "state": {"program"}, "attempt": {"rows"}}) == []
 
 
-def test_imports_that_only_types_need_do_not_count() -> None:
+def test_imports_for_type_checking_do_not_count() -> None:
     tree = ast.parse("if TYPE_CHECKING:\n    import a\nelse:\n    import b\ndef f():\n    from c import d\n")
 
     assert list(imports(tree)) == [("b",), ("c.d", "c")]

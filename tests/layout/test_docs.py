@@ -1,4 +1,4 @@
-"""The docs keep up with the product: every option is told, every link leads somewhere, all Python compiles."""
+"""The docs agree with the product: every option is documented, every link resolves, all Python compiles."""
 
 from __future__ import annotations
 
@@ -92,17 +92,17 @@ FOR_USERS = (
 )
 FOR_THE_RUNTIME = {
     *(name for kind in (Source, Sink, TransactionalSink, EventTimeWindows, WindowAssigner) for name in dir(kind)),
-    # What only those need who start a cluster without an environment.
+    # Only needed to start a cluster without an environment.
     *("submit", "shutdown", "system", "restart_strategy", "resolved_restart_strategy", "sql_state_ttl_ms"),
-    # What only the runners of functions need.
+    # Only needed by the runners of functions.
     *("ensure_in_use", "release", "column_type", "touched_type", "is_same_as"),
-    # What operators register states by that call functions of users.
+    # Operators that call user functions register their states with these.
     *("get_any_state", "get_namespaced_state"),
 }
 
 
 def code_in(page: Path) -> str:
-    """What stands in code spans and in blocks of code."""
+    """The contents of code spans and of blocks of code."""
     text = page.read_text(encoding="utf-8")
     spans = re.findall(r"`([^`\n]+)`", FENCED.sub("", text))
     return "\n".join([*spans, *(code for _, code in FENCED.findall(text))])
@@ -117,7 +117,7 @@ def is_named(name: str) -> bool:
 
 
 def public_methods(owner: type) -> list[str]:
-    """Methods and properties; what is only data of a frozen value is set by these."""
+    """Methods and properties, without the fields of frozen values, which the methods set."""
     members = {name: getattr(owner, name) for name in dir(owner) if not name.startswith("_")}
     return [
         name
@@ -132,7 +132,7 @@ def optional_arguments(called: Callable[..., object]) -> list[str]:
 
 
 def says(cell: str, value: int | str) -> bool:
-    """True if a cell gives this default, a length of time in whatever unit."""
+    """True if a cell states this default; a duration may be in any unit."""
     if cell == str(value):
         return True
     try:
@@ -147,7 +147,7 @@ def test_every_public_name_is_among_the_options(name: str) -> None:
 
 
 @pytest.mark.parametrize("owner", FOR_USERS)
-def test_every_method_and_every_argument_that_has_a_default_is_among_the_options(owner: str) -> None:
+def test_every_method_and_argument_with_a_default_is_documented_as_an_option(owner: str) -> None:
     kind = getattr(flykka, owner)
 
     methods = public_methods(kind)
@@ -167,7 +167,7 @@ def test_every_method_and_every_argument_that_has_a_default_is_among_the_options
     ],
     ids=lambda called: called.__name__,
 )
-def test_the_defaults_that_are_told_are_those_that_hold(called: Callable[..., object]) -> None:
+def test_documented_defaults_are_the_effective_ones(called: Callable[..., object]) -> None:
     told = {
         name: {cell.strip().strip('`"') for cell in cells.split("|")}
         for name, cells in re.findall(r"^\| `(\w+)` \|(.*)\|$", PAGE.read_text(encoding="utf-8"), re.M)
@@ -203,7 +203,7 @@ def test_every_option_of_the_command_line_is_among_the_options(
     assert [option for option in sorted(options - named) if not is_named(option)] == []
 
 
-def test_the_table_of_options_is_that_of_the_product() -> None:
+def test_the_table_of_options_matches_the_product() -> None:
     told = [
         tuple(cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", row))
         for row in re.findall(r"^\| (`\w+` \| .+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
@@ -221,13 +221,13 @@ def test_the_table_of_options_is_that_of_the_product() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """The names of a page's headings in links, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub generates them."""
     headings = re.findall(r"^#+ (.+)$", FENCED.sub("", page.read_text(encoding="utf-8")), re.M)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_within_the_house_leads_somewhere(page: Path) -> None:
+def test_every_internal_link_resolves(page: Path) -> None:
     text = FENCED.sub("", page.read_text(encoding="utf-8"))
     broken = []
 
@@ -250,7 +250,7 @@ def test_every_block_of_python_compiles(page: Path) -> None:
             compile(code, page.name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
 
-def test_the_job_of_the_tutorial_is_that_of_the_example() -> None:
+def test_the_job_of_the_tutorial_equals_the_example() -> None:
     example = {line.strip() for line in (ROOT / "examples" / "orders.py").read_text(encoding="utf-8").splitlines()}
     tutorial = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
     (job, *_) = (code for language, code in FENCED.findall(tutorial) if language == "python")
@@ -259,7 +259,7 @@ def test_the_job_of_the_tutorial_is_that_of_the_example() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_of_the_product_that_is_named_is_there(page: Path) -> None:
+def test_every_named_file_of_the_product_exists(page: Path) -> None:
     named = {name for name in re.findall(r"`([\w./]+/[\w.]+\.py)`", page.read_text()) if name.split("/")[0] in PRODUCT}
 
     assert sorted(name for name in named if not (ROOT / name).exists()) == []
@@ -270,7 +270,7 @@ DEFINITION = re.compile(r"\[`([\w.]+)`\]\(\.\./([\w/]+\.py)\)")
 
 
 @pytest.mark.parametrize("journey", JOURNEYS)
-def test_every_step_of_a_journey_names_what_its_file_defines(journey: str) -> None:
+def test_every_step_of_a_journey_names_a_definition_in_its_file(journey: str) -> None:
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     section = text.split(f"## {journey}\n")[1].split("\n## ")[0]
     steps = re.split(r"^\d\. ", section, flags=re.M)[1:]

@@ -1,4 +1,4 @@
-"""Prose is plain English: in docstrings, comments, messages to users, names of tests, pages and subjects of commits."""
+"""Prose is plain English: in docstrings, comments, messages to users, names of tests, pages and commit subjects."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPENING_OF_TESTS = re.compile(
     r"(anew|how|one (that|who|which)|those (that|who)|when|where|wherever|whether|which|who|whoever|whom|whose|why)\b",
     re.I,
 )
-"""Tests may name `what` they check, and speak of `one` of several."""
+"""Docstrings of tests may begin with `what`, and use `one` for one of several."""
 BANNED = re.compile(r"\b(anew|whoever|whomever|henceforth|front door|of one's own|struck)\b", re.I)
 
 LIMITS = {
@@ -41,14 +41,16 @@ LIMITS = {
     "of which": 300,
     "what is": 1700,
 }
-"""The most that a habit of `scripts/prose.py` may occur. Lower a limit when its count has fallen; never raise one."""
+"""Limits for the number of occurrences of each habit of `scripts/prose.py`. Lower a limit when its count has fallen;
+never raise one.
+"""
 SLACK = 20
 """A limit is lowered when its count has fallen by more than this."""
 
 HABITS_OF_SUBJECTS = ("tell", "say", "behind", "nobody", "go on")
 FOLDERS = "|".join((*PRODUCT, "tests", "benchmarks", "examples", "scripts", "docs"))
 PATH = re.compile(rf"(?<![\w./-])(?:{FOLDERS})/[\w./-]*\w/?(?![\w*<{{])")
-"""Paths in prose: from the root, or from `tests/` or `flykka/`, and of a module also without `.py`."""
+"""Paths in prose: from the root, or from `tests/` or `flykka/`; a module's path may lack `.py`."""
 
 SUBJECT = re.compile(r"[A-Z][a-z]+\b.*[^.]")
 
@@ -69,7 +71,7 @@ def all_prose() -> list[Any]:
 
 
 def openings(opening: re.Pattern[str], *packages: str) -> list[str]:
-    """Return the docstrings below `packages` that begin so, with their places."""
+    """The docstrings below `packages` with this opening, with their places."""
     return [
         f"{each.path}:{each.line} {each.text.splitlines()[0]}"
         for each in all_prose()
@@ -134,7 +136,7 @@ def habits_of(text: str) -> Counter[str]:
 
 
 def commit_subjects() -> list[str]:
-    """Return the subjects of the commits since the merge base with the main branch, at least that of the last one."""
+    """The subjects of the commits since the merge base with the main branch, at least that of the last one."""
     main = git("rev-parse", "--verify", "--quiet", "origin/main")
     base = git("merge-base", "HEAD", main) if main else ""
     commits = git("log", "--no-merges", "--format=%s", f"{base}..HEAD") if base else ""
@@ -142,7 +144,7 @@ def commit_subjects() -> list[str]:
 
 
 def git(*arguments: str) -> str:
-    """Return what git prints; empty if it refuses, as it does outside of a repository."""
+    """The output of git; empty if it fails, as it does outside of a repository."""
     done = subprocess.run(["git", *arguments], cwd=ROOT, check=False, capture_output=True, text=True)
     return done.stdout.strip()
 

@@ -1,4 +1,4 @@
-"""The page on Flink's mechanisms keeps up with the source: what it names is there, and no row is half filled."""
+"""The page on Flink's mechanisms agrees with the source: the places it names exist, and every row is complete."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CLAIM = re.compile(r"as in (?:newer )?flink\b(?: \d\.\d)?(?P<shown> \((?:(?:, )?
 
 
 def is_there(name: str) -> bool:
-    """True for a module, and for what is found in one by its attributes."""
+    """True for a module, and for an attribute of a module."""
     try:
         resolve_name(name)
     except (ImportError, AttributeError, ValueError):
@@ -33,7 +33,7 @@ def test_every_section_has_a_table_with_the_same_columns() -> None:
     assert TABLES.count(HEADER) == sections > 0
 
 
-def test_every_row_has_three_columns_that_are_filled() -> None:
+def test_every_row_has_three_nonempty_columns() -> None:
     assert [row for row in ROWS if len(row) != len(HEADER) or not all(row)] == []
 
 
@@ -44,23 +44,23 @@ def test_no_mechanism_is_named_twice() -> None:
 
 
 @pytest.mark.slow
-def test_every_place_that_is_named_can_be_imported() -> None:
+def test_every_named_place_can_be_imported() -> None:
     named = {name for _, place, *_ in ROWS for name in re.findall(r"`([^`]+)`", place)}
 
     assert sorted(name for name in named if not name.startswith("flykka.") or not is_there(name)) == []
 
 
-def test_nothing_is_still_to_come() -> None:
+def test_no_mechanism_is_pending() -> None:
     assert [line for line in LINES if "not yet" in line] == []
 
 
-def test_a_place_is_names_or_says_that_there_is_none() -> None:
+def test_a_place_is_a_list_of_names_or_marked_as_missing() -> None:
     names = re.compile(r"`[\w.]+`(, `[\w.]+`)*")
 
     assert [row for row in ROWS if not names.fullmatch(row[1]) and row[1] != "none"] == []
 
 
-def test_what_is_as_in_flink_names_what_shows_it() -> None:
+def test_mechanisms_marked_as_in_flink_name_a_case_or_test() -> None:
     claims = [(mechanism, claim["shown"]) for mechanism, _, rule in ROWS for claim in CLAIM.finditer(rule)]
     shown = cases_that_hold()
 

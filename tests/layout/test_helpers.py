@@ -1,4 +1,4 @@
-"""A helper of the tests has a name that says what it gives, and one home."""
+"""A helper of the tests has a descriptive name and is defined once."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DEFINED_MORE_OFTEN = {
     "checkpoint_completed": 6,
     "timers": 5,
 }
-"""Names and how often they are defined, which may only fall."""
+"""Names and the number of their definitions, which may only fall."""
 
 
 def is_fixture(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("fixture" in ast.unparse(decorator) for decorator in function.decorator_list)
 
 
-def test_no_helper_is_written_again_and_again() -> None:
+def test_helpers_are_not_defined_repeatedly() -> None:
     defined = Counter(
         node.name
         for source in sources()

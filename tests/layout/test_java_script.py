@@ -1,4 +1,4 @@
-"""`scripts/java.sh`: which Java is taken, what is installed, and what is said where there is none."""
+"""`scripts/java.sh`: its choice of Java, its installation, and its error if there is no Java."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = ROOT / "scripts" / "java.sh"
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine that has no programs but those put on its PATH."""
+    """A machine without programs except those put on its PATH."""
 
     root: Path
 
@@ -30,7 +30,7 @@ class Machine:
         self._write(self.path / name, script)
 
     def java(self, home: str, version: int | str) -> Path:
-        """Put a Java of this version into its own home, and say where that is."""
+        """Put a Java of this version into its own home, and return that folder."""
         place = self.root / home
         settings = f"    java.home = {place}\n    java.specification.version = {version}"
         self._write(place / "bin" / "java", f"echo 'Picked up an option'; echo '{settings}' >&2")
@@ -41,7 +41,7 @@ class Machine:
         (self.path / "java").symlink_to(home / "bin" / "java")
 
     def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the script here."""
+        """Run the script on this machine."""
         environment = {"PATH": str(self.path), **environment}
         return subprocess.run(["/bin/sh", str(SCRIPT)], env=environment, capture_output=True, text=True, check=False)
 
@@ -74,7 +74,7 @@ def test_the_java_named_in_java_home_comes_first(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("java_home", ["", "/nowhere", "old"])
-def test_the_java_on_path_is_taken_where_java_home_names_none_that_will_do(machine: Machine, java_home: str) -> None:
+def test_the_java_on_path_is_used_if_java_home_is_unsuitable(machine: Machine, java_home: str) -> None:
     machine.java("old", 11)
     on_path = machine.java("jdk-17", 17)
     machine.on_path(on_path)
@@ -85,7 +85,7 @@ def test_the_java_on_path_is_taken_where_java_home_names_none_that_will_do(machi
 
 
 @pytest.mark.parametrize("version", ["1.8", 11, 16])
-def test_an_old_java_and_nobody_to_install_a_newer_one_is_one_clear_line(machine: Machine, version: int | str) -> None:
+def test_an_old_java_without_an_installer_is_one_clear_line(machine: Machine, version: int | str) -> None:
     machine.on_path(machine.java("old", version))
 
     run = machine.run()
@@ -104,7 +104,7 @@ def test_no_java_and_apt_without_root_installs_nothing(machine: Machine) -> None
     assert run.stderr.count("\n") == 1
 
 
-def test_no_java_but_apt_and_root_installs_it_once_the_list_is_fresh(machine: Machine) -> None:
+def test_apt_with_root_installs_a_missing_java_after_an_update(machine: Machine) -> None:
     home = machine.java("jdk-17", 17)
     log = machine.root / "log"
     machine.program("id", "echo 0")
@@ -123,7 +123,7 @@ def test_no_java_but_apt_and_root_installs_it_once_the_list_is_fresh(machine: Ma
     ]
 
 
-def test_an_installation_that_fails_is_one_clear_line_more(machine: Machine) -> None:
+def test_a_failed_installation_adds_one_clear_line(machine: Machine) -> None:
     machine.program("id", "echo 0")
     machine.program("apt-get", "echo E: no network >&2; exit 100")
 

@@ -1,4 +1,4 @@
-"""`scripts/journeys.py`: which files and names are counted as those of a way."""
+"""`scripts/journeys.py`: which files and names count for a journey."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def journeys() -> ModuleType:
 
 @pytest.fixture
 def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of an actor, its machine, a part beside them, and a kernel."""
+    """A package of an actor, its machine, a sibling part, and a kernel."""
     folder = tmp_path / "way"
     folder.mkdir()
     for name, source in (("deciding", DECIDING), ("acting", ACTING), ("beside", BESIDE), ("kernel", KERNEL)):
@@ -73,7 +73,7 @@ def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_files_count_that_lead_to_the_message_and_no_others(journeys: Any, way: Path) -> None:
+def test_only_files_on_the_way_to_the_message_count(journeys: Any, way: Path) -> None:
     profiler = journeys.Profiler(way, ["way"])
     acting, kernel = import_module("way.acting"), import_module("way.kernel")
     hops = []
@@ -92,7 +92,7 @@ def test_files_count_that_lead_to_the_message_and_no_others(journeys: Any, way: 
     assert ("way/deciding.py", "decide") in hop.units, "the effect was an argument of `perform`"
 
 
-def test_a_way_goes_back_along_the_causes(journeys: Any) -> None:
+def test_a_journey_follows_the_causes_backwards(journeys: Any) -> None:
     def hop(message: str, cause: int | None, *files: str, names: tuple[Any, ...] = ()) -> Any:
         return journeys.Hop(message, "/user/task/bridge#1", cause, frozenset((each, "f") for each in files), names)
 

@@ -1,6 +1,6 @@
 """What a machine may be made of: messages and the pure standard library.
 
-The import contracts in setup.cfg name what is forbidden; here is what is allowed, and what has no import of its own.
+The import contracts in setup.cfg list what is forbidden; this test lists what is allowed, and what needs no import.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_a_machine_imports_messages_machines_and_the_pure_standard_library() -> 
     assert foreign == []
 
 
-def test_a_machine_knows_no_shell() -> None:
+def test_a_machine_does_not_import_its_shell() -> None:
     known = [
         f"{source}:{line} {name}"
         for source in MACHINES
@@ -67,7 +67,7 @@ def test_a_machine_knows_no_shell() -> None:
     assert known == []
 
 
-def test_a_machine_asks_neither_clock_nor_chance_nor_the_world() -> None:
+def test_a_machine_uses_neither_clock_nor_randomness_nor_io() -> None:
     impure = []
     for source in MACHINES:
         for node in ast.walk(source.tree):

@@ -1,4 +1,4 @@
-"""Laws of the packages that the import contracts in setup.cfg cannot say."""
+"""Rules of the packages that the import contracts in setup.cfg cannot express."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_no_package_imports_the_public_api() -> None:
     assert wrong == []
 
 
-def test_only_the_way_to_spark_speaks_to_the_jvm() -> None:
+def test_only_the_spark_bridge_imports_py4j() -> None:
     spoken = [
         f"{source}:{line} {name}"
         for source in sources()
@@ -72,20 +72,20 @@ def test_only_the_way_to_spark_speaks_to_the_jvm() -> None:
     assert spoken == []
 
 
-def test_every_module_says_what_it_is_for() -> None:
+def test_every_module_documents_its_purpose() -> None:
     silent = [str(source) for source in sources() if not source.text.lstrip().startswith(('"""', 'r"""'))]
 
     assert silent == []
 
 
-def test_every_package_says_in_three_lines_what_belongs_there_and_what_does_not() -> None:
+def test_every_package_documents_its_contents_and_limits_in_three_lines() -> None:
     packages = [source for source in sources() if source.path.name == "__init__.py" and source.package in PRODUCT]
     docstrings = {str(source): (ast.get_docstring(source.tree) or "").splitlines() for source in packages}
 
     assert [name for name, lines in docstrings.items() if len(lines) != 3 or "Not here: " not in lines[2]] == []
 
 
-def test_every_module_has_a_name_that_says_what_is_in_it() -> None:
+def test_every_module_has_a_descriptive_name() -> None:
     vague = [str(source) for source in sources() if not VAGUE.isdisjoint(source.path.with_suffix("").parts)]
 
     assert vague == []
@@ -129,7 +129,9 @@ COMMANDS_ON_TRACES = (
         (["flykka.messages"], True, {"pyspark", "py4j", "pykka"}),
     ],
 )
-def test_what_needs_no_spark_is_imported_without_it(packages: list[str], deep: bool, libraries: set[str]) -> None:
+def test_modules_that_need_no_spark_are_imported_without_it(
+    packages: list[str], deep: bool, libraries: set[str]
+) -> None:
     script = IMPORT_WITHOUT.format(packages=packages, deep=deep, libraries=libraries)
 
     run = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)

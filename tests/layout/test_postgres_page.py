@@ -1,4 +1,4 @@
-"""The tables on what is supported of PostgreSQL: every row names a test that is there, and types are in it."""
+"""The tables of supported PostgreSQL features: every row names an existing test, and the test uses the row's types."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_page_has_a_table_of_each_kind() -> None:
 
 
 @pytest.mark.parametrize("row", [*TYPES, *SCENARIOS], ids=lambda row: row[0])
-def test_every_row_names_a_test_that_is_there(row: list[str]) -> None:
+def test_every_row_names_an_existing_test(row: list[str]) -> None:
     module, test = named_test(row)
 
     assert test in functions_of(module)

@@ -1,4 +1,4 @@
-"""`scripts/prose.py`: what is prose, and what of it counts as odd."""
+"""`scripts/prose.py`: which text is prose, and which of it counts as odd."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def test_docstrings_comments_messages_and_names_of_tests_are_prose(prose: Any) -
     ]
 
 
-def test_short_strings_are_no_messages(prose: Any) -> None:
+def test_short_strings_are_not_messages(prose: Any) -> None:
     assert texts(prose, "KEY = 'two words'\nNAME = f'{KEY}-name'\n") == []
 
 
-def test_code_in_pages_is_no_prose(prose: Any) -> None:
+def test_code_in_pages_is_not_prose(prose: Any) -> None:
     page = "# Title\n\nOne\nparagraph.\n\n```python\ntell(who)\n```\n- an entry\n  with `told`\n- another\n"
 
     assert [(each.line, each.text) for each in prose.prose_of_markdown("a.md", page)] == [
@@ -63,5 +63,5 @@ def test_code_in_pages_is_no_prose(prose: Any) -> None:
         ("A teller has foretold it.", {}),
     ],
 )
-def test_words_in_code_and_in_other_words_do_not_count(prose: Any, text: str, habits: dict[str, int]) -> None:
+def test_words_in_code_and_within_other_words_do_not_count(prose: Any, text: str, habits: dict[str, int]) -> None:
     assert +prose.Prose("docstring", "a.py", 1, text).habits() == Counter(habits)

@@ -12,7 +12,7 @@ PUBLIC = ("flykka", "flykka.connectors", "flykka.runtime", "flykka.runtime.testi
 
 
 def exported(package: str) -> Iterator[tuple[str, object]]:
-    """Yield what the package exports: its classes and functions, with the names by which users know them."""
+    """The exported classes and functions of a package, with the names by which users know them."""
     module = import_module(package)
     for name in module.__all__:
         value = getattr(module, name)
@@ -35,7 +35,7 @@ def undocumented(name: str, value: object) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("package", PUBLIC)
-def test_what_a_package_exports_is_documented(package: str) -> None:
+def test_exported_objects_are_documented(package: str) -> None:
     missing = [each for name, value in exported(package) for each in undocumented(name, value)]
 
     assert missing == []

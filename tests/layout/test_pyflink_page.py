@@ -1,4 +1,4 @@
-"""The page on PyFlink's methods: each has a row, what is here is used by a test, what is not is said by its error."""
+"""The page on PyFlink's methods: each method has a row; a test uses it, or an error explains its lack."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ TELLING: dict[str, type[MigrationHints]] = {
     "StreamExecutionEnvironment": flykka.StreamExecutionEnvironment,
     "WindowedStream": flykka.WindowedStream,
 }
-"""The classes whose errors say what to write instead."""
+"""The classes whose errors state what to write instead."""
 
 
 def class_of(name: str) -> object:
@@ -61,7 +61,7 @@ def test_there_are_tables_of_three_columns() -> None:
     assert [row for row in ROWS if len(row) != len(HEADER) or not all(row)] == []
 
 
-def test_every_method_of_pyflink_has_one_row_and_no_row_is_of_another() -> None:
+def test_every_method_of_pyflink_has_one_row_and_vice_versa() -> None:
     methods = [f"`{owner}.{name}`" for owner, names in NAMES.items() for name in names.split()]
 
     assert [row[0] for row in ROWS] == methods
@@ -69,7 +69,7 @@ def test_every_method_of_pyflink_has_one_row_and_no_row_is_of_another() -> None:
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if HERE.fullmatch(row[1])], ids=lambda row: row[0])
-def test_a_method_that_is_here_is_used_by_the_test_of_its_row(row: list[str]) -> None:
+def test_a_supported_method_is_used_by_the_test_of_its_row(row: list[str]) -> None:
     here = HERE.fullmatch(row[1])
     assert here is not None
     owner, name = here.groups()
@@ -79,7 +79,7 @@ def test_a_method_that_is_here_is_used_by_the_test_of_its_row(row: list[str]) ->
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if not HERE.fullmatch(row[1])], ids=lambda row: row[0])
-def test_a_method_that_is_not_here_says_what_to_write_instead(row: list[str]) -> None:
+def test_an_unsupported_method_names_its_replacement(row: list[str]) -> None:
     owner, _, name = row[0].strip("`").rpartition(".")
     text = re.fullmatch(r"(?:no|instead): (.+)", row[1])
     assert text is not None
@@ -91,7 +91,7 @@ def test_a_method_that_is_not_here_says_what_to_write_instead(row: list[str]) ->
     assert (hint is None) == (owner not in TELLING)
 
 
-def test_nothing_is_told_that_is_not_there() -> None:
+def test_every_call_on_the_page_exists() -> None:
     offered = {name for each in flykka.__all__ for name in dir(getattr(flykka, each))} | set(flykka.__all__)
     elsewhere = {"F", "variant_get", "createDataFrame"}
 

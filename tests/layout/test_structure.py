@@ -1,4 +1,4 @@
-"""`scripts/structure.py`: which imports, circles and names are counted."""
+"""`scripts/structure.py`: which imports, cycles and names are counted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_imports_for_types_and_in_functions_count(structure: Any) -> None:
     assert structure.imports_between(modules) == {"p.a": {"p.b", "p.c"}, "p.b": set(), "p.c": set()}
 
 
-def test_each_circle_is_counted_once_and_without_what_only_leads_to_it(structure: Any) -> None:
+def test_each_cycle_is_counted_once_without_its_mere_importers(structure: Any) -> None:
     edges = {"a": {"b"}, "b": {"c"}, "c": {"d", "b"}, "d": {"b"}, "e": {"f"}, "f": {"e"}}
 
     assert structure.circles(edges) == [["b", "c", "d"], ["e", "f"]]
@@ -41,12 +41,12 @@ def test_a_pair_of_folders_may_import_each_other_by_different_modules(structure:
     assert structure.mutual_folders(edges, "p") == [("rows", "state")]
 
 
-def test_a_module_with_two_importers_has_no_sole_one(structure: Any) -> None:
+def test_a_module_with_two_importers_has_no_sole_importer(structure: Any) -> None:
     assert structure.sole_importers({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == {"b": "a"}
 
 
 @pytest.mark.slow
-def test_modules_import_each_other_in_a_circle_in_the_kernel_and_in_the_api_alone(structure: Any) -> None:
+def test_import_cycles_exist_in_the_kernel_and_the_api_alone(structure: Any) -> None:
     circles = structure.circles(structure.imports_between(structure.read_modules()))
     elsewhere = [each for each in circles if not each[0].startswith(("flykka.api.", "flykka.runtime."))]
 

@@ -1,4 +1,4 @@
-"""Temporary files are made in one module, which makes them where no other user can have put a link."""
+"""Temporary files are created in one module, in folders where no other user can have put a link."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALLOWED = {
 }
 
 
-def test_temporary_files_are_made_in_one_module_alone() -> None:
+def test_temporary_files_are_created_in_one_module_alone() -> None:
     found = [
         f"{name}: {line.strip()}"
         for package in PACKAGES

@@ -1,4 +1,4 @@
-"""The pages on traces and simulation keep up with what can be recorded, drawn and watched."""
+"""The pages on traces and simulation agree with the recorded, drawn and monitored parts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from tests.layout.sources import ROOT
 
 
 def codes_of_tables(page: str) -> set[str]:
-    """What the rows of a page's tables begin with, of those that begin with code."""
+    """The first cells of the rows of a page's tables, if they begin with code."""
     return set(re.findall(r"^\| `([^`]+)`", (ROOT / "docs" / page).read_text(encoding="utf-8"), re.M))
 
 
-def test_every_kind_of_fault_is_told_of() -> None:
+def test_every_kind_of_fault_is_documented() -> None:
     assert {str(kind) for kind in FaultKind} - codes_of_tables("simulation.md") == set()
 
 
-def test_every_monitor_is_told_of() -> None:
+def test_every_monitor_is_documented() -> None:
     assert {monitor.name for monitor in all_monitors()} - codes_of_tables("simulation.md") == set()  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ def _round_trip(end: int) -> str:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_worker_imports_the_rooms_by_their_full_names(spark: SparkSession) -> None:
+def test_a_worker_imports_the_packages_by_their_full_names(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
     in_a_worker = F.udf(_round_trip, "string")

@@ -1,4 +1,4 @@
-"""What a test uses: its own text, and that of all that it names, in its file and in modules of tests."""
+"""The text that a test uses: its own, and that of all names it refers to, in its file and in modules of tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.layout.sources import ROOT
 
 
 def text_of(test: str) -> str:
-    """The text that `file::test` reaches, of a function that pytest collects; empty where there is none."""
+    """The text that `file::test` reaches, for a function that pytest collects; empty if there is no such function."""
     path, _, name = test.partition("::")
     file = ROOT / "tests" / path
     if not file.is_file() or not name.startswith("test_") or name not in _definitions(file):
@@ -28,7 +28,7 @@ def text_of(test: str) -> str:
 
 
 def _place(file: Path, name: str) -> tuple[Path, str] | None:
-    """The file that defines a name which is used in one, and the name."""
+    """The file that defines a name used in `file`, and the defined name."""
     if name in _definitions(file):
         return file, name
     module = _imports(file).get(name)
@@ -65,7 +65,7 @@ def _defined(node: ast.stmt) -> list[str]:
 
 @cache
 def _imports(file: Path) -> dict[str, Path]:
-    """The names that a file imports from modules of tests, and these modules' files."""
+    """The names that a file imports from modules of tests, with the files of these modules."""
     nodes = (node for node in _tree(file).body if isinstance(node, ast.ImportFrom))
     found = {each.name: _file(node.module or "") for node in nodes for each in node.names}
     return {name: file for name, file in found.items() if file is not None}

@@ -1,4 +1,4 @@
-"""Columns of every type of Spark's, as the page on types names them, and the uses that a column is put to."""
+"""A column of each Spark type listed on the types page, and the uses of such a column."""
 
 from __future__ import annotations
 
@@ -63,32 +63,27 @@ VALUES: dict[str, str] = {
     "`map` of `timestamp_ntz`": "map('a', timestamp_ntz'2026-01-01 00:00:00')",
     "`map` of other keys": "map(id, 'a')",
 }
-"""An expression for each, of a column `id` whose values are 1 and 2."""
+"""One expression per type, over a column `id` with the values 1 and 2."""
 
 
 @dataclass(frozen=True)
 class Use:
-    """A column of the page: what is said of the column `v` of a stream, as verbs and in SQL."""
+    """A use listed on the page: what a program does with the column `v` of a stream, by method or in SQL."""
 
     verbs: tuple[Callable[[DataStream], object], ...]
     queries: tuple[str, ...] = ()
 
 
 def output_schema(stream: DataStream) -> StructType:
-    """The column `v` alone, as a function emits it."""
     return StructType([StructField("v", stream.schema["v"].dataType)])
 
 
 class Same(ProcessFunction):
-    """Emits the column `v`."""
-
     def process_element(self, row: dict[str, Any], ctx: Any) -> Iterator[dict[str, Any]]:
         yield {"v": row["v"]}
 
 
 class Both(CoProcessFunction):
-    """Emits the column `v` of the first input."""
-
     def process_element1(self, row: dict[str, Any], ctx: Any) -> Iterator[dict[str, Any]]:
         yield {"v": row["v"]}
 
@@ -97,29 +92,26 @@ class Both(CoProcessFunction):
 
 
 class Contents(ProcessWindowFunction):
-    """Emits the column `v` of the rows of a window."""
-
     def process(self, key: Any, context: Any, elements: Any) -> Iterator[dict[str, Any]]:
         yield from ({"v": row["v"]} for row in elements)
 
 
 def same_table(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, None]:
-    """Emit the column `v`, and keep nothing."""
     return rows.select(["v"]), None
 
 
-def described(stream: DataStream) -> object:
-    """State of the type."""
+def state_descriptor(stream: DataStream) -> object:
+    """State of the column's type, declared by a descriptor."""
     return ValueStateDescriptor("v", stream.schema["v"].dataType.simpleString())
 
 
 def file_sink_use(kind: FileFormat) -> Use:
-    """Files that are written."""
+    """Writes files."""
     return Use((lambda rows: getattr(FileSink, kind)("/out").check_rows(rows.select("v").flow.type.prototype),))
 
 
 def file_source_use(kind: FileFormat) -> Use:
-    """Files that are read, whose columns are declared."""
+    """Reads files with declared columns."""
 
     def prototype(rows: DataStream) -> object:
         source: FileSource = getattr(FileSource, kind)("/in", schema=output_schema(rows))
@@ -129,18 +121,18 @@ def file_source_use(kind: FileFormat) -> Use:
 
 
 def file_round_trip(kind: FileFormat) -> Use:
-    """Files that are written, and read again."""
+    """Writes files and reads them again."""
     return Use((*file_sink_use(kind).verbs, *file_source_use(kind).verbs))
 
 
-def previewed(stream: DataStream) -> None:
-    """The first rows of a stream whose source has none."""
+def preview_use(stream: DataStream) -> None:
+    """Previews a stream whose source has no rows."""
     with suppress(SourceError):
         stream.preview()
 
 
-def in_postgres(stream: DataStream) -> None:
-    """A table that is made for the rows."""
+def postgres_sink_use(stream: DataStream) -> None:
+    """Writes into a table that is created for the rows."""
     kind = stream.schema["v"].dataType
     if column_type_for(kind) is None:
         raise PrototypeError(f"there is no type for 'v' of type {kind.simpleString()}")
@@ -206,11 +198,11 @@ USES: dict[str, Use] = {
             ),
         )
     ),
-    "`preview`": Use((previewed,)),
+    "`preview`": Use((preview_use,)),
     "functions of windows": Use(
         (lambda rows: rows.key_by("id").window(MINUTE).process(Contents(), output_schema(rows)),)
     ),
-    "states": Use((described,)),
+    "states": Use((state_descriptor,)),
     "running `min`, `max`": Use(
         (
             lambda rows: rows.key_by("id").aggregate(F.max("v").alias("v")),
@@ -237,5 +229,5 @@ USES: dict[str, Use] = {
         )
     ),
     "Delta": Use((lambda rows: DeltaSink.append("/out").check_rows(rows.select("v").flow.type.prototype),)),
-    "PostgreSQL": Use((in_postgres,)),
+    "PostgreSQL": Use((postgres_sink_use,)),
 }

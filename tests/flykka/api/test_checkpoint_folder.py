@@ -1,4 +1,4 @@
-"""The folder of checkpoints where none was named, and its lifetime."""
+"""The default checkpoint folder, and its lifetime."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def directory(folder: CheckpointFolder) -> Path:
     return Path(folder.resolve(CheckpointingSettings(directory=""), None).directory)
 
 
-def test_a_temporary_folder_that_two_environments_share_goes_with_the_last_of_them() -> None:
+def test_a_shared_temporary_folder_is_deleted_with_its_last_environment() -> None:
     earlier, later = CheckpointFolder(), CheckpointFolder()
     shared = directory(earlier)
     later.share(earlier)
@@ -28,7 +28,7 @@ def test_a_temporary_folder_that_two_environments_share_goes_with_the_last_of_th
     assert not shared.exists()
 
 
-def test_a_folder_is_not_given_up_for_that_of_an_earlier_environment() -> None:
+def test_a_folder_is_not_replaced_by_that_of_an_earlier_environment() -> None:
     earlier, later = CheckpointFolder(), CheckpointFolder()
     first, own = directory(earlier), directory(later)
 
@@ -42,7 +42,7 @@ def test_a_folder_is_not_given_up_for_that_of_an_earlier_environment() -> None:
     assert is_there
 
 
-def test_archives_lie_in_a_checkpoint_folder_that_stays_or_where_they_are_said_to(tmp_path: Path) -> None:
+def test_archives_are_in_a_permanent_checkpoint_folder_or_the_configured_one(tmp_path: Path) -> None:
     def archives(settings: CheckpointingSettings, store: StoreSettings | None = None) -> str | None:
         folder = CheckpointFolder()
         resolved = folder.resolve(settings, store).archive_directory

@@ -1,4 +1,4 @@
-"""The end of a script, seen from code that runs behind it."""
+"""The end of a script, observed by code that runs after it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ENDS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["as a file", "as a module"])
-def test_a_script_has_come_to_its_end_unless_an_error_or_an_exit_has_ended_it(way: str, tmp_path: Path) -> None:
+def test_a_script_has_ended_normally_unless_an_error_or_exit_ended_it(way: str, tmp_path: Path) -> None:
     for number, end in enumerate(ENDS):
         (tmp_path / f"script_{number}.py").write_text(SCRIPT + end)
     scripts = (

@@ -1,4 +1,4 @@
-"""What an environment makes of what was said about checkpoints and silent sources; no job runs."""
+"""Settings of an environment for checkpoints and idle sources; no job runs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ WATERMARKS = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column
 
 @pytest.fixture
 def bids(tmp_path: Path) -> FileSource:
-    """A folder in which nothing has arrived."""
+    """An empty folder as a source."""
     (tmp_path / "bids").mkdir()
     return FileSource.parquet(str(tmp_path / "bids"), schema=BIDS).monitor_continuously("1s")
 
 
-def copying(env: StreamExecutionEnvironment, bids: FileSource, strategy: WatermarkStrategy = WATERMARKS) -> None:
-    """Bids, as they are, into a folder."""
+def copy_bids(env: StreamExecutionEnvironment, bids: FileSource, strategy: WatermarkStrategy = WATERMARKS) -> None:
+    """Copy the bids into a folder."""
     copied = env.from_source(bids, strategy, "bids", uid="bids")
     copied.sink_to(FileSink.parquet(f"{bids.path}-copy")).uid("copy")
 
@@ -43,20 +43,20 @@ def copying(env: StreamExecutionEnvironment, bids: FileSource, strategy: Waterma
         ("RETAIN_ON_CANCELLATION", ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION),
     ],
 )
-def test_in_a_folder_that_goes_with_the_environment_nothing_is_kept_unless_that_was_said(
+def test_checkpoints_in_a_temporary_folder_are_retained_only_on_request(
     said: str | None, holds: ExternalizedCheckpointRetention, env: StreamExecutionEnvironment, bids: FileSource
 ) -> None:
     if said is not None:
         env.set_externalized_checkpoint_retention(said)
-    copying(env, bids)
+    copy_bids(env, bids)
 
     assert env.get_job_graph().checkpointing.retention is holds
 
 
-def test_in_a_folder_that_was_named_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints(
+def test_in_a_named_folder_failed_or_cancelled_jobs_retain_their_checkpoints(
     env: StreamExecutionEnvironment, bids: FileSource, tmp_path: Path
 ) -> None:
-    copying(env.set_checkpoint_dir(str(tmp_path)), bids)
+    copy_bids(env.set_checkpoint_dir(str(tmp_path)), bids)
 
     settings = env.get_job_graph().checkpointing
 
@@ -69,7 +69,7 @@ def test_a_job_that_cannot_continue_is_refused_before_anything_starts(
 ) -> None:
     directory = tmp_path / "checkpoints"
     directory.mkdir()
-    copying(env.set_checkpoint_dir(str(directory)).from_checkpoint("latest"), bids)
+    copy_bids(env.set_checkpoint_dir(str(directory)).from_checkpoint("latest"), bids)
 
     with pytest.raises(CheckpointNotFoundError, match="no checkpoint has completed"):
         env.execute("copy")
@@ -86,14 +86,14 @@ def test_a_job_that_cannot_continue_is_refused_before_anything_starts(
         (WATERMARKS.with_quiet_period("40s").with_idleness("30s"), 30_000, 40_000),
     ],
 )
-def test_the_silence_of_a_source_goes_into_the_job_graph(
+def test_the_idle_timeout_of_a_source_is_in_the_job_graph(
     env: StreamExecutionEnvironment,
     bids: FileSource,
     strategy: WatermarkStrategy,
     idle_timeout_ms: int | None,
     quiet_period_ms: int | None,
 ) -> None:
-    copying(env, bids, strategy)
+    copy_bids(env, bids, strategy)
 
     [vertex] = env.get_job_graph().vertices
 
@@ -101,7 +101,7 @@ def test_the_silence_of_a_source_goes_into_the_job_graph(
 
 
 class Counter(MasterTriggerRestoreHook):
-    """Has nothing to say."""
+    """A hook without state."""
 
     def __init__(self, identifier: str) -> None:
         self._identifier = identifier
@@ -117,7 +117,7 @@ class Counter(MasterTriggerRestoreHook):
         return
 
 
-def test_a_master_hook_has_a_name_that_no_other_has(env: StreamExecutionEnvironment) -> None:
+def test_the_name_of_a_master_hook_is_unique(env: StreamExecutionEnvironment) -> None:
     env.add_master_hook(Counter("counter"))
 
     with pytest.raises(ProgramError, match="there is a master hook 'counter' already"):

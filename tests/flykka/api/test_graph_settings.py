@@ -1,4 +1,4 @@
-"""What an environment says of the graphs of its jobs, and of how their tasks are deployed and ended."""
+"""Settings of an environment for the graphs of its jobs, and for the deployment and the end of their tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.messages.graph.job_graph import (
 from tests.flykka.api.without_spark import without_spark
 
 
-def test_what_is_said_of_graphs_is_what_their_generator_is_given() -> None:
+def test_graph_settings_are_passed_to_the_graph_generator() -> None:
     env = without_spark()
 
     env.disable_operator_chaining().disable_auto_generated_uids().set_schedule_mode("PIPELINED_REGION")
@@ -27,12 +27,12 @@ def test_what_is_said_of_graphs_is_what_their_generator_is_given() -> None:
 
 
 @pytest.mark.parametrize("mode", ["LAZY", "eager", None])
-def test_a_schedule_mode_that_is_not_offered_is_refused_with_those_that_are(mode: str) -> None:
+def test_an_unsupported_schedule_mode_is_refused_with_the_supported_ones(mode: str) -> None:
     with pytest.raises(ProgramError, match=f"one of EAGER, PIPELINED_REGION, LAZY_FROM_SOURCES, not {mode!r}"):
         without_spark().set_schedule_mode(mode)
 
 
-def test_a_lazy_task_waits_for_any_of_its_inputs_or_for_all() -> None:
+def test_a_lazy_task_waits_for_any_or_all_of_its_inputs() -> None:
     assert without_spark().job_settings.input_dependency_constraint is InputDependencyConstraint.ANY
 
     env = without_spark().set_schedule_mode("LAZY_FROM_SOURCES").set_default_input_dependency_constraint("ALL")
@@ -42,18 +42,18 @@ def test_a_lazy_task_waits_for_any_of_its_inputs_or_for_all() -> None:
         env.set_default_input_dependency_constraint("SOME")
 
 
-def test_the_failover_strategy_is_one_of_two_and_else_the_cluster_says_it() -> None:
+def test_the_failover_strategy_defaults_to_that_of_the_cluster() -> None:
     assert without_spark().job_settings.failover_strategy is None
     assert without_spark().set_failover_strategy("full").job_settings.failover_strategy is FailoverStrategyKind.FULL
     with pytest.raises(ProgramError, match="failover strategy must be one of region, full, not 'individual'"):
         without_spark().set_failover_strategy("individual")
 
 
-def test_what_is_not_said_of_cancellation_is_left_to_the_cluster() -> None:
+def test_unset_cancellation_settings_are_left_to_the_cluster() -> None:
     assert without_spark().job_settings.task_cancellation == TaskCancellationSettings()
 
 
-def test_a_cancelled_task_may_take_as_long_as_is_said() -> None:
+def test_the_cancellation_timeout_is_configurable() -> None:
     env = without_spark().set_task_cancellation(interval="5s", timeout=0)
 
     assert env.job_settings.task_cancellation == TaskCancellationSettings(interval_ms=5_000, timeout_ms=0)
@@ -62,10 +62,10 @@ def test_a_cancelled_task_may_take_as_long_as_is_said() -> None:
 
 
 @pytest.mark.parametrize("mode", ["BATCH", RuntimeExecutionMode.BATCH])
-def test_the_runtime_mode_is_said_by_the_enum_or_its_name(mode: RuntimeExecutionMode | str) -> None:
+def test_the_runtime_mode_is_an_enum_or_its_name(mode: RuntimeExecutionMode | str) -> None:
     assert without_spark().set_runtime_mode(mode).defaults.runtime_mode is RuntimeExecutionMode.BATCH
 
 
-def test_a_runtime_mode_that_there_is_not_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_runtime_mode_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ProgramError, match="one of STREAMING, BATCH, AUTOMATIC, not 'batch'"):
         without_spark().set_runtime_mode("batch")

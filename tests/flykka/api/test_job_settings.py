@@ -1,4 +1,4 @@
-"""What holds for every job of an environment."""
+"""Settings that apply to every job of an environment."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_settings_can_be_chained() -> None:
     assert env.checkpointing == CheckpointingSettings(directory="", interval_ms=1_000, retained=2)
 
 
-def test_a_job_with_checkpoints_is_restarted_after_longer_and_longer_delays_and_one_without_is_not() -> None:
+def test_jobs_restart_with_growing_delays_only_if_they_have_checkpoints() -> None:
     without, with_checkpoints = without_spark(), without_spark().enable_checkpointing("1s")
 
     growing = ExponentialDelayRestartStrategyConfiguration(
@@ -52,7 +52,7 @@ def test_a_job_with_checkpoints_is_restarted_after_longer_and_longer_delays_and_
     assert with_checkpoints.job_settings.resolved_restart_strategy(None) == growing
 
 
-def test_what_the_cluster_says_holds_for_jobs_that_say_nothing() -> None:
+def test_settings_of_the_cluster_apply_to_jobs_without_their_own() -> None:
     cluster, own = RestartStrategies.failure_rate_restart(3, "5min"), RestartStrategies.no_restart()
 
     assert without_spark().enable_checkpointing("1s").job_settings.resolved_restart_strategy(cluster) == cluster
@@ -61,7 +61,7 @@ def test_what_the_cluster_says_holds_for_jobs_that_say_nothing() -> None:
     assert fallback.job_settings.resolved_restart_strategy(cluster) == cluster
 
 
-def test_a_restart_strategy_that_is_set_holds_with_and_without_checkpoints() -> None:
+def test_an_explicit_restart_strategy_applies_with_and_without_checkpoints() -> None:
     chosen = RestartStrategies.fixed_delay_restart(attempts=2)
 
     assert without_spark().set_restart_strategy(chosen).job_settings.restart_strategy == chosen
@@ -71,7 +71,7 @@ def test_a_restart_strategy_that_is_set_holds_with_and_without_checkpoints() -> 
 
 
 @pytest.mark.parametrize("wrong", ["fixed-delay", 3, None, RestartStrategies.no_restart])
-def test_what_is_no_restart_strategy_is_refused_with_an_example(wrong: Any) -> None:
+def test_an_invalid_restart_strategy_is_refused_with_an_example(wrong: Any) -> None:
     env = without_spark()
 
     with pytest.raises(
@@ -84,17 +84,17 @@ def test_what_is_no_restart_strategy_is_refused_with_an_example(wrong: Any) -> N
 
 
 @pytest.mark.parametrize("wrong", ["often", RestartStrategies.fallback_restart()])
-def test_what_is_no_default_restart_strategy_is_refused_before_there_is_a_cluster(wrong: Any) -> None:
+def test_an_invalid_default_restart_strategy_is_refused_before_the_cluster_starts(wrong: Any) -> None:
     with pytest.raises(ProgramError, match="restart_strategy: "):
         StreamExecutionEnvironment.get_execution_environment(restart_strategy=wrong)
 
 
-def test_an_argument_that_is_no_option_is_refused_before_there_is_a_cluster() -> None:
+def test_an_unknown_option_is_refused_before_the_cluster_starts() -> None:
     with pytest.raises(ProgramError, match=r"no such option \(did you mean checkpoint_interval\?\)"):
         StreamExecutionEnvironment.get_execution_environment(checkpoint_intervall="1s")  # type: ignore[call-arg]
 
 
-def test_heartbeats_of_options_under_which_every_client_is_dead_are_refused_with_the_job() -> None:
+def test_client_heartbeats_slower_than_their_timeout_are_refused_with_the_job() -> None:
     heartbeats = ClientHeartbeatSettings(interval_ms=2_000, timeout_ms=1_000)
     settings = JobSettings(client_heartbeats=heartbeats)
 
@@ -103,16 +103,14 @@ def test_heartbeats_of_options_under_which_every_client_is_dead_are_refused_with
         replace(settings, shuts_down_on_attached_exit=True).attached_client_heartbeat  # noqa: B018
 
 
-def test_checkpoints_are_kept_at_an_absolute_path_or_at_an_address(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_checkpoint_directory_is_an_absolute_path_or_a_uri(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert without_spark().set_checkpoint_dir("here").checkpointing.directory == str(tmp_path / "here")
     assert without_spark().set_checkpoint_dir("s3://bucket/here").checkpointing.directory == "s3://bucket/here"
 
 
-def test_settings_that_make_no_sense_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     env = without_spark()
 
     with pytest.raises(ProgramError, match="parallelism must be a whole number from 1, not 0"):
@@ -129,14 +127,14 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         env.enable_checkpointing("1s", tolerable_failures=-1)
 
 
-def test_a_short_interval_without_a_unit_warns_on_the_line_that_gives_it() -> None:
+def test_a_short_interval_without_a_unit_warns_on_its_line() -> None:
     with pytest.warns(UserWarning, match=r"every 10 ms: a number is milliseconds. Write '10s' for seconds") as told:
         env = without_spark().enable_checkpointing(10)
 
     assert (env.checkpointing.interval_ms, told[0].filename) == (10, __file__)
 
 
-def test_an_interval_with_a_unit_and_a_long_one_do_not_warn() -> None:
+def test_intervals_with_a_unit_and_long_ones_do_not_warn() -> None:
     # Warnings are errors here.
     assert without_spark().enable_checkpointing("10ms").checkpointing.interval_ms == 10
     assert without_spark().enable_checkpointing(100).checkpointing.interval_ms == 100
@@ -158,7 +156,7 @@ def test_failed_checkpoints_are_tolerated_by_number_and_by_cause() -> None:
     assert env.set_fail_on_checkpointing_errors(False).checkpointing.tolerable_failures == 2**31 - 1
 
 
-def test_a_cause_that_never_fails_a_checkpoint_of_its_own_is_refused_with_those_that_do() -> None:
+def test_a_cause_that_never_fails_a_checkpoint_is_refused_with_valid_ones() -> None:
     with pytest.raises(ProgramError, match=r"cause of failure must be one of .*CHECKPOINT_EXPIRED.* not 'SUBSUMED'"):
         without_spark().set_tolerable_checkpoint_failure_number(1, "SUBSUMED")
 
@@ -167,7 +165,7 @@ def test_a_cause_that_never_fails_a_checkpoint_of_its_own_is_refused_with_those_
     ("said", "delay_ms", "is_random"),
     [(None, None, False), ("0s", 0, False), ("3s", 3_000, False), ("random", None, True)],
 )
-def test_the_delay_of_the_first_checkpoint_is_said_or_drawn(
+def test_the_initial_checkpoint_delay_is_configured_or_random(
     said: str | None, delay_ms: int | None, is_random: bool
 ) -> None:
     checkpointing = without_spark().enable_checkpointing("10s", initial_delay=said).checkpointing
@@ -184,7 +182,7 @@ def test_a_job_may_tolerate_no_failed_checkpoint() -> None:
 @pytest.mark.parametrize(
     "retention", [ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION, "RETAIN_ON_CANCELLATION"]
 )
-def test_the_retention_of_checkpoints_is_given_as_flinks_enum_or_by_its_name(
+def test_checkpoint_retention_is_an_enum_of_flink_or_its_name(
     retention: ExternalizedCheckpointRetention | str,
 ) -> None:
     env = without_spark().enable_checkpointing("1s").set_externalized_checkpoint_retention(retention)
@@ -192,7 +190,7 @@ def test_the_retention_of_checkpoints_is_given_as_flinks_enum_or_by_its_name(
     assert env.checkpointing.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
-def test_a_retention_that_is_not_known_is_refused_with_those_that_are() -> None:
+def test_an_unknown_retention_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ProgramError, match=r"one of NO_EXTERNALIZED_CHECKPOINTS, .*, not 'KEEP'"):
         without_spark().set_externalized_checkpoint_retention("KEEP")
 
@@ -203,7 +201,7 @@ def test_the_checkpoint_to_continue_from_is_a_path_or_the_latest() -> None:
         without_spark().from_checkpoint("")
 
 
-def test_a_job_starts_from_a_savepoint_as_it_continues_from_a_checkpoint() -> None:
+def test_a_job_starts_from_a_savepoint_as_from_a_checkpoint() -> None:
     env = without_spark().from_savepoint("/savepoints/s", allow_non_restored_state=True)
     first = env.job_settings.start
 
@@ -215,7 +213,7 @@ def test_a_job_starts_from_a_savepoint_as_it_continues_from_a_checkpoint() -> No
         without_spark().from_savepoint("")
 
 
-def test_a_place_may_be_a_path_object_as_that_of_a_source_may(tmp_path: Path) -> None:
+def test_a_start_location_may_be_a_path_object(tmp_path: Path) -> None:
     env = without_spark().set_checkpoint_dir(tmp_path / "c").set_default_savepoint_directory(tmp_path / "s")
 
     assert env.checkpointing.directory == str(tmp_path / "c")
@@ -224,7 +222,9 @@ def test_a_place_may_be_a_path_object_as_that_of_a_source_may(tmp_path: Path) ->
     assert env.from_savepoint(tmp_path / "savepoint-1").job_settings.start.restore_from == str(tmp_path / "savepoint-1")
 
 
-def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_savepoint_directory_is_resolved_against_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     here = without_spark().set_default_savepoint_directory("savepoints")
@@ -236,7 +236,9 @@ def test_the_directory_of_savepoints_is_meant_from_here(tmp_path: Path, monkeypa
         without_spark().set_default_savepoint_directory("")
 
 
-def test_the_directory_of_archives_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_relative_archive_directory_is_resolved_against_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     assert without_spark().set_archive_dir("archives").checkpointing.archive_directory == str(tmp_path / "archives")
@@ -244,7 +246,7 @@ def test_the_directory_of_archives_is_meant_from_here(tmp_path: Path, monkeypatc
         without_spark().set_archive_dir("")
 
 
-def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
+def test_unaligned_checkpoints_follow_the_settings() -> None:
     env = without_spark().enable_checkpointing("1s").enable_unaligned_checkpoints()
 
     env.set_aligned_checkpoint_timeout("3s")
@@ -254,7 +256,7 @@ def test_unaligned_checkpoints_are_what_the_settings_say() -> None:
     assert not env.enable_unaligned_checkpoints(False).checkpointing.unaligned
 
 
-def test_unaligned_checkpoints_do_not_overlap_whichever_is_said_first() -> None:
+def test_unaligned_checkpoints_do_not_overlap_whichever_option_is_set_first() -> None:
     with pytest.raises(ProgramError, match=r"cannot overlap: .* max_concurrent=1, not 2"):
         without_spark().enable_unaligned_checkpoints().enable_checkpointing("1s", max_concurrent=2)
     with pytest.raises(ProgramError, match=r"cannot overlap: .* max_concurrent=1, not 2"):
@@ -267,6 +269,6 @@ def test_unaligned_checkpoints_are_exactly_once(mode: CheckpointingMode | str) -
         without_spark().enable_unaligned_checkpoints().set_checkpointing_mode(mode)
 
 
-def test_a_checkpointing_mode_that_nobody_knows_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_checkpointing_mode_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ProgramError, match="must be one of EXACTLY_ONCE, AT_LEAST_ONCE, not 'ONCE'"):
         without_spark().set_checkpointing_mode("ONCE")

@@ -1,4 +1,4 @@
-"""What is found of a job that may have run before, below its checkpoint directory; no Spark is needed for that."""
+"""Recovery of an earlier run from a checkpoint directory; needs no Spark."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_a_killed_run_is_continued_from_its_newest_checkpoint(storage: Checkpoin
 
 
 @pytest.mark.parametrize("end", [None, JobEnded(job_id=JOB, status=JobStatus.FAILED)])
-def test_a_run_without_a_checkpoint_of_its_own_is_continued_from_where_it_began(
+def test_a_run_without_its_own_checkpoint_continues_from_its_start_location(
     storage: CheckpointStorage, tmp_path: Path, end: JobEnded | None
 ) -> None:
     began = write_checkpoint(storage, EARLIER, 3)
@@ -73,7 +73,7 @@ def test_a_run_without_a_checkpoint_of_its_own_is_continued_from_where_it_began(
     assert find_start(tmp_path).checkpoint == began
 
 
-def test_a_run_that_has_published_more_than_it_began_with_and_kept_nothing_is_not_continued_from_there(
+def test_a_run_that_published_rows_without_a_checkpoint_is_not_continued(
     storage: CheckpointStorage, tmp_path: Path
 ) -> None:
     began = write_checkpoint(storage, EARLIER, 3)
@@ -84,7 +84,7 @@ def test_a_run_that_has_published_more_than_it_began_with_and_kept_nothing_is_no
     assert find_start(tmp_path).checkpoint is None
 
 
-def test_where_no_run_is_noted_the_newest_checkpoint_of_the_same_name_counts(
+def test_without_a_recorded_run_the_newest_checkpoint_of_the_name_counts(
     storage: CheckpointStorage, tmp_path: Path
 ) -> None:
     own = write_checkpoint(storage, JOB, 3)
@@ -93,13 +93,13 @@ def test_where_no_run_is_noted_the_newest_checkpoint_of_the_same_name_counts(
     assert find_start(tmp_path).checkpoint == own
 
 
-def test_a_batch_job_is_continued_from_nothing(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_a_batch_job_is_never_continued(storage: CheckpointStorage, tmp_path: Path) -> None:
     write_checkpoint(storage, JOB, 3)
 
     assert find_start(tmp_path, JobType.BATCH) == RunTraces(job_name="counts")
 
 
-def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: CheckpointStorage, tmp_path: Path) -> None:
+def test_a_missing_checkpoint_is_reported_and_not_skipped(storage: CheckpointStorage, tmp_path: Path) -> None:
     gone = str(tmp_path / "job" / "chk-3")
     storage.record_run(JobRun(job_id=JOB, job_name="counts"))
     storage.record_end_of_run("counts", JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path=gone))
@@ -110,9 +110,7 @@ def test_a_checkpoint_that_is_gone_is_told_and_not_passed_over(storage: Checkpoi
     assert gone in mismatch
 
 
-def test_what_a_killed_run_has_staged_is_nobodys_where_it_has_no_checkpoint(
-    storage: CheckpointStorage, tmp_path: Path
-) -> None:
+def test_a_killed_run_without_a_checkpoint_leaves_orphaned_output(storage: CheckpointStorage, tmp_path: Path) -> None:
     storage.record_run(JobRun(job_id=EARLIER, job_name="counts"))
     before = search(tmp_path).orphan()
     write_checkpoint(storage, EARLIER, 1)
@@ -121,7 +119,7 @@ def test_what_a_killed_run_has_staged_is_nobodys_where_it_has_no_checkpoint(
     assert search(tmp_path).orphan() is None
 
 
-def test_a_run_that_has_ended_or_goes_on_in_a_process_is_no_orphan(
+def test_an_ended_or_still_running_run_is_no_orphan(
     storage: CheckpointStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage.record_run(JobRun(job_id=EARLIER, job_name="counts"))

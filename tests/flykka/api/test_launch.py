@@ -1,4 +1,4 @@
-"""The launcher of an app has the last word, and only where it said something."""
+"""Launch options override an app's settings, but only those that they set."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ APP = {"task_managers": 3, "slots_per_task_manager": 2, "record": "app.trace"}
 
 
 def cluster_settings(launch: Launch) -> ClusterSettings:
-    """The settings of one more environment, whose app says `APP`."""
+    """The cluster settings of another environment, whose app sets `APP`."""
     options = launch.environment_options()
     options.set_options(APP)
     return options.cluster_settings()
 
 
 def app_settings() -> JobSettings:
-    """What an app has said of its environment."""
+    """The settings that an app has made on its environment."""
     env = without_spark().set_parallelism(2).enable_checkpointing("1s", timeout="1min")
     return env.set_checkpoint_dir("/of/the/app").job_settings
 
 
 def overridden(launch: Launch, number: int = 1) -> list[JobSettings]:
-    """The settings of so many jobs of one environment, which the launch overrides."""
+    """The settings of this many jobs of one environment, after the overrides of the launch."""
     options = launch.environment_options()
     return [launch.overridden(app_settings(), options.overrides) for _ in range(number)]
 
 
-def test_without_a_word_everything_is_as_the_app_says() -> None:
+def test_without_launch_options_the_settings_of_the_app_apply() -> None:
     launch = Launch()
 
     assert overridden(launch) == [app_settings()]
     assert cluster_settings(launch) == ClusterSettings(task_managers=3, slots_per_task_manager=2, record="app.trace")
 
 
-def test_what_is_said_of_the_cluster_wins() -> None:
+def test_launch_options_of_the_cluster_override_the_app() -> None:
     said = {"master": "local[7]", "task_managers": 5, "slots_per_task_manager": 4, "record": "run.trace"}
 
     launch = Launch(LaunchOptions(values=said))
@@ -64,7 +64,7 @@ def test_what_is_said_of_the_cluster_wins() -> None:
     )
 
 
-def test_every_environment_is_recorded_in_a_file_of_its_own() -> None:
+def test_every_environment_is_recorded_in_its_own_file() -> None:
     launch = Launch(LaunchOptions(values={"record": "/traces/run.trace"}))
 
     files = [cluster_settings(launch).record for _ in range(3)]
@@ -72,7 +72,7 @@ def test_every_environment_is_recorded_in_a_file_of_its_own() -> None:
     assert files == ["/traces/run.trace", "/traces/run-2.trace", "/traces/run-3.trace"]
 
 
-def test_the_first_environment_answers_at_the_port_and_others_at_free_ones() -> None:
+def test_the_first_environment_uses_the_port_and_others_free_ones() -> None:
     launch = Launch(LaunchOptions(values={"rest": "127.0.0.1:8081"}))
 
     settings = [rest_settings(launch.environment_options().values) for _ in range(2)]
@@ -80,7 +80,7 @@ def test_the_first_environment_answers_at_the_port_and_others_at_free_ones() -> 
     assert [each.port for each in settings if each is not None] == [8081, 0]
 
 
-def test_a_launcher_that_offers_it_gives_a_rest_interface_where_nothing_says_where() -> None:
+def test_a_launcher_that_offers_rest_uses_a_free_port_by_default() -> None:
     launch = Launch(LaunchOptions(offers_rest=True))
 
     options = launch.environment_options()
@@ -89,7 +89,7 @@ def test_a_launcher_that_offers_it_gives_a_rest_interface_where_nothing_says_whe
     assert options.values["rest"] == "8082"
 
 
-def test_a_recording_grows_no_further_than_is_said(tmp_path: Path) -> None:
+def test_a_recording_respects_its_size_limit(tmp_path: Path) -> None:
     launch = Launch(LaunchOptions(values={"record": str(tmp_path / "run.trace"), "max_bytes": 2_000}))
     recorder = cluster_settings(launch).record
 
@@ -101,7 +101,7 @@ def test_a_recording_grows_no_further_than_is_said(tmp_path: Path) -> None:
     assert TraceReader.open(recorder.path).header.capped is not None
 
 
-def test_of_a_ring_each_environment_has_its_own_too() -> None:
+def test_each_environment_has_its_own_ring() -> None:
     launch = Launch(LaunchOptions(values={"record": "/traces/run.trace", "ring": 500}))
 
     recorders = [cluster_settings(launch).record for _ in range(2)]
@@ -111,7 +111,7 @@ def test_of_a_ring_each_environment_has_its_own_too() -> None:
     assert all(isinstance(each, TraceRecorder) and each.before_turn is not None for each in recorders)
 
 
-def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
+def test_launch_options_of_jobs_override_and_leave_the_rest() -> None:
     retention = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
     said = {"parallelism": 8, "checkpoint_dir": "/of/the/run", "checkpoint_interval": 250, "retention": retention}
 
@@ -123,13 +123,13 @@ def test_what_is_said_of_the_jobs_wins_and_leaves_the_rest() -> None:
     assert (checkpointing.retention, checkpointing.timeout_ms) == (retention, 60_000)
 
 
-def test_only_the_first_job_continues() -> None:
+def test_only_the_first_job_continues_from_the_checkpoint() -> None:
     first, second = overridden(Launch(LaunchOptions(values={"from_checkpoint": "latest"})), 2)
 
     assert (first.start.restore_from, second.start.restore_from) == ("latest", "auto")
 
 
-def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_the_directory() -> None:
+def test_only_the_first_job_starts_from_the_savepoint() -> None:
     said = {
         "from_savepoint": "/s",
         "allow_non_restored_state": True,
@@ -145,7 +145,7 @@ def test_only_the_first_job_starts_from_the_savepoint_and_all_leave_theirs_in_th
     assert second.checkpointing.archive_directory == "/archives"
 
 
-def test_a_launch_holds_on_every_thread_until_its_end() -> None:
+def test_a_launch_applies_to_every_thread_until_its_end() -> None:
     before, launch = current_launch(), Launch()
     found: list[Launch] = []
 
@@ -158,12 +158,12 @@ def test_a_launch_holds_on_every_thread_until_its_end() -> None:
     assert current_launch() is before
 
 
-class Shown(Launch):
+class LaunchThatShowsJobs(Launch):
     shows_jobs = True
 
 
-@pytest.mark.parametrize(("launch", "printed"), [(Launch(), "   0.00 s  job RUNNING\n"), (Shown(), "")])
-def test_a_console_is_silent_where_the_launcher_shows_the_jobs(
+@pytest.mark.parametrize(("launch", "printed"), [(Launch(), "   0.00 s  job RUNNING\n"), (LaunchThatShowsJobs(), "")])
+def test_a_console_is_silent_if_the_launcher_shows_the_jobs(
     launch: Launch, printed: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with launched(launch):
@@ -172,10 +172,10 @@ def test_a_console_is_silent_where_the_launcher_shows_the_jobs(
     assert capsys.readouterr().out == printed
 
 
-def test_a_console_with_an_output_of_its_own_is_never_silent() -> None:
+def test_a_console_with_its_own_output_is_never_silent() -> None:
     out = StringIO()
 
-    with launched(Shown()):
+    with launched(LaunchThatShowsJobs()):
         Console(RichConsole(file=out))(status(JobStatus.RUNNING))
 
     assert out.getvalue() == "   0.00 s  job RUNNING\n"

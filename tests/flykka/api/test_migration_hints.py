@@ -1,4 +1,4 @@
-"""Names of PySpark's and Flink's that flykka spells otherwise or does not have: the error says what to write."""
+"""Names of PySpark and Flink that flykka spells differently or lacks: the error states what to write."""
 
 from __future__ import annotations
 
@@ -65,18 +65,18 @@ OF_JAVA: dict[type[MigrationHints], str] = {
         enableCheckpointing fromElements socketTextStream generateSequence get_stream_graph getCheckpointConfig
         setStateBackend""",
 }
-"""Names that PyFlink's classes do not have, or have no more."""
+"""Names that PyFlink's classes do not have, or no longer have."""
 
 
 @pytest.mark.parametrize("stream", [DataStream, KeyedStream, WindowedStream, AllWindowedStream])
-def test_every_name_of_a_data_frame_is_there_or_has_a_hint(stream: type[MigrationHints]) -> None:
+def test_every_name_of_a_data_frame_exists_or_has_a_hint(stream: type[MigrationHints]) -> None:
     names = [name for name in dir(DataFrame) if not name.startswith("_")]
 
     assert [name for name in names if not hasattr(stream, name) and hint_for(stream, name) is None] == []
 
 
 @pytest.mark.parametrize("owner", OWNERS)
-def test_every_name_of_flink_is_there_or_has_a_hint(owner: type[MigrationHints]) -> None:
+def test_every_name_of_flink_exists_or_has_a_hint(owner: type[MigrationHints]) -> None:
     names = [*NAMES[owner.__name__].split(), *OF_JAVA[owner].split()]
 
     assert [name for name in names if not hasattr(owner, name) and hint_for(owner, name) is None] == []
@@ -92,14 +92,14 @@ def test_every_name_of_a_structured_streaming_query_has_a_hint() -> None:
 
 
 @pytest.mark.parametrize("owner", [*OWNERS, *JOINS])
-def test_no_line_of_the_table_is_for_a_name_that_is_there(owner: type[MigrationHints]) -> None:
+def test_no_hint_is_for_an_existing_name(owner: type[MigrationHints]) -> None:
     (first, *_) = owner._hint_tables
 
     assert [name for name in hints(first) if hasattr(owner, name)] == []
     assert not set(hints("imports")) & set(flykka.__all__)
 
 
-def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
+def test_hints_refer_to_existing_names_only() -> None:
     offered = {
         name
         for owner in [*OWNERS, *JOINS, *(getattr(flykka, name) for name in flykka.__all__), DataFrame, F, SparkSession]
@@ -132,7 +132,7 @@ def test_a_hint_tells_of_nothing_that_is_not_there() -> None:
         (StreamExecutionEnvironment, "getCheckpointConfig", "methods of the environment"),
     ],
 )
-def test_the_error_says_what_to_write(owner: type[MigrationHints], name: str, hint: str) -> None:
+def test_the_error_names_the_replacement(owner: type[MigrationHints], name: str, hint: str) -> None:
     instance = owner.__new__(owner)
 
     with pytest.raises(AttributeError, match=f"^'{owner.__name__}' object has no attribute '{name}': .*{hint}"):
@@ -143,7 +143,7 @@ def test_the_error_says_what_to_write(owner: type[MigrationHints], name: str, hi
 
 
 @pytest.mark.parametrize("name", ["__deepcopy__", "_repr_latex_", "_ipython_canary_method_should_not_exist_", "whre"])
-def test_other_names_are_answered_by_python(name: str) -> None:
+def test_python_answers_for_other_names(name: str) -> None:
     stream = DataStream.__new__(DataStream)
 
     with pytest.raises(AttributeError, match=f"^'DataStream' object has no attribute '{name}'$") as told:
@@ -153,7 +153,7 @@ def test_other_names_are_answered_by_python(name: str) -> None:
     assert type(copy.copy(stream)) is DataStream
 
 
-def test_what_a_property_raises_is_not_lost() -> None:
+def test_errors_of_a_property_are_preserved() -> None:
     half_made = DataStream.__new__(DataStream)
 
     with pytest.raises(AttributeError, match="no attribute 'flow'"):
@@ -170,7 +170,7 @@ def test_what_a_property_raises_is_not_lost() -> None:
         ("SavepointError", "errors are in flykka.errors: from flykka.errors import SavepointError"),
     ],
 )
-def test_an_import_says_what_to_write(name: str, hint: str) -> None:
+def test_an_import_error_names_the_replacement(name: str, hint: str) -> None:
     with pytest.raises(ImportError, match=f"^cannot import name '{name}' from 'flykka': {hint}"):
         exec(f"from flykka import {name}")
     with pytest.raises(AttributeError, match=f"^module 'flykka' has no attribute '{name}': {hint}"):
@@ -181,7 +181,7 @@ def test_an_import_says_what_to_write(name: str, hint: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_module_is_still_imported_from_the_package_whatever_was_loaded_before() -> None:
+def test_a_submodule_is_importable_whatever_was_imported_before() -> None:
     program = "from flykka import errors, datagen, console; print(errors.__name__)"
 
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
@@ -189,13 +189,13 @@ def test_a_module_is_still_imported_from_the_package_whatever_was_loaded_before(
     assert (ran.stdout, ran.stderr) == ("flykka.errors\n", "")
 
 
-def test_an_import_that_nothing_is_known_of_is_answered_by_python() -> None:
+def test_unknown_imports_raise_the_error_of_python() -> None:
     with pytest.raises(ImportError, match="cannot import name 'NoSuchThing' from 'flykka'"):
         exec("from flykka import NoSuchThing")
 
 
 @pytest.mark.spark
-def test_camel_case_is_another_name_where_a_data_frame_has_it(
+def test_camel_case_aliases_exist_if_a_data_frame_has_them(
     spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stream = bids(spark).selectExpr("auction", "price / 100 AS euros", "at").withColumn("n", F.lit(1))
@@ -208,8 +208,8 @@ def test_camel_case_is_another_name_where_a_data_frame_has_it(
 
 
 @pytest.mark.spark
-def test_type_checkers_refuse_what_is_refused_when_it_runs(spark: SparkSession) -> None:
-    # mypy looks at this file too, and would complain of a comment that nothing needs.
+def test_type_checkers_refuse_calls_that_are_refused_at_run_time(spark: SparkSession) -> None:
+    # mypy checks this file too, and would report an unnecessary comment.
     stream = bids(spark)
 
     with pytest.raises(AttributeError, match="groupBy"):

@@ -1,4 +1,4 @@
-"""Methods of PyFlink's that have no other test: each does here what its name says."""
+"""Methods of PyFlink that have no other test: each does what its name promises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.spark_bridge.functions.windowing.operators import emitted_values, win
 
 
 @pytest.mark.spark
-def test_verbs_of_rows_may_follow_a_key(spark: SparkSession) -> None:
+def test_row_verbs_may_follow_a_key(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction")
 
     assert keyed.map(lambda row: {"n": row["price"]}, "n long").columns == ["n"]
@@ -38,7 +38,7 @@ def test_verbs_of_rows_may_follow_a_key(spark: SparkSession) -> None:
 
 
 @pytest.mark.spark
-def test_chains_are_broken_where_it_is_said(spark: SparkSession) -> None:
+def test_chains_are_broken_on_request(spark: SparkSession) -> None:
     rows = bids(spark)
     head, alone = rows.select("price").start_new_chain(), rows.select("price").disable_chaining()
     sink = rows.sink_to(ConsoleSink()).disable_chaining()
@@ -65,7 +65,7 @@ def test_a_sink_has_the_settings_of_an_operator(spark: SparkSession) -> None:
     assert [each.uid_hash for each in set_on] == [None, "0123456789abcdef0123456789abcdef"]
 
 
-def test_assigners_bring_their_triggers_and_merge_their_windows() -> None:
+def test_assigners_provide_their_triggers_and_merge_their_windows() -> None:
     sessions = EventTimeSessionWindows.with_gap(5)
 
     assert isinstance(sessions.get_default_trigger(), EventTimeTrigger)
@@ -74,7 +74,7 @@ def test_assigners_bring_their_triggers_and_merge_their_windows() -> None:
 
 
 class AtThree(Trigger):
-    """Fires when a window has three rows, of whichever windows it was merged."""
+    """Fires when a window has three rows, whichever windows were merged into it."""
 
     count = ReducingStateDescriptor("count", lambda one, other: one + other, "bigint")
     states = (count,)
@@ -100,7 +100,7 @@ class AtThree(Trigger):
         ctx.get_partitioned_state(self.count).clear()
 
 
-def test_a_trigger_of_the_users_follows_sessions_that_merge() -> None:
+def test_a_custom_trigger_follows_merged_sessions() -> None:
     table = windowed_table(EventTimeSessionWindows.with_gap(5), trigger=AtThree())
 
     assert emitted_values(table.process(window_row("a", 0, 1), window_row("a", 8, 2))) == []
@@ -120,11 +120,11 @@ def test_broadcast_state_is_read_as_a_map() -> None:
 
 
 @pytest.mark.parametrize("result", TriggerResult)
-def test_a_result_of_a_trigger_says_what_is_done(result: TriggerResult) -> None:
+def test_a_trigger_result_states_its_actions(result: TriggerResult) -> None:
     assert (result.is_fire(), result.is_purge()) == ("FIRE" in result.name, "PURGE" in result.name)
 
 
-def test_a_time_to_live_is_built_step_by_step() -> None:
+def test_a_time_to_live_config_is_built_step_by_step() -> None:
     kinds: Any = StateTtlConfig
     default = StateTtlConfig.new_builder("1 day").build()
     on_read = StateTtlConfig.new_builder("1 day").update_ttl_on_read_and_write()

@@ -1,4 +1,4 @@
-"""What a TaskManager has is declared in a few figures, from which the others follow."""
+"""A TaskManager's resources are declared by a few figures; the others are derived."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from flykka.runtime.memory_size import MemorySize
 MIB = 1 << 20
 
 
-def test_without_a_word_nothing_is_declared() -> None:
+def test_nothing_is_declared_by_default() -> None:
     declared = declared_resources(None, None, None, NetworkSettings(), None)
 
     assert declared == (TaskManagerResources(), NetworkSettings())
     assert str(declared[0]) == ""
 
 
-def test_memory_is_divided_as_in_flink_where_nobody_says_more() -> None:
+def test_memory_is_divided_by_flinks_fractions_by_default() -> None:
     resources, network = declared_resources(2, "1gb", None, NetworkSettings(), 4)
 
     assert resources == TaskManagerResources(cpu_millis=2_000, memory_mib=1_024, managed_mib=409, network_mib=102)
@@ -30,7 +30,7 @@ def test_memory_is_divided_as_in_flink_where_nobody_says_more() -> None:
     assert str(resources) == "2 cores, 1024 MiB of memory (409 managed, 102 network, 513 for the rest)"
 
 
-def test_parts_that_are_said_are_what_they_are() -> None:
+def test_explicit_memory_sizes_are_used_unchanged() -> None:
     said = NetworkSettings(network_buffers=7, network_memory_bytes=64 * MIB)
 
     resources, network = declared_resources(None, "512mb", "256mb", said, None)
@@ -39,7 +39,7 @@ def test_parts_that_are_said_are_what_they_are() -> None:
     assert resources.slots_total == ResourceSpec(heap_mib=192, managed_mib=256)
 
 
-def test_managed_memory_can_be_bounded_alone() -> None:
+def test_managed_memory_may_be_limited_alone() -> None:
     resources, network = declared_resources(None, None, "64mb", NetworkSettings(), None)
 
     assert (resources.slots_total, network) == (ResourceSpec(managed_mib=64), NetworkSettings())
@@ -56,12 +56,12 @@ def test_managed_memory_can_be_bounded_alone() -> None:
         (None, "10mb", None, 6, "nothing is left for 6 slots"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_impossible_resources_are_refused(
     cpu: float, memory: MemorySize, managed: MemorySize, slots: int, refusal: str
 ) -> None:
     with pytest.raises(ProgramError, match=refusal):
         declared_resources(cpu, memory, managed, NetworkSettings(), slots)
 
 
-def test_sizes_are_rounded_up_to_what_can_be_asked_for() -> None:
+def test_sizes_are_rounded_up_to_the_smallest_requestable_unit() -> None:
     assert resource_spec(0.25, 1, "1025kb", "x") == ResourceSpec(cpu_millis=250, heap_mib=1, managed_mib=2)

@@ -1,4 +1,4 @@
-"""What a program is executed as: that is said, or seen by whether its sources come to an end."""
+"""The execution mode of a program: set explicitly, or derived from whether its sources are bounded."""
 
 from __future__ import annotations
 
@@ -33,11 +33,13 @@ def source_transformation(source: Source) -> Transformation:
         ("AUTOMATIC", [ENDLESS], JobType.STREAMING),
     ],
 )
-def test_what_a_program_runs_as(mode: str, sources: list[Source], expected: JobType) -> None:
+def test_the_execution_mode_follows_from_setting_and_sources(
+    mode: str, sources: list[Source], expected: JobType
+) -> None:
     assert job_type(RuntimeExecutionMode(mode), map(source_transformation, sources)) is expected
 
 
 @pytest.mark.parametrize("endless", [WATCHED, ENDLESS])
-def test_a_source_without_an_end_is_named_where_the_program_is_to_be_a_batch(endless: Source) -> None:
+def test_a_batch_program_with_an_unbounded_source_is_refused_by_name(endless: Source) -> None:
     with pytest.raises(ProgramError, match=r"the source .*orders.* has no end"):
         job_type(RuntimeExecutionMode.BATCH, [source_transformation(FILES), source_transformation(endless)])

@@ -28,23 +28,23 @@ def test_a_window_has_a_size_and_an_offset_in_milliseconds() -> None:
     assert (windows.size_ms, windows.offset_ms) == (3_600_000, 900_000)
 
 
-def test_a_negative_offset_cuts_the_windows_that_the_positive_one_a_window_later_does() -> None:
+def test_a_negative_offset_equals_the_positive_one_a_window_later() -> None:
     tumbling = TumblingEventTimeWindows.of("1d", offset="-8h")
     sliding = SlidingEventTimeWindows.of("1d", "1h", offset=timedelta(minutes=-15))
 
-    # The same windows have the same state: a job may be changed from one to the other.
+    # Equal windows have the same state: a job may switch from one to the other.
     assert tumbling == TumblingEventTimeWindows.of("1d", offset="16h")
     assert sliding == SlidingEventTimeWindows.of("1d", "1h", offset="45min")
     assert tumbling.next_start(0) == 16 * 3_600_000
 
 
 @pytest.mark.parametrize(("size", "offset"), [("0s", 0), ("1h", "1h"), ("1h", "2h"), ("1h", "-1h"), ("1h", "soon")])
-def test_a_window_without_length_or_moved_by_its_own_length_is_refused(size: str, offset: str | int) -> None:
+def test_windows_of_length_zero_or_offset_by_their_length_are_refused(size: str, offset: str | int) -> None:
     with pytest.raises(DurationError):
         TumblingEventTimeWindows.of(size, offset)
 
 
-def test_sliding_windows_have_a_slide_too() -> None:
+def test_sliding_windows_have_a_slide() -> None:
     windows = SlidingEventTimeWindows.of("1h", "15min", offset="5min")
 
     assert (windows.size_ms, windows.slide_ms, windows.offset_ms) == (3_600_000, 900_000, 300_000)
@@ -60,12 +60,12 @@ def test_sliding_windows_have_a_slide_too() -> None:
         ("1h", "10min", "-10min", "window offset '-10min' is not shorter than the window slide '10min'"),
     ],
 )
-def test_sliding_windows_that_cannot_be_are_refused(size: str, slide: str, offset: str | int, named: str) -> None:
+def test_impossible_sliding_windows_are_refused(size: str, slide: str, offset: str | int, named: str) -> None:
     with pytest.raises(DurationError, match=named):
         SlidingEventTimeWindows.of(size, slide, offset)
 
 
-def test_a_tag_is_its_id() -> None:
+def test_tags_are_equal_by_id() -> None:
     assert OutputTag("late") == OutputTag("late")
     assert OutputTag("late") != OutputTag("later")
 
@@ -76,18 +76,18 @@ def test_a_tag_without_an_id_is_refused(nothing: object) -> None:
         OutputTag(nothing)  # type: ignore[arg-type]
 
 
-def test_the_delay_of_a_watermark_is_how_long_late_rows_are_waited_for() -> None:
+def test_the_watermark_delay_is_the_bounded_out_of_orderness() -> None:
     strategy = WatermarkStrategy.for_bounded_out_of_orderness("1h").with_timestamp_column("time_hour")
 
     assert strategy == WatermarkStrategy(delay_ms=3_600_000, timestamp_column="time_hour")
 
 
-def test_monotonous_timestamps_are_waited_for_no_time_and_none_not_at_all() -> None:
+def test_the_delay_is_zero_for_ascending_timestamps_and_absent_without_watermarks() -> None:
     assert WatermarkStrategy.for_monotonous_timestamps().delay_ms == 0
     assert WatermarkStrategy.no_watermarks().delay_ms is None
 
 
-def test_an_ascending_source_says_what_follows_where_it_does_not_ascend() -> None:
+def test_the_violation_handler_of_an_ascending_strategy_is_configurable() -> None:
     ascending = WatermarkStrategy.for_monotonous_timestamps()
 
     assert ascending.on_violation is MonotonyViolationHandler.IGNORE
@@ -104,12 +104,12 @@ def test_an_ascending_source_says_what_follows_where_it_does_not_ascend() -> Non
         WatermarkStrategy.for_punctuated_watermarks("is_mark"),
     ],
 )
-def test_where_no_order_is_asked_for_none_can_be_violated(strategy: WatermarkStrategy) -> None:
+def test_a_violation_handler_is_refused_for_strategies_without_an_order(strategy: WatermarkStrategy) -> None:
     with pytest.raises(ProgramError, match="only for_monotonous_timestamps"):
         strategy.with_violation_handler(MonotonyViolationHandler.FAIL)
 
 
-def test_a_source_that_falls_silent_holds_nobody_back_for_longer_than_its_idleness() -> None:
+def test_an_idle_source_holds_back_others_no_longer_than_its_timeout() -> None:
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_idleness("30s")
 
     assert (strategy.delay_ms, strategy.idle_timeout_ms) == (0, 30_000)
@@ -117,7 +117,7 @@ def test_a_source_that_falls_silent_holds_nobody_back_for_longer_than_its_idlene
         strategy.with_idleness(0)
 
 
-def test_a_quiet_source_may_have_an_idle_timeout_as_well() -> None:
+def test_a_quiet_source_may_have_an_idle_timeout_too() -> None:
     strategy = WatermarkStrategy.for_bounded_out_of_orderness("5s").with_quiet_period("30s")
 
     assert (strategy.delay_ms, strategy.quiet_period_ms) == (5000, 30_000)
@@ -126,7 +126,7 @@ def test_a_quiet_source_may_have_an_idle_timeout_as_well() -> None:
     assert strategy.with_idleness("1s") == replace(strategy, idle_timeout_ms=1000)
 
 
-def test_a_source_may_be_aligned_with_others_of_a_group() -> None:
+def test_a_source_may_be_aligned_with_a_group() -> None:
     bounded = WatermarkStrategy.for_bounded_out_of_orderness("5s")
 
     aligned = bounded.with_watermark_alignment("orders", "1min", "200ms")
@@ -143,7 +143,7 @@ def test_a_source_may_be_aligned_with_others_of_a_group() -> None:
         bounded.with_watermark_alignment("orders", "1min", "0s")
 
 
-def test_a_fixed_delay_restart_counts_its_attempts_or_does_not_end() -> None:
+def test_fixed_delay_restarts_are_limited_or_endless() -> None:
     limited = RestartStrategies.fixed_delay_restart(attempts=3, delay="10s")
     endless = RestartStrategies.fixed_delay_restart()
 
@@ -151,7 +151,7 @@ def test_a_fixed_delay_restart_counts_its_attempts_or_does_not_end() -> None:
     assert endless == FixedDelayRestartStrategyConfiguration(attempts=None, delay_ms=0)
 
 
-def test_no_restart_is_a_restart_strategy_without_attempts() -> None:
+def test_no_restart_is_a_strategy_without_attempts() -> None:
     assert RestartStrategies.no_restart() == NoRestartStrategyConfiguration()
 
 
@@ -160,7 +160,7 @@ def test_a_negative_number_of_restarts_is_refused() -> None:
         RestartStrategies.fixed_delay_restart(attempts=-1)
 
 
-def test_a_failure_rate_and_a_growing_delay_are_said_in_lengths_of_time() -> None:
+def test_failure_rates_and_growing_delays_are_given_as_durations() -> None:
     rate = RestartStrategies.failure_rate_restart(3, "5min", delay="10s")
     growing = RestartStrategies.exponential_delay_restart("1s", "1min", 1.5, "1h", 0.2)
 
@@ -175,7 +175,7 @@ def test_a_failure_rate_and_a_growing_delay_are_said_in_lengths_of_time() -> Non
     )
 
 
-def test_a_growing_delay_that_does_not_grow_is_refused() -> None:
+def test_an_exponential_delay_that_does_not_grow_is_refused() -> None:
     with pytest.raises(ProgramError, match="the first delay, 2000 ms, is above the longest, 1000 ms"):
         RestartStrategies.exponential_delay_restart("2s", "1s")
     with pytest.raises(ProgramError, match="the multiplier of the delay must be above 1, not 1"):

@@ -1,4 +1,4 @@
-"""The page on types keeps up with the product: what is refused is refused on the line, by column and type."""
+"""The types page agrees with the product: unsupported types are refused on their line, by column and type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LINES = (ROOT / "docs" / "types.md").read_text(encoding="utf-8").splitlines()
 TABLE = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES if line.startswith("| ")]
 CELLS = {row[0]: dict(zip(TABLE[0][1:], row[1:], strict=True)) for row in TABLE[2:]}
 TOLD_APART = ("`bigint`", "`time`", "`void`")
-"""Types whose rows of the page differ most."""
+"""The types with the most different rows on the page."""
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,6 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
 
 
 def stream_of_columns(queries: Queries) -> DataStream:
-    """A stream of ids, times and points, without one of them."""
     program = queries.program
     code = SourceCode(source=FileSource.parquet("/no/such/folder", schema=COLUMNS), watermark_delay_ms=0)
     made = Transformation(kind=OperatorKind.SOURCE, position=program.next_position, name="rows", code=code)
@@ -57,7 +56,7 @@ def stream_of_columns(queries: Queries) -> DataStream:
 
 
 def refusal(attempt: Callable[[], object]) -> str | None:
-    """The text of what is raised; None where nothing is."""
+    """The error text of an attempt; None if it succeeds."""
     try:
         attempt()
     except REFUSALS as refused:
@@ -66,7 +65,7 @@ def refusal(attempt: Callable[[], object]) -> str | None:
 
 
 def refusals_by_use(queries: Queries, kind: str) -> Iterator[tuple[str, list[str | None]]]:
-    """For each use the refusals of a column of a type; where no stream can have it, that of the stream."""
+    """For each use, the errors for a column of this type; if no stream can have such a column, the stream's error."""
     source = stream_of_columns(queries)
     queries.create_temporary_view("source", source)
     try:
@@ -83,7 +82,7 @@ def refusals_by_use(queries: Queries, kind: str) -> Iterator[tuple[str, list[str
         yield name, said + asked
 
 
-def test_the_page_has_a_row_for_every_type_and_a_column_for_every_use() -> None:
+def test_the_page_lists_every_type_and_every_use() -> None:
     assert list(CELLS) == list(VALUES)
     assert TABLE[0][1:] == list(USES)
     assert {cell for row in CELLS.values() for cell in row.values()} == {"yes", "refused"}
@@ -92,9 +91,7 @@ def test_the_page_has_a_row_for_every_type_and_a_column_for_every_use() -> None:
 @pytest.mark.parametrize(
     "kind", [kind if kind in TOLD_APART else pytest.param(kind, marks=pytest.mark.long) for kind in VALUES]
 )
-def test_a_column_is_taken_or_refused_where_the_program_is_written_as_the_page_says(
-    queries: Queries, kind: str
-) -> None:
+def test_a_column_is_accepted_or_refused_as_the_page_documents(queries: Queries, kind: str) -> None:
     found = dict(refusals_by_use(queries, kind))
 
     wrong = {

@@ -1,4 +1,4 @@
-"""What an environment registers for functions, where the program is written; and that it is gone with it."""
+"""Files that an environment registers for functions are validated at the call, and removed with the environment."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Opening(ProcessFunction):
-    """Reads what it needs in `open`, which is called where the operator is written."""
+    """Reads its files in `open`, which is called when the operator is declared."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         Path("opened").write_text(
@@ -36,17 +36,14 @@ class Opening(ProcessFunction):
             + str(importlib.import_module("moons").COUNT)
         )
 
-    def process_element(self, row: object, ctx: object) -> None:
-        """Emit nothing."""
+    def process_element(self, row: object, ctx: object) -> None: ...
 
 
 def stream_of_one_number(env: Env) -> DataStream:
     return env.from_dataframe(env.spark.range(1))
 
 
-def test_a_function_has_them_where_it_is_written_as_they_were_when_they_were_registered(
-    env: Env, working_folder: Path
-) -> None:
+def test_a_function_sees_files_as_they_were_at_registration(env: Env, working_folder: Path) -> None:
     env.register_cached_file("cities.csv", "cities").add_python_file("moons.py")
     env.set_global_job_parameters({"limit": "7"})
     (working_folder / "cities.csv").write_text("changed")
@@ -57,7 +54,7 @@ def test_a_function_has_them_where_it_is_written_as_they_were_when_they_were_reg
     assert (working_folder / "opened").read_text() == "Rome71"
 
 
-def test_a_newer_module_of_the_same_name_is_found_in_the_next_environment(
+def test_the_next_environment_imports_a_newer_module_of_the_same_name(
     spark: SparkSession, working_folder: Path
 ) -> None:
     before = [*sys.path]
@@ -75,7 +72,7 @@ def test_a_newer_module_of_the_same_name_is_found_in_the_next_environment(
     assert "FLYKKA_PYTHON_PATH" not in spark.sparkContext.environment
 
 
-def test_zipped_packages_and_folders_are_python_files_too(env: Env, working_folder: Path) -> None:
+def test_zipped_packages_and_folders_are_accepted_as_python_files(env: Env, working_folder: Path) -> None:
     with ZipFile(working_folder / "zipped.zip", "w") as zipped:
         zipped.writestr("planets/__init__.py", "COUNT = 8\n")
     (working_folder / "lib").mkdir()
@@ -97,21 +94,21 @@ def test_zipped_packages_and_folders_are_python_files_too(env: Env, working_fold
         (lambda env: env.set_python_requirements("needs.txt"), r"there is no file or folder .*needs\.txt"),
     ],
 )
-def test_what_cannot_be_registered_is_refused_with_the_call_and_its_line(
+def test_an_invalid_registration_is_refused_with_its_call_and_line(
     env: Env, register: Callable[[Env], Env], refusal: str
 ) -> None:
     with pytest.raises(ProgramError, match=rf"^\w+\('\w+\.\w+'.*\) \(.*test_user_files\.py:\d+\): .*{refusal}"):
         register(env)
 
 
-def test_a_name_that_is_taken_is_refused_with_the_call_that_has_it(env: Env) -> None:
+def test_a_duplicate_name_is_refused_with_the_earlier_call(env: Env) -> None:
     env.register_cached_file("cities.csv", "cities")
 
     with pytest.raises(ProgramError, match=r"'cities' belongs to register_cached_file\('cities.csv', 'cities'\) \("):
         env.register_cached_file("moons.py", "cities")
 
 
-def test_names_and_parameters_are_texts(env: Env) -> None:
+def test_names_and_parameters_must_be_strings(env: Env) -> None:
     with pytest.raises(ProgramError, match="the name of a cached file must be a non-empty text, not ''"):
         env.register_cached_file("cities.csv", "")
     with pytest.raises(ProgramError, match=r"texts by name, not \{'limit': 7\}: write str\(value\)"):

@@ -1,4 +1,4 @@
-"""What the processes of `flykka run` read in these tests."""
+"""Apps and inputs of the `flykka run` processes of these tests."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ def arrivals(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def flykka_trace(capfd: pytest.CaptureFixture[str]) -> Shell:
-    """Runs `flykka trace ...`."""
-
     def run(*words: str | Path) -> tuple[int, str, str]:
         try:
             code = main(["trace", *map(str, words)])

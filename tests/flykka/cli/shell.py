@@ -5,4 +5,4 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Shell = Callable[..., tuple[int, str, str]]
-"""Runs commands of a kind: the exit code, and what was printed to either stream."""
+"""Runs commands of one kind; returns the exit code, stdout and stderr."""

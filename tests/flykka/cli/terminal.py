@@ -29,7 +29,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
     print("the app goes on")
 """
 
-# The terminal is to be the one that controls the process, or its Ctrl-C would be a character like any other.
+# The terminal must be the controlling one, or Ctrl-C would be an ordinary character.
 IN_ITS_TERMINAL = """
 import fcntl, os, signal, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -39,7 +39,8 @@ signal.signal(signal.SIGHUP, signal.SIG_IGN if sys.argv[1] == "nohup" else signa
 os.execv(sys.argv[2], sys.argv[2:])
 """
 SECONDS = 120
-"""A live screen shows something new four times a second, and Spark starts before it: so long a silence is a failure."""
+"""A live screen changes four times a second and Spark starts before it, so this many seconds of silence are a failure.
+"""
 CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\r")
 
 
@@ -58,14 +59,14 @@ class Terminal:
         self.shown = ""
 
     def read_until(self, text: str | None) -> None:
-        """Read on until this was shown, or to the end."""
+        """Read until this text appears, or to the end."""
         while text is None or text not in self.shown:
             ready, _, _ = select.select([self._ours], [], [], SECONDS)
             assert ready, f"nothing new was shown for {SECONDS} s: {self.shown}"
             try:
                 read = os.read(self._ours, 65_536)
             except OSError:
-                # That is how Linux tells that nobody is at the other end any more.
+                # On Linux this error means that the other end of the terminal is closed.
                 read = b""
             if not read:
                 assert text is None, f"{text!r} was never shown: {self.shown}"

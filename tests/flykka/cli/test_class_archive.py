@@ -1,4 +1,4 @@
-"""The classes that Spark loads are recorded once, and a JVM that does not fit what was recorded starts without."""
+"""The classes that Spark loads are archived once; a JVM that does not match the archive starts without it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ session.stop()
 
 
 def start_session(**environment: str) -> tuple[str, str]:
-    """What a process that starts Spark says: whether its JVM has mapped the archive, and its stderr."""
+    """Starts Spark in a process; returns whether its JVM has mapped the archive, and its stderr."""
     ran = subprocess.run(
         [sys.executable, "-c", MAPPED], capture_output=True, text=True, check=False, env={**os.environ, **environment}
     )
@@ -40,7 +40,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def java(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Java that this process would start Spark with."""
+    """The Java with which this process would start Spark."""
     home = tmp_path_factory.mktemp("java")
     (home / "bin").mkdir()
     (home / "bin" / "java").touch()
@@ -48,7 +48,7 @@ def java(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     return home
 
 
-def test_a_jvm_is_given_the_archive_where_there_is_one(cache: Path, java: Path) -> None:
+def test_a_jvm_uses_the_archive_if_it_exists(cache: Path, java: Path) -> None:
     archive = class_archive()
     assert archive is not None
     assert archive.parent == cache
@@ -68,7 +68,7 @@ def test_another_java_has_another_archive(cache: Path, java: Path) -> None:
     assert class_archive() != before
 
 
-def test_without_java_there_is_nothing_to_record(
+def test_without_java_nothing_is_recorded(
     cache: Path, java: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java / "away"))
@@ -80,9 +80,7 @@ def test_without_java_there_is_nothing_to_record(
 
 
 @pytest.mark.slow
-def test_what_the_recording_process_says_is_shown_where_nothing_was_recorded(
-    cache: Path, java: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_of_a_failed_recording_is_shown(cache: Path, java: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["class-archive"])
 
     error = capsys.readouterr().err
@@ -92,10 +90,10 @@ def test_what_the_recording_process_says_is_shown_where_nothing_was_recorded(
     assert list(cache.iterdir()) == []
 
 
-# The script in tests/bad_input/test_processes.py starts so too, without a word.
+# The script in tests/bad_input/test_processes.py starts the same way, without any output.
 @pytest.mark.spark
 @pytest.mark.long
-def test_a_session_starts_without_a_word_beside_an_archive_that_does_not_fit(cache: Path) -> None:
+def test_a_session_starts_silently_with_a_mismatched_archive(cache: Path) -> None:
     archive = class_archive()
     assert archive is not None
     archive.write_bytes(b"no archive")
@@ -105,9 +103,7 @@ def test_a_session_starts_without_a_word_beside_an_archive_that_does_not_fit(cac
 
 @pytest.mark.spark
 @pytest.mark.long
-def test_classes_that_were_recorded_are_mapped_by_the_next_session(
-    cache: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_next_session_maps_the_recorded_classes(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = main(["class-archive"]), main(["class-archive"])
 
     assert (first, second) == (0, 0)

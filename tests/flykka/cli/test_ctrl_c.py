@@ -1,4 +1,4 @@
-"""A real terminal, a real Ctrl-C: every process of the terminal gets it, but for Spark's."""
+"""A real terminal, a real Ctrl-C: it reaches every process of the terminal except Spark's."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from tests.flykka.cli.terminal import APP, Terminal
 
-# What Ctrl-C does to a job, test_interrupts has; that of a terminal, the prompt of test_sql.
+# test_interrupts covers the effect of Ctrl-C on a job, test_sql its effect on the prompt of a terminal.
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
 
-def test_a_ctrl_c_stops_the_job_shows_how_to_continue_and_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_the_job_explains_continuation_and_leaves_no_process(arrivals: Path, tmp_path: Path) -> None:
     path, checkpoints, output = tmp_path / "app.py", tmp_path / "checkpoints", tmp_path / "out"
     path.write_text(APP)
     terminal = Terminal(

@@ -1,4 +1,4 @@
-"""`flykka debug`: what its prompt answers, through a pipe as through a terminal, and its exit codes."""
+"""`flykka debug`: answers at its prompt, on a pipe and on a terminal, and its exit codes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def debug(file: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Debug:
-    """Runs `flykka debug FILE ...` with these lines typed: its exit code, and what it printed."""
+    """Runs `flykka debug FILE ...` with these lines as input; returns the exit code and the output."""
 
     def run(*arguments: str, typed: str = "", of: Path = file) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
@@ -45,7 +45,7 @@ def test_a_turn_is_shown_with_its_effects_and_its_changes(debug: Debug) -> None:
     assert "  changed  tries: 0 -> 1\n" in out
 
 
-def test_a_breakpoint_stops_behind_its_turn(debug: Debug) -> None:
+def test_a_breakpoint_stops_after_its_turn(debug: Debug) -> None:
     _, out, _ = debug("--break", "Courier <- Receipt(number=2)", typed="continue\ncontinue\n")
 
     stops = [line.split()[1] for line in out.splitlines() if line.startswith("turn ")]
@@ -92,7 +92,7 @@ def test_a_breakpoint_stops_behind_its_turn(debug: Debug) -> None:
         ("", "turn 12"),
     ],
 )
-def test_every_command_answers_in_words(debug: Debug, typed: str, printed: str) -> None:
+def test_every_command_prints_an_answer(debug: Debug, typed: str, printed: str) -> None:
     code, out, err = debug("--until", "12", typed=f"{typed}\n")
 
     assert code == 0
@@ -100,14 +100,14 @@ def test_every_command_answers_in_words(debug: Debug, typed: str, printed: str) 
     assert err == ""
 
 
-def test_what_comes_from_a_pipe_is_shown_with_the_prompt(debug: Debug) -> None:
+def test_commands_from_a_pipe_are_echoed_after_the_prompt(debug: Debug) -> None:
     _, out, _ = debug("--until", "12", typed="step\nquit\n")
 
     assert "(turn 12) step\nturn 13  " in out
     assert out.endswith("(turn 13) quit\n")
 
 
-def test_a_divergence_is_told_and_is_in_the_exit_code(debug: Debug, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_divergence_is_printed_and_sets_the_exit_code(debug: Debug, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(couriers, "RETRY_MS", 999)
 
     code, out, _ = debug(typed="continue\n")
@@ -123,14 +123,14 @@ def test_a_divergence_is_told_and_is_in_the_exit_code(debug: Debug, monkeypatch:
         (["--break", "a <- b <- c"], "no breakpoint: 'a <- b <- c'; one reads as"),
     ],
 )
-def test_what_is_not_in_the_trace_is_told(debug: Debug, arguments: list[str], said: str) -> None:
+def test_unknown_turns_and_actors_are_reported(debug: Debug, arguments: list[str], said: str) -> None:
     code, out, err = debug(*arguments)
 
     assert (code, out) == (2, "")
     assert said in err
 
 
-def test_a_file_that_is_no_trace_is_told(debug: Debug, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_trace_is_reported(debug: Debug, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("dear diary")
 
@@ -147,7 +147,7 @@ def run_flykka(*arguments: str, **options: object) -> subprocess.Popen[str]:
 
 
 @pytest.mark.slow
-def test_the_commands_may_come_from_a_pipe_and_who_reads_may_stop(file: Path) -> None:
+def test_commands_may_come_from_a_pipe_and_its_reader_may_stop(file: Path) -> None:
     pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     debugger = run_flykka("debug", str(file), "--import", couriers.__name__, **pipe)
 
@@ -158,7 +158,7 @@ def test_the_commands_may_come_from_a_pipe_and_who_reads_may_stop(file: Path) ->
 
 
 @pytest.mark.slow
-def test_on_a_terminal_an_empty_line_is_the_last_command_again(file: Path) -> None:
+def test_on_a_terminal_an_empty_line_repeats_the_last_command(file: Path) -> None:
     controller, terminal = pty.openpty()
     debugger = run_flykka(
         "debug", str(file), "--import", couriers.__name__, stdin=terminal, stdout=terminal, stderr=terminal
@@ -181,7 +181,7 @@ def test_on_a_terminal_an_empty_line_is_the_last_command_again(file: Path) -> No
     assert b"(turn 6) " in shown
 
 
-def test_a_module_that_is_not_there_is_told(debug: Debug) -> None:
+def test_a_missing_module_is_reported(debug: Debug) -> None:
     code, out, err = debug("--import", "no_such_module")
 
     assert (code, out) == (2, "")

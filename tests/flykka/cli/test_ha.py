@@ -1,4 +1,4 @@
-"""`flykka ha`: what an application has left in its store, and that it is forgotten only where nobody leads."""
+"""`flykka ha`: prints what an application left in its store, and deletes it only if the application has no leader."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from flykka.errors import ClusterError
 from tests.flykka.cluster.high_availability.processes import Driver
 
 
-def crashed(folder: Path) -> str:
-    """An application that has run a job and was killed; its store."""
+def store_of_killed_application(folder: Path) -> str:
+    """The store of an application that has run a job and was killed."""
     with Driver(str(folder), module="tests.flykka.cluster.high_availability.application") as driver:
-        assert driver.wait_said() == "began"
+        assert driver.wait_line() == "began"
         assert driver.ask("run one") == "one has finished"
         driver.send(signal.SIGKILL)
     return str(folder / "store")
 
 
 @pytest.mark.slow
-def test_a_run_that_was_given_up_is_shown_and_forgotten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    store = crashed(tmp_path)
+def test_an_abandoned_run_is_shown_and_deleted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store = store_of_killed_application(tmp_path)
 
     assert main(["ha", "show", store]) == 0
     before = capsys.readouterr().out.splitlines()
@@ -45,8 +45,8 @@ def test_a_run_that_was_given_up_is_shown_and_forgotten(tmp_path: Path, capsys: 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_clean_up_that_is_killed_in_the_middle_is_done_again(tmp_path: Path) -> None:
-    services = FileSystemHaServices(crashed(tmp_path))
+def test_an_interrupted_clean_up_is_repeated(tmp_path: Path) -> None:
+    services = FileSystemHaServices(store_of_killed_application(tmp_path))
     with leading(services, 10.0) as store:
         run = services.last_run()
         assert run is not None
@@ -59,20 +59,20 @@ def test_a_clean_up_that_is_killed_in_the_middle_is_done_again(tmp_path: Path) -
 
 
 @pytest.mark.slow
-def test_it_is_refused_while_a_driver_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deletion_is_refused_while_a_driver_leads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with Driver(str(tmp_path), module="tests.flykka.cluster.high_availability.application") as driver:
-        assert driver.wait_said() == "began"
+        assert driver.wait_line() == "began"
         assert driver.ask("run one") == "one has finished"
 
         assert main(["ha", "clean", str(tmp_path / "store"), "--yes"]) == 1
         assert main(["ha", "show", str(tmp_path / "store")]) == 0
         assert driver.ask("run two") == "two has finished"
-    told = capsys.readouterr()
-    assert "flykka ha: a driver leads in" in told.err
-    assert "one" not in told.err
+    output = capsys.readouterr()
+    assert "flykka ha: a driver leads in" in output.err
+    assert "one" not in output.err
 
 
-def test_who_gives_no_answer_forgets_nothing(
+def test_without_confirmation_nothing_is_deleted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     services = FileSystemHaServices(str(tmp_path))
@@ -98,7 +98,7 @@ def test_who_gives_no_answer_forgets_nothing(
         (["show", "zookeeper:zk"], "contains no address of ZooKeeper"),
     ],
 )
-def test_what_cannot_be_done_is_a_usage_error(
+def test_impossible_requests_are_usage_errors(
     arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:
@@ -108,7 +108,7 @@ def test_what_cannot_be_done_is_a_usage_error(
     assert told in capsys.readouterr().err
 
 
-def test_a_store_that_cannot_be_won_is_named(tmp_path: Path) -> None:
+def test_a_store_without_leadership_is_named(tmp_path: Path) -> None:
     services, other = FileSystemHaServices(str(tmp_path)), FileSystemHaServices(str(tmp_path))
     with (
         leading(services, 10.0),

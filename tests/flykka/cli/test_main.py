@@ -1,4 +1,4 @@
-"""The command line: what it understands, and what it says of what it does not."""
+"""Arguments of the command line, and the errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tests.layout.sources import ROOT
 
 @pytest.fixture
 def app(tmp_path: Path) -> str:
-    """An app that says what it was given, and wants no job."""
+    """An app that prints its arguments and runs no job."""
     path = tmp_path / "app.py"
     path.write_text("import sys\nprint(sys.argv[1:])\nsys.exit(0)\n")
     return str(path)
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """The last line on stderr of a command line that is wrong."""
+    """The last line on stderr for an invalid command line."""
     with pytest.raises(SystemExit) as left:
         main(arguments)
     assert left.value.code == 2
@@ -42,7 +42,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["trace", "show", "a", "b"], "unrecognized arguments: b"),
     ],
 )
-def test_what_is_missing_or_not_there_is_named(
+def test_missing_arguments_and_files_are_named(
     arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told in refusal(arguments, capsys)
@@ -66,14 +66,14 @@ def test_what_is_missing_or_not_there_is_named(
         (["--record"], "argument --record: expected one argument"),
     ],
 )
-def test_a_wrong_option_is_named_with_what_would_be_right(
+def test_an_invalid_option_is_named_with_valid_ones(
     options: list[str], told: str, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert told in refusal(["run", app, *options], capsys)
 
 
 @pytest.mark.slow
-def test_what_is_no_option_of_ours_goes_to_the_app(app: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_options_are_passed_to_the_app(app: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(
         [
             "run",
@@ -105,14 +105,12 @@ def test_what_is_no_option_of_ours_goes_to_the_app(app: str, capsys: pytest.Capt
         ("run --overwrite out app.py --overwrite=more in", "flykka run app.py in"),
     ],
 )
-def test_the_line_that_continues_is_the_same_line_without_what_says_where_to_start(
-    command_line: str, expected: str
-) -> None:
+def test_the_command_to_continue_lacks_former_start_options(command_line: str, expected: str) -> None:
     assert continuing(command_line.split()) == expected.split()
 
 
 @pytest.mark.parametrize("command", [["--help"], ["run", "--help"], ["trace", "--help"]])
-def test_help_says_how_it_ends(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_documents_the_exit_codes(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(command)
 
@@ -120,7 +118,7 @@ def test_help_says_how_it_ends(command: list[str], capsys: pytest.CaptureFixture
     assert "exit codes:\n  0  " in capsys.readouterr().out
 
 
-def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--version"])
 
@@ -149,7 +147,7 @@ except SystemExit:
 
 
 @pytest.mark.slow
-def test_the_list_of_commands_loads_none_of_them() -> None:
+def test_the_list_of_commands_imports_no_command() -> None:
     run = subprocess.run([sys.executable, "-c", COMMANDS], cwd=ROOT, capture_output=True, text=True, check=True)
 
     assert run.stderr == "['flykka.cli.arguments', 'flykka.cli.exit_codes', 'flykka.cli.main']\n"
@@ -157,7 +155,7 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", _COMMANDS)
-def test_help_does_not_wait_for_spark_to_be_loaded(command: str) -> None:
+def test_help_does_not_import_spark(command: str) -> None:
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_SPARK, command], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -169,7 +167,7 @@ def test_help_does_not_wait_for_spark_to_be_loaded(command: str) -> None:
     "restored",
     [[], ["--from-savepoint", "/before"], ["-s", "/before", "-n"], ["--from-checkpoint=latest"]],
 )
-def test_what_was_stopped_with_a_savepoint_and_is_noted_nowhere_starts_from_it(restored: list[str]) -> None:
+def test_the_command_to_continue_names_an_unregistered_savepoint(restored: list[str]) -> None:
     command_line = ["run", "app.py", *restored, "--parallelism", "2", "--", "-s", "theirs"]
 
     words = continuing(command_line, "--from-savepoint", "/savepoints/savepoint-ab12cd-1")
@@ -191,7 +189,7 @@ def test_what_was_stopped_with_a_savepoint_and_is_noted_nowhere_starts_from_it(r
         (["--record", "run.trace", "--ring", "5", "--max-bytes", "500"], "give --ring or --max-bytes, not both"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused(
+def test_contradictory_options_are_refused(
     options: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "app.py").write_text("")

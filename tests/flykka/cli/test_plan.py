@@ -1,4 +1,4 @@
-"""`flykka plan`: what is drawn of an app, and what is said where there is nothing to draw."""
+"""`flykka plan`: the drawing of an app, and the message if there is nothing to draw."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_an_app_is_drawn_and_not_run(spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["plan", app, "--parallelism", "2", "--format", "json"])
 
-    printed = capsys.readouterr()
-    plan = json.loads(printed.out)
+    output = capsys.readouterr()
+    plan = json.loads(output.out)
     assert code == 0
     assert plan["name"] == "large numbers"
     assert [(node["description"], node["parallelism"]) for node in plan["nodes"]] == [
@@ -57,12 +57,12 @@ def test_an_app_is_drawn_and_not_run(spark: SparkSession, app: str, capsys: pyte
         ("Sink: shown", 1),
     ]
     assert [edge["ship_strategy"] for edge in plan["execution_graph"]["edges"]] == ["REBALANCE", "REBALANCE"]
-    assert "said by the app" in printed.err
+    assert "said by the app" in output.err
     assert not Path("ran").exists()
 
 
 @pytest.mark.spark
-def test_a_plan_can_be_kept(spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_can_be_written_to_a_file(spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["plan", app, "--format", "html", "--output", "plan.html"])
 
     assert (code, capsys.readouterr().out) == (0, "")
@@ -70,7 +70,7 @@ def test_a_plan_can_be_kept(spark: SparkSession, app: str, capsys: pytest.Captur
 
 
 @pytest.mark.spark
-def test_a_plan_that_cannot_be_written_says_where(
+def test_a_plan_that_cannot_be_written_names_the_file(
     spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code = main(["plan", app, "--graph", "job", "--output", "nowhere/plan.txt"])
@@ -81,7 +81,7 @@ def test_a_plan_that_cannot_be_written_says_where(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("schema", "is_kept"), [("'n long'", True), ("None", False)], ids=["declared", "inferred"])
-def test_a_plan_is_kept_unless_spark_has_read_data_for_it(
+def test_a_plan_is_cached_unless_spark_has_read_data_for_it(
     schema: str, *, is_kept: bool, spark: SparkSession, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("numbers.json").write_text('{"n": 1}')
@@ -89,10 +89,10 @@ def test_a_plan_is_kept_unless_spark_has_read_data_for_it(
 
     codes = [main(["plan", app, "--graph", "job", *words]) for words in (["--no-cache"], [])]
 
-    told = capsys.readouterr().err
+    output = capsys.readouterr().err
     assert codes == [0, 0]
-    assert (f"{app} as seen at" in told) is is_kept
-    assert told.count("said by the app") == (1 if is_kept else 2)
+    assert (f"{app} as seen at" in output) is is_kept
+    assert output.count("said by the app") == (1 if is_kept else 2)
 
 
 @pytest.mark.slow
@@ -107,7 +107,7 @@ def test_a_plan_is_kept_unless_spark_has_read_data_for_it(
         ("raise KeyboardInterrupt", 130, "flykka: interrupted"),
     ],
 )
-def test_an_app_without_a_job(
+def test_an_app_without_a_job_has_no_plan(
     source: str, code: int, last_words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "app.py"
@@ -129,7 +129,7 @@ def test_an_app_without_a_job(
         (["app.py", "--graf", "job"], "unknown option --graf (did you mean --graph?)"),
     ],
 )
-def test_a_wrong_command_line_is_refused(
+def test_an_invalid_command_line_is_refused(
     words: list[str], said: str, app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as left:

@@ -1,4 +1,4 @@
-"""Signals to whole process groups, and a driver that is killed: what becomes of the job, of the JVM and its workers."""
+"""Signals to process groups, and a killed driver: the effects on the job, the JVM and its workers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pyte
 
 @contextmanager
 def running_app(arrivals: Path, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """`flykka run` as the leader of a process group, from its first checkpoint on."""
+    """`flykka run` as the leader of a process group, once its first checkpoint has completed."""
     path = folder / "app.py"
     path.write_text(APP)
     words = ("-m", "flykka", "run", str(path), str(arrivals), str(folder / "out"))
@@ -42,9 +42,8 @@ def running_app(arrivals: Path, folder: Path) -> Iterator[subprocess.Popen[str]]
         process.communicate(timeout=10)
 
 
-# What a signal does to a job, test_interrupts has; that the JVM does not get it, test_session; that no process is left
-# of an app that was stopped, test_ctrl_c; and that none is left of a driver that is killed,
-# tests/integration/test_continuing.
+# test_interrupts covers the effect of a signal on a job; test_session that the JVM does not receive it; test_ctrl_c
+# that a stopped app leaves no process; tests/integration/test_continuing that a killed driver leaves none.
 def test_a_sigterm_to_the_process_group_stops_the_job_with_a_checkpoint(arrivals: Path, tmp_path: Path) -> None:
     with running_app(arrivals, tmp_path) as app:
         processes = psutil.Process(app.pid).children(recursive=True)

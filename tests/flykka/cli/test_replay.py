@@ -1,4 +1,4 @@
-"""`flykka replay`: what it says of runs that are as recorded, of those that are not, and of files that are none."""
+"""`flykka replay`: output for matching runs, for diverging runs, and for files that are not traces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ word = "echo"
 
 
 class Echo(Actor):
-    """Tells another one what it hears. The tests change the word with which it does so."""
+    """Forwards each message to another actor. The tests change the text that it adds."""
 
     def __init__(self, other: Ref) -> None:
         self.other = other
@@ -67,7 +67,7 @@ def record_echoes(path: Path) -> Path:
     return path
 
 
-def test_a_run_as_recorded_is_one_line_and_no_error(flykka_replay: Shell, trace: Path) -> None:
+def test_a_matching_run_is_one_line_and_no_error(flykka_replay: Shell, trace: Path) -> None:
     code, out, err = flykka_replay(trace)
 
     assert (code, err) == (0, "")
@@ -75,7 +75,7 @@ def test_a_run_as_recorded_is_one_line_and_no_error(flykka_replay: Shell, trace:
     assert len(out.splitlines()) == 1
 
 
-def test_a_run_that_diverges_is_told_with_its_report(
+def test_a_diverging_run_is_printed_with_its_report(
     flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
@@ -89,7 +89,7 @@ def test_a_run_that_diverges_is_told_with_its_report(
     assert lines[-1].startswith(f"{trace}: diverged at turn ")
 
 
-def test_only_one_actor_may_be_replayed(flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_actor_may_be_replayed(flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, out, _ = flykka_replay(trace, "--actor", "/user/echo")
 
     assert code == 0
@@ -108,7 +108,7 @@ def test_a_run_may_be_replayed_up_to_a_turn(flykka_replay: Shell, trace: Path, m
     assert flykka_replay(trace, "--until", turn)[0] == 1
 
 
-def test_the_worst_of_several_files_decides(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
+def test_the_worst_of_several_files_sets_the_exit_code(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
     (tmp_path / "none.trace").write_text("no trace")
 
     code, out, err = flykka_replay(trace, tmp_path / "none.trace", tmp_path / "missing.trace", trace)
@@ -119,7 +119,7 @@ def test_the_worst_of_several_files_decides(flykka_replay: Shell, trace: Path, t
     assert "none.trace" in err
 
 
-def test_a_trace_that_is_cut_off_replays_as_far_as_it_goes(flykka_replay: Shell, trace: Path) -> None:
+def test_a_truncated_trace_replays_to_its_end(flykka_replay: Shell, trace: Path) -> None:
     whole = trace.read_bytes()
     trace.write_bytes(whole[:-9])
 
@@ -129,7 +129,7 @@ def test_a_trace_that_is_cut_off_replays_as_far_as_it_goes(flykka_replay: Shell,
     assert "  replayed up to byte " in out
 
 
-def test_everything_is_there_as_json(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
+def test_the_result_is_available_as_json(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
     code, out, _ = flykka_replay(trace, tmp_path / "missing.trace", "--json")
 
     first, second = json.loads(out)["traces"]
@@ -139,7 +139,9 @@ def test_everything_is_there_as_json(flykka_replay: Shell, trace: Path, tmp_path
     assert (second["exit_code"], second["error"]) == (2, f"there is no file {tmp_path / 'missing.trace'}")
 
 
-def test_ci_gets_its_xml(flykka_replay: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_junit_xml_is_written_for_ci(
+    flykka_replay: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys.modules[__name__], "word", "oh\x00ce")
 
     code, _, _ = flykka_replay(trace, tmp_path / "missing.trace", "--junit", tmp_path / "replay.xml")
@@ -153,7 +155,7 @@ def test_ci_gets_its_xml(flykka_replay: Shell, trace: Path, tmp_path: Path, monk
     assert (failure.text or "").startswith("DIVERGENCE at turn ")
 
 
-def test_a_file_that_cannot_be_written_is_told(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
+def test_an_unwritable_file_is_reported(flykka_replay: Shell, trace: Path, tmp_path: Path) -> None:
     code, _, err = flykka_replay(trace, "--junit", tmp_path / "no folder" / "replay.xml")
 
     assert code == 2
@@ -161,8 +163,8 @@ def test_a_file_that_cannot_be_written_is_told(flykka_replay: Shell, trace: Path
 
 
 @pytest.mark.slow
-def test_a_message_of_no_known_type_is_no_divergence(tmp_path: Path) -> None:
-    # Its class is known to the process that records, and not to the one that replays.
+def test_a_message_of_unknown_type_is_no_divergence(tmp_path: Path) -> None:
+    # Its class exists in the recording process, but not in the replaying one.
     script = """
 import sys
 from flykka.messages.wire.message import Message, message
@@ -193,7 +195,7 @@ with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
     assert "no class is known here" in replayed.stdout
 
 
-def test_modules_with_more_messages_may_be_named(
+def test_modules_with_further_messages_may_be_named(
     flykka_replay: Shell, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
@@ -205,7 +207,7 @@ def test_modules_with_more_messages_may_be_named(
 
 
 @pytest.mark.slow
-def test_a_user_who_has_seen_enough_may_leave(trace: Path) -> None:
+def test_a_reader_may_close_the_pipe_early(trace: Path) -> None:
     modules = f"--import {__name__} --import {players.__name__}"
     command = (
         f"{sys.executable} -m flykka replay {modules} {' '.join([str(trace)] * 50)} | head -1; echo ${{PIPESTATUS[0]}}"
@@ -217,7 +219,7 @@ def test_a_user_who_has_seen_enough_may_leave(trace: Path) -> None:
     assert piped.stderr == ""
 
 
-def test_results_do_not_take_the_place_of_a_trace(flykka_replay: Shell, trace: Path) -> None:
+def test_results_do_not_overwrite_a_trace(flykka_replay: Shell, trace: Path) -> None:
     recorded = trace.read_bytes()
 
     code, out, err = flykka_replay(trace, "--junit", trace)
@@ -228,14 +230,14 @@ def test_results_do_not_take_the_place_of_a_trace(flykka_replay: Shell, trace: P
 
 
 @pytest.mark.parametrize("number", ["-3", "0", "x"])
-def test_there_are_no_turns_before_the_first(flykka_replay: Shell, trace: Path, number: str) -> None:
+def test_turn_numbers_start_at_one(flykka_replay: Shell, trace: Path, number: str) -> None:
     code, out, err = flykka_replay(trace, "--until", number)
 
     assert (code, out) == (2, "")
     assert f"argument --until: {number!r} is not a whole number from 1" in err
 
 
-def test_a_run_of_which_nothing_can_be_replayed_is_not_as_recorded(
+def test_a_run_without_replayable_turns_is_not_as_recorded(
     flykka_replay: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(sys.modules[__name__], "Echo")

@@ -1,4 +1,4 @@
-"""Ends of a run: exit codes and last words, for apps that never come to a job."""
+"""Exit codes and final messages of apps that start no job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from flykka.cli.main import main
 
-# The first of them waits for everything to be loaded.
+# The first of them waits until everything is imported.
 pytestmark = pytest.mark.slow
 
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
         ),
     ],
 )
-def test_an_app_without_a_job(
+def test_an_app_without_a_job_is_reported(
     source: str, code: int, last_words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "app.py"
@@ -48,7 +48,7 @@ def test_an_app_without_a_job(
     assert last[0].startswith(last_words.format(app=path))
 
 
-def test_the_frames_of_flykka_are_seen_with_verbose_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_frames_of_flykka_are_printed_with_verbose_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "app.py"
     path.write_text("1 / 0")
 

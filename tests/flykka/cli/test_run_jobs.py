@@ -1,4 +1,4 @@
-"""Apps whose jobs run, on the session of the tests: what is shown of them, and what the options do."""
+"""Apps whose jobs run on the session of the tests: their console output, and the effects of the options."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ with StreamExecutionEnvironment.get_execution_environment() as env:
 
 @pytest.fixture
 def numbers_folder(spark: SparkSession, tmp_path: Path) -> Path:
-    """With a few numbers in it."""
+    """A folder with a few numbers."""
     spark.range(10).coalesce(1).write.parquet(str(tmp_path / "in"))
     return tmp_path
 
@@ -70,7 +70,7 @@ def write_app(folder: Path, source: str) -> str:
     return str(path)
 
 
-def test_every_job_is_shown_and_waited_for_and_the_options_win(
+def test_every_job_is_shown_and_awaited_and_launch_options_win(
     spark: SparkSession, numbers_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     checkpoints = str(numbers_folder / "checkpoints")
@@ -99,9 +99,7 @@ def test_every_job_is_shown_and_waited_for_and_the_options_win(
     assert not current_launch().shows_jobs
 
 
-def test_a_job_that_fails_ends_with_its_error_and_the_line_that_ran_it(
-    numbers_folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failing_job_ends_with_its_error_and_line(numbers_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_app(numbers_folder, FAILING)
 
     code = main(["run", path, str(numbers_folder), "--checkpoint-dir", str(numbers_folder / "checkpoints")])

@@ -1,4 +1,4 @@
-"""`flykka savepoint`: what is shown of one, and what is said of an app that is held against it."""
+"""`flykka savepoint`: the description of a savepoint, and its compatibility with an app."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def write_savepoint(
     with_state: bool = True,
     lists: tuple[OperatorListState, ...] = (),
 ) -> Path:
-    """A savepoint of a job with state of one operator: lists, and keyed in a file of six bytes, or with none as yet."""
+    """A savepoint of a job with one stateful operator: list state, and keyed state in a file of six bytes or still
+    empty.
+    """
     folder = initialize_savepoint(str(directory), "savepoint-orders-1")
     state = Path(folder, "state")
     state.write_bytes(b"a row.")
@@ -87,36 +89,39 @@ def test_a_savepoint_is_shown_with_its_job_and_its_operators(
 
     code = main(["savepoint", "inspect", str(path)])
 
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert code == 0
-    assert "savepoint 7 of job 'orders' (orders-id)" in shown
-    assert "taken 2023-11-14 22:13:20 UTC in 250 ms, 6 B of state" in shown
-    assert "totals  window aggregate  1 (up to 128)   6 B  keyed" in shown
-    assert "totals: keys (shop string), state of each window (sum bigint), size=60000ms" in shown
-    assert "totals: 128 key groups in 1 file" in shown
+    assert "savepoint 7 of job 'orders' (orders-id)" in output
+    assert "taken 2023-11-14 22:13:20 UTC in 250 ms, 6 B of state" in output
+    assert "totals  window aggregate  1 (up to 128)   6 B  keyed" in output
+    assert "totals: keys (shop string), state of each window (sum bigint), size=60000ms" in output
+    assert "totals: 128 key groups in 1 file" in output
 
 
-def test_of_an_operator_that_had_no_state_yet_there_are_no_files_to_tell(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_operator_without_state_yet_has_no_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_savepoint(tmp_path, window_operator(), with_state=False)
 
     main(["savepoint", "inspect", str(path)])
 
-    shown = capsys.readouterr().out
-    assert "totals  window aggregate  1 (up to 128)     -  none" in shown
-    assert "key groups" not in shown
+    output = capsys.readouterr().out
+    assert "totals  window aggregate  1 (up to 128)     -  none" in output
+    assert "key groups" not in output
 
 
-def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_savepoint_is_printed_completely_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_savepoint(tmp_path, window_operator())
 
     code = main(["savepoint", "inspect", str(path), "--json"])
 
-    told = json.loads(capsys.readouterr().out)
+    output = json.loads(capsys.readouterr().out)
     assert code == 0
-    assert (told["type"], told["job_name"], told["checkpoint_id"], told["missing"]) == ("SAVEPOINT", "orders", 7, None)
-    [operator] = told["operators"]
+    assert (output["type"], output["job_name"], output["checkpoint_id"], output["missing"]) == (
+        "SAVEPOINT",
+        "orders",
+        7,
+        None,
+    )
+    [operator] = output["operators"]
     assert (operator["uid"], operator["key_groups"], operator["state_bytes"]) == ("totals", 128, 6)
     assert operator["schema"] == {
         "keys": "shop string",
@@ -127,17 +132,13 @@ def test_as_json_it_is_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[s
     }
 
 
-def test_an_operator_of_which_only_the_id_is_known_is_called_by_that(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_operator_without_a_name_is_printed_with_its_id(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["savepoint", "inspect", str(write_savepoint(tmp_path))])
 
     assert f"id {WINDOWS}" in capsys.readouterr().out
 
 
-def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_splits_of_an_unimported_connector_are_no_obstacle(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unread = OperatorListState(name="unread splits", elements=(b"of a connector",))
     path = write_savepoint(tmp_path, window_operator(), lists=(unread,))
 
@@ -147,16 +148,18 @@ def test_splits_of_a_connector_that_nobody_has_imported_are_no_hindrance(
     assert "list unread splits (SPLIT_DISTRIBUTE): 1" in re.sub(r"\s+", " ", capsys.readouterr().out)
 
 
-def test_what_is_missing_of_it_is_said_beside_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = write_savepoint(tmp_path, window_operator())
     (path / "state").unlink()
 
     code = main(["savepoint", "inspect", str(path)])
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 1
-    assert "savepoint 7 of job 'orders'" in said.out
-    assert said.err == (
+    assert "savepoint 7 of job 'orders'" in output.out
+    assert output.err == (
         f"flykka savepoint: {path}/_metadata refers to state in file:{path}/state, which is not there\n"
     )
 
@@ -172,7 +175,7 @@ def test_what_is_missing_of_it_is_said_beside_what_is_there(tmp_path: Path, caps
     ],
     ids=["cut off", "newer", "something else", "nothing"],
 )
-def test_a_file_that_is_none_is_named_and_nothing_is_started(
+def test_a_file_that_is_not_a_savepoint_is_named_and_nothing_starts(
     command: list[str],
     damage: Callable[[bytes], bytes] | None,
     said: str,
@@ -196,7 +199,7 @@ def test_a_file_that_is_none_is_named_and_nothing_is_started(
     assert re.search(said, error)
 
 
-def test_an_app_that_is_not_there_is_a_wrong_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_app_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["savepoint", "check", str(tmp_path), str(tmp_path / "gone.py")])
 
@@ -231,7 +234,7 @@ def app(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def of_the_app(spark: SparkSession, tmp_path: Path) -> Path:
+def app_savepoint(spark: SparkSession, tmp_path: Path) -> Path:
     """A savepoint of the app's job, with the uid `totals` and windows of an hour."""
     from pyspark.sql import functions as F
 
@@ -250,16 +253,16 @@ def of_the_app(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 @pytest.mark.spark
-def test_an_app_that_fits_can_start_and_is_not_started(
-    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+def test_a_compatible_app_may_start_and_is_not_started(
+    app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["savepoint", "check", str(of_the_app), str(app), "totals", "1h"])
+    code = main(["savepoint", "check", str(app_savepoint), str(app), "totals", "1h"])
 
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 0
-    assert f"job 'orders' can start from {of_the_app}: 3 matched\n" in said.out
-    assert "executed" not in said.out + said.err
-    assert [line.split()[:2] for line in said.out.splitlines()[1:4]] == [
+    assert f"job 'orders' can start from {app_savepoint}: 3 matched\n" in output.out
+    assert "executed" not in output.out + output.err
+    assert [line.split()[:2] for line in output.out.splitlines()[1:4]] == [
         ["matched", "orders"],
         ["matched", "totals"],
         ["matched", "output"],
@@ -267,27 +270,27 @@ def test_an_app_that_fits_can_start_and_is_not_started(
 
 
 @pytest.mark.spark
-def test_an_operator_with_another_uid_is_found_and_may_be_given_up(
-    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+def test_an_operator_with_a_changed_uid_is_suggested_and_may_be_dropped(
+    app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    refused = main(["savepoint", "check", str(of_the_app), str(app), "sums", "1h", "--json"])
-    told = json.loads(capsys.readouterr().out)
-    allowed = main(["savepoint", "check", str(of_the_app), str(app), "-n", "--", "sums", "1h"])
+    refused = main(["savepoint", "check", str(app_savepoint), str(app), "sums", "1h", "--json"])
+    output = json.loads(capsys.readouterr().out)
+    allowed = main(["savepoint", "check", str(app_savepoint), str(app), "-n", "--", "sums", "1h"])
 
     assert (refused, allowed) == (1, 0)
-    assert told["can_start"] is False
-    [renamed] = [operator for operator in told["operators"] if operator["match"] == "renamed"]
+    assert output["can_start"] is False
+    [renamed] = [operator for operator in output["operators"] if operator["match"] == "renamed"]
     assert (renamed["uid"], renamed["former_uid"]) == ("sums", "totals")
 
 
 @pytest.mark.spark
-def test_other_windows_and_keys_are_incompatible_and_told_as_they_were_and_are(
-    of_the_app: Path, app: Path, capsys: pytest.CaptureFixture[str]
+def test_other_windows_and_keys_are_incompatible_and_printed_with_both_values(
+    app_savepoint: Path, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = main(["savepoint", "check", str(of_the_app), str(app), "totals", "2h", "amount"])
+    code = main(["savepoint", "check", str(app_savepoint), str(app), "totals", "2h", "amount"])
 
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert code == 1
-    assert "keys: was `shop string`, is `shop string, amount bigint`" in said
-    assert "windows: was `size=3600000ms, slide=3600000ms, offset=0ms`, is `size=7200000ms" in said
-    assert "job 'orders' cannot start" in said
+    assert "keys: was `shop string`, is `shop string, amount bigint`" in output
+    assert "windows: was `size=3600000ms, slide=3600000ms, offset=0ms`, is `size=7200000ms" in output
+    assert "job 'orders' cannot start" in output

@@ -1,4 +1,4 @@
-"""`flykka simulate`: what it prints, and how it ends."""
+"""`flykka simulate`: its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
-    """Runs `flykka simulate ...`: its exit code, and what it printed."""
+    """Runs `flykka simulate ...`; returns the exit code and the output."""
 
     def run(*arguments: str | Path) -> tuple[int, str, str]:
         try:
@@ -35,11 +35,11 @@ def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 @pytest.fixture
 def bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint is complete before its last task has acknowledged it."""
+    """A checkpoint completes before its last task has acknowledged it."""
     monkeypatch.setattr(PendingCheckpoint, "is_fully_acknowledged", property(lambda _: True))
 
 
-def test_the_summary_says_what_the_runs_were_made_of(simulate: Shell) -> None:
+def test_the_summary_counts_checkpoints_jobs_output_and_faults(simulate: Shell) -> None:
     code, out, _ = simulate("--seeds", "3", "--from-seed", "20", "--faults", "none")
 
     first, *rest = out.splitlines()
@@ -49,14 +49,14 @@ def test_the_summary_says_what_the_runs_were_made_of(simulate: Shell) -> None:
 
 
 @pytest.mark.slow
-def test_why_checkpoints_were_given_up_is_counted(simulate: Shell) -> None:
+def test_aborted_checkpoints_are_counted_by_reason(simulate: Shell) -> None:
     _, out, _ = simulate("--seeds", "4", "--faults", "crash,kill")
 
     [reasons] = [line for line in out.splitlines() if line.startswith("  given up")]
     assert "job failover region" in reasons
 
 
-def test_without_faults_none_is_drawn(simulate: Shell) -> None:
+def test_without_faults_no_fault_is_drawn(simulate: Shell) -> None:
     code, out, _ = simulate("--seed", "1", "--faults", "none")
 
     assert code == 0
@@ -65,18 +65,18 @@ def test_without_faults_none_is_drawn(simulate: Shell) -> None:
     assert "jobs         1 FINISHED; 0 restarts" in out
 
 
-def test_the_summary_is_there_for_programs_too(simulate: Shell) -> None:
+def test_the_summary_is_available_as_json(simulate: Shell) -> None:
     code, out, _ = simulate("--seed", "1", "--faults", "none", "--json")
 
-    told = json.loads(out)
+    document = json.loads(out)
     assert code == 0
-    assert (told["seeds"], told["jobs"], told["faults"], told["failed"]) == (1, {"FINISHED": 1}, {}, [])
-    assert told["turns"] > 100
+    assert (document["seeds"], document["jobs"], document["faults"], document["failed"]) == (1, {"FINISHED": 1}, {}, [])
+    assert document["turns"] > 100
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("bug")
-def test_a_seed_that_fails_is_named_with_the_command_that_runs_it_again(simulate: Shell, tmp_path: Path) -> None:
+def test_a_failing_seed_is_named_with_the_command_to_repeat_it(simulate: Shell, tmp_path: Path) -> None:
     code, out, _ = simulate("--seeds", "2", "--faults", "none", "--record", tmp_path)
 
     assert code == 1
@@ -86,7 +86,7 @@ def test_a_seed_that_fails_is_named_with_the_command_that_runs_it_again(simulate
     assert TraceReader.open(tmp_path / "seed-0.trace").header.system == "seed-0"
 
 
-def test_of_a_seed_that_passes_no_trace_is_kept(simulate: Shell, tmp_path: Path) -> None:
+def test_a_passing_seed_leaves_no_trace(simulate: Shell, tmp_path: Path) -> None:
     code, _, _ = simulate("--seed", "1", "--record", tmp_path / "traces")
 
     assert code == 0
@@ -102,14 +102,16 @@ def test_of_a_seed_that_passes_no_trace_is_kept(simulate: Shell, tmp_path: Path)
         (("--seed", "1", "--seeds", "2"), "not allowed with argument"),
     ],
 )
-def test_a_wrong_option_is_told_with_what_is_right(simulate: Shell, arguments: tuple[str, ...], told: str) -> None:
+def test_an_invalid_option_is_reported_with_valid_values(
+    simulate: Shell, arguments: tuple[str, ...], told: str
+) -> None:
     code, _, err = simulate(*arguments)
 
     assert code == 2
     assert told in err
 
 
-def test_a_folder_for_traces_that_cannot_be_made_is_named(simulate: Shell, tmp_path: Path) -> None:
+def test_an_unusable_trace_folder_is_named(simulate: Shell, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
     code, _, err = simulate("--seed", "1", "--record", tmp_path / "file")
@@ -119,10 +121,10 @@ def test_a_folder_for_traces_that_cannot_be_made_is_named(simulate: Shell, tmp_p
 
 
 @pytest.mark.slow
-def test_a_process_that_hashes_otherwise_and_several_of_them_take_the_same_turns(simulate: Shell) -> None:
+def test_other_hash_seeds_and_several_processes_take_the_same_turns(simulate: Shell) -> None:
     options = ["--seeds", "2", "--digest", "--jobs"]
 
-    said = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-m", "flykka", "simulate", *options, "2"],
         env={**os.environ, "PYTHONHASHSEED": "2"},
         capture_output=True,
@@ -130,7 +132,7 @@ def test_a_process_that_hashes_otherwise_and_several_of_them_take_the_same_turns
         check=True,
     ).stdout
 
-    assert said == simulate(*options, "1")[1]
+    assert output == simulate(*options, "1")[1]
 
 
 @pytest.mark.slow
@@ -145,7 +147,7 @@ def test_a_simulation_needs_no_pyspark() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_file_where_a_folder_is_wanted_is_told(simulate: Shell, tmp_path: Path) -> None:
+def test_a_file_in_place_of_a_folder_is_reported(simulate: Shell, tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.touch()
 
@@ -155,7 +157,7 @@ def test_a_file_where_a_folder_is_wanted_is_told(simulate: Shell, tmp_path: Path
     assert err == f"flykka simulate: {taken} cannot be written: a file of that name is in the way\n"
 
 
-def test_one_seed_has_no_first_one(simulate: Shell) -> None:
+def test_a_single_seed_excludes_a_first_seed(simulate: Shell) -> None:
     code, _, err = simulate("--seed", "1", "--from-seed", "4")
 
     assert code == 2
@@ -163,7 +165,7 @@ def test_one_seed_has_no_first_one(simulate: Shell) -> None:
 
 
 @pytest.mark.slow
-def test_digests_are_a_part_of_the_json(simulate: Shell) -> None:
+def test_the_json_contains_digests(simulate: Shell) -> None:
     _, out, _ = simulate("--seeds", "2", "--faults", "none", "--digest", "--json")
 
     assert json.loads(out)["digests"].keys() == {"0", "1"}

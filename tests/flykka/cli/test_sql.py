@@ -1,4 +1,4 @@
-"""Scripts of SQL, and statements that are typed on a terminal."""
+"""SQL scripts, and statements typed on a terminal."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ def test_a_script_runs_its_jobs_and_prints_the_rows_of_its_select(
 
     code = main(["sql", script(tmp_path, text), "--no-rest"])
 
-    shown = capsys.readouterr().out
+    output = capsys.readouterr().out
     assert code == 0
     assert spark.read.parquet(f"{tmp_path}/out").select("auction").distinct().count() == 2
     said = ["out    parquet", "job 'copied' FINISHED", "result, batch 1: 1 row", "|100|", "job 'counted' FINISHED"]
-    places = [shown.find(each) for each in said]
+    places = [output.find(each) for each in said]
     assert -1 not in places
     assert places == sorted(places)
 
@@ -59,16 +59,18 @@ def test_an_error_names_its_place_in_the_file_and_ends_the_script(
 
     code = main(["sql", path, "--no-rest"])
 
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 1
-    assert told.out.strip() == "none"
-    assert told.err.startswith(f"{path}: line 5, column 8: A column, variable, or function parameter with name `nope`")
-    assert told.err.splitlines()[1:] == ["  SELECT nope", "         ^"]
+    assert output.out.strip() == "none"
+    assert output.err.startswith(
+        f"{path}: line 5, column 8: A column, variable, or function parameter with name `nope`"
+    )
+    assert output.err.splitlines()[1:] == ["  SELECT nope", "         ^"]
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_what_is_no_terminal_is_read_as_a_script(
+def test_input_without_a_terminal_is_read_as_a_script(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{BID} DESCRIBE bid;"))
@@ -80,7 +82,7 @@ def test_what_is_no_terminal_is_read_as_a_script(
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
-def test_a_script_of_an_editor_on_windows_runs_with_its_places(
+def test_a_script_with_windows_line_ends_runs_with_correct_positions(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], encoding: str
 ) -> None:
     path = tmp_path / "windows.sql"
@@ -88,14 +90,14 @@ def test_a_script_of_an_editor_on_windows_runs_with_its_places(
 
     code = main(["sql", str(path), "--no-rest"])
 
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 1
-    assert "auction      bigint" in told.out
-    assert told.err.startswith(f"{path}: line 4, column ")
-    assert told.err.splitlines()[1] == "  DESCRIBE größe;"
+    assert "auction      bigint" in output.out
+    assert output.err.startswith(f"{path}: line 4, column ")
+    assert output.err.splitlines()[1] == "  DESCRIBE größe;"
 
 
-def test_a_file_that_is_not_there_is_a_wrong_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_script_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["sql", "/nowhere/bids.sql"])
 
@@ -106,11 +108,9 @@ def test_a_file_that_is_not_there_is_a_wrong_command_line(capsys: pytest.Capture
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.integration
-def test_the_prompt_shows_rows_as_they_change_and_outlives_errors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_prompt_shows_changing_rows_and_survives_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    # As the session of the tests: to compile a plan takes longer than to interpret it for a few rows.
+    # As in the session of the tests: for a few rows a plan is interpreted faster than compiled.
     (tmp_path / "spark-defaults.conf").write_text(
         "spark.sql.codegen.wholeStage false\nspark.sql.codegen.factoryMode NO_CODEGEN\n"
     )
@@ -147,7 +147,7 @@ def test_the_prompt_shows_rows_as_they_change_and_outlives_errors(
     assert "SELECT price FROM bid;" in (tmp_path / ".flykka_sql_history").read_text()
 
 
-def test_upserts_change_rows_and_deletes_end_them() -> None:
+def test_upserts_replace_rows_and_deletes_remove_them() -> None:
     table = ResultTable(["id", "n", "row_kind"], Changelog(keys=("id",)))
 
     table.add([("1", "a", "+I"), ("2", "b", "+I"), ("3", "c", "+I")], 0)
@@ -158,7 +158,7 @@ def test_upserts_change_rows_and_deletes_end_them() -> None:
     assert table.shown(1).rows == (("1", "d", "+U"),)
 
 
-def test_of_rows_that_stay_the_last_are_kept() -> None:
+def test_only_the_last_rows_of_an_append_stream_are_shown() -> None:
     table = ResultTable(["id"], APPEND_ONLY)
 
     table.add([(str(n),) for n in range(ROWS_KEPT)], 5)

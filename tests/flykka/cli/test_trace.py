@@ -1,4 +1,4 @@
-"""`flykka trace`: what is shown of a trace, and what is said of a file that is none."""
+"""`flykka trace`: the summary of a trace, and the errors for files that are not traces."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def take_turn(
     cause: int | None = None,
     failure: SerializedThrowable | None = None,
 ) -> None:
-    """Turn `number` begins `number` tenths of a second behind the beginning."""
+    """Turn `number` begins `number` tenths of a second after the start."""
     envelope = Envelope(message, sender, cause)
     recorder.turn(number, BEGIN_MS + 100 * (number - 1), recipient, envelope, list(effects), failure)
 
 
 def play(recorder: Recorder) -> None:
-    """A job with a checkpoint that completes, one that is aborted and one that nobody ends."""
+    """A job with a completed checkpoint, an aborted one, and one that never ends."""
     completed = CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=7,
@@ -75,7 +75,7 @@ def play(recorder: Recorder) -> None:
     )
     recorder.open(system="shown", seed=0)
     take_turn(recorder, 1, TASK_MANAGER, says("hello"), ("spawn", Ref("/user/task-manager-1/task", 1)))
-    # The turn that began later may end earlier: another thread took it.
+    # A turn that began later may end earlier: another thread took it.
     take_turn(recorder, 3, COORDINATOR, completed, ("start_timer", "trigger", 500, says("tick"), None))
     take_turn(
         recorder, 2, COORDINATOR, says("x" * 200), ("send", TASK_MANAGER, completed), sender=TASK_MANAGER, cause=1
@@ -96,7 +96,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-def test_show_prints_a_line_per_record_in_the_order_in_which_they_began(flykka_trace: Shell, trace: Path) -> None:
+def test_show_prints_a_line_per_record_in_start_order(flykka_trace: Shell, trace: Path) -> None:
     code, out, err = flykka_trace("show", trace)
 
     assert (code, err) == (0, "")
@@ -128,14 +128,16 @@ def test_show_prints_a_line_per_record_in_the_order_in_which_they_began(flykka_t
     ],
     ids=str,
 )
-def test_show_takes_what_is_asked_for(flykka_trace: Shell, trace: Path, options: list[str], turns: list[int]) -> None:
+def test_show_prints_only_the_selected_records(
+    flykka_trace: Shell, trace: Path, options: list[str], turns: list[int]
+) -> None:
     code, out, _ = flykka_trace("show", trace, *options)
 
     assert code == 0
     assert [int(line.split()[0]) for line in out.splitlines()] == turns
 
 
-def test_show_gives_whole_records_as_json(flykka_trace: Shell, trace: Path) -> None:
+def test_show_prints_whole_records_as_json(flykka_trace: Shell, trace: Path) -> None:
     code, out, _ = flykka_trace("show", trace, "--json")
 
     records: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
@@ -148,7 +150,7 @@ def test_show_gives_whole_records_as_json(flykka_trace: Shell, trace: Path) -> N
     assert [record["kind"] for record in records[5:]] == ["killed", "dead_letter"]
 
 
-def test_show_says_what_a_flight_recorder_has_not_kept(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_show_states_how_many_turns_a_flight_recorder_has_dropped(flykka_trace: Shell, tmp_path: Path) -> None:
     recorder = FlightRecorder(turns=3)
     play(recorder)
     recorder.dump(tmp_path / "ring.trace")
@@ -165,7 +167,7 @@ def test_show_says_what_a_flight_recorder_has_not_kept(flykka_trace: Shell, tmp_
     assert len(as_json[1].splitlines()) == 3
 
 
-def test_a_trace_that_is_cut_off_is_read_to_its_last_whole_record(flykka_trace: Shell, trace: Path) -> None:
+def test_a_truncated_trace_is_read_to_its_last_whole_record(flykka_trace: Shell, trace: Path) -> None:
     trace.write_bytes(trace.read_bytes()[:-5])
 
     show, stats = flykka_trace("show", trace), flykka_trace("stats", trace)
@@ -176,7 +178,7 @@ def test_a_trace_that_is_cut_off_is_read_to_its_last_whole_record(flykka_trace: 
     assert "the trace ends at byte" in stats[1]
 
 
-def test_stats_say_what_there_was(flykka_trace: Shell, trace: Path) -> None:
+def test_stats_count_messages_and_actors(flykka_trace: Shell, trace: Path) -> None:
     code, out, _ = flykka_trace("stats", trace)
 
     assert code == 0
@@ -197,7 +199,7 @@ def test_stats_say_what_there_was(flykka_trace: Shell, trace: Path) -> None:
     assert "1 1.7 Say: it has ended" in lines
 
 
-def test_a_failure_is_told_of_where_it_was_first_heard_of(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_a_failure_is_reported_at_its_first_occurrence(flykka_trace: Shell, tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     recorder.open(system="failing", seed=0)
     take_turn(recorder, 1, COORDINATOR, JobSubmitSuccess(job_id=JOB))
@@ -217,17 +219,17 @@ def test_a_failure_is_told_of_where_it_was_first_heard_of(flykka_trace: Shell, t
     ]
 
 
-def test_stats_give_everything_as_json(flykka_trace: Shell, trace: Path) -> None:
+def test_stats_are_available_as_json(flykka_trace: Shell, trace: Path) -> None:
     code, out, _ = flykka_trace("stats", trace, "--json")
 
-    found = json.loads(out)
+    document = json.loads(out)
     assert code == 0
-    assert (found["turns"], found["duration_ms"], found["killed"]) == (5, 600, ["/user/task-manager-1"])
-    assert found["header"]["system"] == "shown"
-    assert [each["state"] for each in found["checkpoints"]] == ["COMPLETED", "JOB_FAILOVER_REGION", "IN_PROGRESS"]
+    assert (document["turns"], document["duration_ms"], document["killed"]) == (5, 600, ["/user/task-manager-1"])
+    assert document["header"]["system"] == "shown"
+    assert [each["state"] for each in document["checkpoints"]] == ["COMPLETED", "JOB_FAILOVER_REGION", "IN_PROGRESS"]
 
 
-def test_stats_name_the_messages_that_waited_longest(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_stats_name_the_messages_with_the_longest_wait(flykka_trace: Shell, tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     recorder.open(system="slow", seed=0)
     take_turn(recorder, 1, COORDINATOR, says("go"), ("send", TASK_MANAGER, says("x")))
@@ -245,9 +247,7 @@ def test_stats_name_the_messages_that_waited_longest(flykka_trace: Shell, tmp_pa
 
 
 @pytest.mark.parametrize("command", ["show", "stats"])
-def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
-    flykka_trace: Shell, tmp_path: Path, command: str
-) -> None:
+def test_an_unreadable_trace_is_one_line_and_exit_code_2(flykka_trace: Shell, tmp_path: Path, command: str) -> None:
     text, newer = tmp_path / "notes.txt", tmp_path / "newer.trace"
     text.write_text("this is no trace at all")
     newer.write_bytes(framed(msgpack.packb({"format": "flykka.trace", "version": 99, "package": "9.1"})))
@@ -268,14 +268,14 @@ def test_a_file_that_cannot_be_read_as_a_trace_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "few"])
-def test_a_limit_is_a_number_above_0(flykka_trace: Shell, trace: Path, limit: str) -> None:
+def test_a_limit_must_be_positive(flykka_trace: Shell, trace: Path, limit: str) -> None:
     code, _, err = flykka_trace("show", trace, "--limit", limit)
 
     assert code == 2
     assert "argument --limit" in err
 
 
-def test_messages_that_are_not_known_here_are_shown_by_their_tags(flykka_trace: Shell, trace: Path) -> None:
+def test_unknown_messages_are_shown_by_their_tags(flykka_trace: Shell, trace: Path) -> None:
     unknown = {"": "user.own_word", "job_id": JOB, "letters": 3, "inner": {"": "user.part", "size": 1}}
     columns = [[1], [BEGIN_MS], [0], [None], [None], [0], [0], [None], [None], [None]]
     chunk = [[["/user/a", 1]], [msgpack.packb(unknown)], [], columns]
@@ -286,7 +286,7 @@ def test_messages_that_are_not_known_here_are_shown_by_their_tags(flykka_trace: 
     assert shown.split(maxsplit=2)[2] == "/user/a <- user.own_word(letters=3, inner=user.part(size=1))\n"
 
 
-def test_a_trace_that_is_far_away_is_fetched(flykka_trace: Shell, trace: Path) -> None:
+def test_a_remote_trace_is_fetched(flykka_trace: Shell, trace: Path) -> None:
     far = "memory://traces/run.trace"
     fsspec.filesystem("memory").pipe_file("/traces/run.trace", trace.read_bytes())
 
@@ -304,7 +304,7 @@ sys.exit(code)
 
 
 @pytest.mark.slow
-def test_a_reader_that_has_read_enough_may_close_the_pipe(tmp_path: Path) -> None:
+def test_a_reader_may_close_the_pipe_early(tmp_path: Path) -> None:
     path = tmp_path / "long.trace"
     recorder = TraceRecorder(path)
     recorder.open(system="long", seed=0)
@@ -347,14 +347,14 @@ def _read_to_the_end(terminal: int) -> str:
         while part := os.read(terminal, 65_536):
             read += part
     except OSError:
-        pass  # So Linux says that nobody writes to a terminal any more.
+        pass  # On Linux this error means that the terminal has no writer left.
     finally:
         os.close(terminal)
     return read.decode()
 
 
 @pytest.mark.parametrize("asked", [["--actor", "nobody"], ["--type", "Nothing"], ["--from", "3", "--to", "2"]], ids=str)
-def test_turns_that_are_not_there_are_exit_code_2(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
+def test_missing_turns_are_exit_code_2(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
     code, _, err = flykka_trace("show", trace, *asked)
 
     assert code == 2

@@ -1,4 +1,4 @@
-"""`flykka trace check`: a recorded run that broke a law is told from one that did not."""
+"""`flykka trace check`: reports the laws that a recorded run has violated, and accepts a correct run."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return record_cluster(tmp_path)
 
 
-def test_a_run_that_is_right_is_said_to_be(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_correct_run_passes(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "check", str(trace)]) == 0
     assert capsys.readouterr().out.endswith("records: no violations\n")
 
 
-def test_a_run_that_is_wrong_names_its_turns(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_violation_is_printed_with_its_turns(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "check", str(broken)]) == 1
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first.startswith("turn ")
@@ -57,11 +57,11 @@ def test_a_run_that_is_wrong_names_its_turns(broken: Path, capsys: pytest.Captur
     assert "broken" in last
 
 
-def test_what_is_wrong_is_told_to_programs_too(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_violations_are_available_as_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "check", str(broken), "--json"]) == 1
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert {"monitor", "turn", "text"} == told[0].keys()
-    assert told[0]["monitor"] == "checkpoints"
+    output = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {"monitor", "turn", "text"} == output[0].keys()
+    assert output[0]["monitor"] == "checkpoints"
 
 
 def test_a_job_that_reads_makes_progress(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,7 +69,7 @@ def test_a_job_that_reads_makes_progress(trace: Path, capsys: pytest.CaptureFixt
     assert "no violations" in capsys.readouterr().out
 
 
-def test_of_a_flight_record_nothing_is_expected_that_came_before(
+def test_a_flight_record_is_not_checked_against_earlier_events(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorder = FlightRecorder(turns=300)
@@ -83,17 +83,17 @@ def test_of_a_flight_record_nothing_is_expected_that_came_before(
     assert "# the part of the run before the trace is unknown\n" in capsys.readouterr().out
 
 
-def test_a_trace_that_is_cut_off_is_looked_at_up_to_there(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_truncated_trace_is_checked_to_its_end(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace.write_bytes(trace.read_bytes()[:-10])
 
     assert main(["trace", "check", str(trace)]) == 0
-    told = capsys.readouterr().out
-    assert "no violations" in told
-    assert "# the trace ends at byte" in told
+    output = capsys.readouterr().out
+    assert "no violations" in output
+    assert "# the trace ends at byte" in output
 
 
 @pytest.mark.parametrize("name", ["nowhere.trace", "text.trace"])
-def test_what_is_no_trace_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_is_not_a_trace_is_refused(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "text.trace").write_text("no trace", encoding="utf-8")
 
     assert main(["trace", "check", str(tmp_path / name)]) == 2

@@ -1,4 +1,4 @@
-"""`flykka trace story`, `diagram` and `diff`: what they print, where they write, and how they end."""
+"""`flykka trace story`, `diagram` and `diff`: their output, their files, and their exit codes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trace(tmp_path: Path) -> Path:
 
 
 def another(path: Path, *, reason: CheckpointDeclineReason | None = None, delay_ms: int = 0) -> Path:
-    """The same run again, a year later; with a reason its second checkpoint is given up."""
+    """The same run a year later; with a reason its second checkpoint is aborted."""
     recording = Recording(path)
     recording.now_ms = BEGIN_MS + 365 * 86_400_000
     record_checkpoint(recording, 1)
@@ -42,7 +42,7 @@ def another(path: Path, *, reason: CheckpointDeclineReason | None = None, delay_
     return path
 
 
-def test_a_story_is_told_line_by_line(flykka_trace: Shell, trace: Path) -> None:
+def test_a_story_is_printed_line_by_line(flykka_trace: Shell, trace: Path) -> None:
     code, out, err = flykka_trace("story", trace, "--checkpoint", "2")
 
     assert (code, err) == (0, "")
@@ -51,14 +51,14 @@ def test_a_story_is_told_line_by_line(flykka_trace: Shell, trace: Path) -> None:
     assert flykka_trace("story", trace, "--checkpoint", "2", "--all")[1].count(": acknowledged") == 8
 
 
-def test_a_story_is_json_when_asked_for(flykka_trace: Shell, trace: Path) -> None:
+def test_a_story_is_available_as_json(flykka_trace: Shell, trace: Path) -> None:
     code, out, _ = flykka_trace("story", trace, "--checkpoint", "2", "--json")
 
     assert code == 0
     assert json.loads(out)["subject"] == f"checkpoint 2 of job {JOB}"
 
 
-def test_a_story_is_of_the_only_job_unless_something_else_is_asked_for(flykka_trace: Shell) -> None:
+def test_a_story_defaults_to_the_only_job(flykka_trace: Shell) -> None:
     code, out, err = flykka_trace("story", HISTORIES / "at-least-once.trace")
 
     assert (code, err) == (0, "")
@@ -70,7 +70,7 @@ def test_a_story_is_of_the_only_job_unless_something_else_is_asked_for(flykka_tr
     [["--checkpoint", "1", "--attempt", "x"], ["--attempt", "x", "--job", "y"], ["--checkpoint", "none"]],
     ids=str,
 )
-def test_a_story_is_of_one_thing(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
+def test_a_story_has_one_subject(flykka_trace: Shell, trace: Path, asked: list[str]) -> None:
     code, out, err = flykka_trace("story", trace, *asked)
 
     assert (code, out) == (2, "")
@@ -86,7 +86,7 @@ def test_a_story_is_of_one_thing(flykka_trace: Shell, trace: Path, asked: list[s
     ],
     ids=str,
 )
-def test_a_story_of_what_is_not_there_is_exit_code_2(
+def test_a_story_of_a_missing_subject_is_exit_code_2(
     flykka_trace: Shell, trace: Path, asked: list[str], said: str
 ) -> None:
     code, out, err = flykka_trace("story", trace, *asked)
@@ -108,7 +108,7 @@ def test_a_diagram_is_printed_or_written(flykka_trace: Shell, trace: Path, tmp_p
     assert "1 HeartbeatDue" in printed[1]
 
 
-def test_a_diagram_takes_a_part_of_the_trace(flykka_trace: Shell, trace: Path) -> None:
+def test_a_diagram_may_cover_a_part_of_the_trace(flykka_trace: Shell, trace: Path) -> None:
     of_actor = flykka_trace("diagram", trace, "--format", "mermaid", "--actors", "*coordinator", "--from", "11")[1]
     of_checkpoint = flykka_trace("diagram", trace, "--format", "mermaid", "--checkpoint", "1")[1]
 
@@ -118,7 +118,7 @@ def test_a_diagram_takes_a_part_of_the_trace(flykka_trace: Shell, trace: Path) -
     assert "checkpoint_id=2" not in of_checkpoint
 
 
-def test_a_diagram_that_is_too_large_says_how_to_draw_less(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_a_diagram_that_is_too_large_suggests_filters(flykka_trace: Shell, tmp_path: Path) -> None:
     recording = Recording(tmp_path / "long.trace")
     for _ in range(301):
         recording.turn(TASK_MANAGER, HeartbeatDue())
@@ -131,7 +131,7 @@ def test_a_diagram_that_is_too_large_says_how_to_draw_less(flykka_trace: Shell, 
     assert flykka_trace("diagram", recording.path, "--format", "mermaid", "--collapse", "heartbeats")[0] == 0
 
 
-def test_a_diagram_that_cannot_be_written_names_the_file(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
+def test_an_unwritable_diagram_names_the_file(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
     output = tmp_path / "no such folder" / "page.html"
 
     code, out, err = flykka_trace("diagram", trace, "-o", output)
@@ -140,7 +140,7 @@ def test_a_diagram_that_cannot_be_written_names_the_file(flykka_trace: Shell, tr
     assert err == f"flykka trace diagram: {output} cannot be written: No such file or directory\n"
 
 
-def test_a_diagram_does_not_take_the_place_of_the_trace_that_it_shows(flykka_trace: Shell, trace: Path) -> None:
+def test_a_diagram_does_not_overwrite_its_trace(flykka_trace: Shell, trace: Path) -> None:
     recorded = trace.read_bytes()
 
     code, out, err = flykka_trace("diagram", trace, "-o", trace)
@@ -150,7 +150,7 @@ def test_a_diagram_does_not_take_the_place_of_the_trace_that_it_shows(flykka_tra
     assert trace.read_bytes() == recorded
 
 
-def test_runs_that_differ_in_times_only_are_the_same(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
+def test_runs_that_differ_in_times_only_are_equal(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
     other = another(tmp_path / "other.trace", delay_ms=7)
 
     code, out, err = flykka_trace("diff", trace, other)
@@ -159,7 +159,7 @@ def test_runs_that_differ_in_times_only_are_the_same(flykka_trace: Shell, trace:
     assert out == f"{trace} and {other} are the same: 39 records of 11 actors, except for times and the names of ids\n"
 
 
-def test_where_runs_part_is_told_with_fields_causes_and_a_command(
+def test_the_first_difference_is_printed_with_fields_causes_and_a_command(
     flykka_trace: Shell, trace: Path, tmp_path: Path
 ) -> None:
     other = another(tmp_path / "other.trace", reason=CheckpointDeclineReason.EXPIRED)
@@ -174,18 +174,18 @@ def test_where_runs_part_is_told_with_fields_causes_and_a_command(
     assert lines[-1] == f"look: flykka trace show {trace} --actor '{coordinator().path}' --from 22 --limit 5"
 
 
-def test_a_difference_is_json_when_asked_for(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
+def test_a_difference_is_available_as_json(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
     other = another(tmp_path / "other.trace", reason=CheckpointDeclineReason.EXPIRED)
 
     code, out, _ = flykka_trace("diff", trace, other, "--json")
 
-    found = json.loads(out)
+    document = json.loads(out)
     assert code == 1
-    assert (found["difference"]["left"]["turn"], found["difference"]["right"]) == (22, None)
+    assert (document["difference"]["left"]["turn"], document["difference"]["right"]) == (22, None)
     assert json.loads(flykka_trace("diff", trace, trace, "--json")[1])["difference"] is None
 
 
-def test_what_is_left_out_is_not_compared(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_excluded_parts_are_not_compared(flykka_trace: Shell, tmp_path: Path) -> None:
     paths = []
     for name, beats in (("a", 1), ("b", 3)):
         recording = Recording(tmp_path / f"{name}.trace")
@@ -200,7 +200,7 @@ def test_what_is_left_out_is_not_compared(flykka_trace: Shell, tmp_path: Path) -
     assert flykka_trace("diff", *paths, "--without", "heartbeats", "--ignore", "text")[0] == 0
 
 
-def test_an_effect_that_only_one_run_has_is_told_as_in_every_view(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_an_effect_of_only_one_run_is_printed_as_in_other_views(flykka_trace: Shell, tmp_path: Path) -> None:
     paths = []
     for name, effects in (("a", ()), ("b", (("cancel_timer", "beat"),))):
         recording = Recording(tmp_path / f"{name}.trace")
@@ -213,7 +213,7 @@ def test_an_effect_that_only_one_run_has_is_told_as_in_every_view(flykka_trace: 
     assert "CancelTimer(" not in out
 
 
-def test_strictly_times_are_a_difference_too(flykka_trace: Shell, tmp_path: Path) -> None:
+def test_with_strict_different_times_are_a_difference(flykka_trace: Shell, tmp_path: Path) -> None:
     one, other = another(tmp_path / "one.trace"), another(tmp_path / "other.trace")
 
     assert flykka_trace("diff", one, other, "--strict")[0] == 0
@@ -231,7 +231,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(
+def test_an_unreadable_file_is_one_line_and_exit_code_2(
     flykka_trace: Shell, trace: Path, tmp_path: Path, command: list[str]
 ) -> None:
     text = tmp_path / "notes.txt"
@@ -252,13 +252,13 @@ def test_a_file_that_cannot_be_read_is_one_line_and_exit_code_2(
         assert err.count("\n") == 1
 
 
-def test_the_second_file_of_a_comparison_is_named_as_well(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
+def test_errors_in_the_second_file_of_a_comparison_name_it(flykka_trace: Shell, trace: Path, tmp_path: Path) -> None:
     code, out, err = flykka_trace("diff", trace, tmp_path / "nothing.trace")
 
     assert (code, out, err) == (2, "", f"flykka trace diff: there is no file {tmp_path / 'nothing.trace'}\n")
 
 
-def test_two_runs_of_which_nothing_was_compared_are_not_said_to_be_the_same(flykka_trace: Shell, trace: Path) -> None:
+def test_two_runs_without_compared_turns_are_not_reported_as_equal(flykka_trace: Shell, trace: Path) -> None:
     code, out, err = flykka_trace("diff", trace, trace, "--actor", "nobody")
 
     assert (code, out) == (2, "")
@@ -266,9 +266,7 @@ def test_two_runs_of_which_nothing_was_compared_are_not_said_to_be_the_same(flyk
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_a_trace_that_is_cut_off_is_read_to_where_it_ends_and_that_is_said(
-    flykka_trace: Shell, trace: Path, command: list[str]
-) -> None:
+def test_a_truncated_trace_is_read_to_its_end_with_a_note(flykka_trace: Shell, trace: Path, command: list[str]) -> None:
     trace.write_bytes(trace.read_bytes()[: -FRAME.size])
     name, *options = command
     also = [trace] if name == "diff" else []
@@ -280,7 +278,7 @@ def test_a_trace_that_is_cut_off_is_read_to_where_it_ends_and_that_is_said(
 
 
 @pytest.mark.parametrize("name", ["html", "perfetto"])
-def test_what_no_terminal_can_show_is_not_printed_there(
+def test_unprintable_characters_are_not_sent_to_a_terminal(
     flykka_trace: Shell, trace: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)

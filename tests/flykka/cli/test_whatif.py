@@ -1,4 +1,4 @@
-"""`flykka whatif`: a recorded run and a fork of it side by side, and exit codes that say how they compare."""
+"""`flykka whatif`: a recorded run and its fork side by side, and exit codes for the result of the comparison."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WhatIf = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def whatif(capfd: pytest.CaptureFixture[str]) -> WhatIf:
-    """Runs `flykka whatif ...`: its exit code, and what it printed."""
+    """Runs `flykka whatif ...`; returns the exit code and the output."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
         try:
@@ -46,7 +46,7 @@ def whatif(capfd: pytest.CaptureFixture[str]) -> WhatIf:
 
 @pytest.fixture(scope="module")
 def acknowledgement() -> int:
-    """The number of the turn that the coordinator takes for the first acknowledgement of checkpoint 2."""
+    """The turn in which the coordinator handles the first acknowledgement of checkpoint 2."""
     return turn_of("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
 
 
@@ -56,7 +56,7 @@ def turn_of(place: str) -> int:
     return step.turn.sequence
 
 
-def test_both_ends_stand_side_by_side(whatif: WhatIf, acknowledgement: int) -> None:
+def test_both_outcomes_are_printed_side_by_side(whatif: WhatIf, acknowledgement: int) -> None:
     code, out, err = whatif(KILLED, "--at", acknowledgement, "--delay", "5s")
 
     assert (code, err) == (0, "")
@@ -70,31 +70,31 @@ def test_both_ends_stand_side_by_side(whatif: WhatIf, acknowledgement: int) -> N
     assert lines[-1].endswith("of virtual time: all jobs have ended")
 
 
-def test_everything_is_there_for_programs(whatif: WhatIf, acknowledgement: int) -> None:
+def test_the_comparison_is_available_as_json(whatif: WhatIf, acknowledgement: int) -> None:
     code, out, _ = whatif(KILLED, "--at", acknowledgement, "--crash", "task-manager-1", "--json")
 
-    told = json.loads(out)
+    document = json.loads(out)
 
     assert code == 0
-    assert (told["at"], told["fault"]) == (acknowledgement, "task-manager-1 dies before it")
-    assert told["ends_as_recorded"] is True
-    assert "task-manager-1" in told["fork"]["jobs"]["job"]["lost_task_managers"]
-    assert "task-manager-1" not in told["recorded"]["jobs"]["job"]["lost_task_managers"]
-    assert told["unanswered"] == {}
+    assert (document["at"], document["fault"]) == (acknowledgement, "task-manager-1 dies before it")
+    assert document["ends_as_recorded"] is True
+    assert "task-manager-1" in document["fork"]["jobs"]["job"]["lost_task_managers"]
+    assert "task-manager-1" not in document["recorded"]["jobs"]["job"]["lost_task_managers"]
+    assert document["unanswered"] == {}
 
 
-def test_a_job_that_ends_otherwise_is_in_the_exit_code(whatif: WhatIf) -> None:
+def test_a_job_with_a_different_end_sets_the_exit_code(whatif: WhatIf) -> None:
     code, out, _ = whatif(KILLED, "--at", turn_of("JobManager <- SubmitJob"), "--drop")
 
     assert code == 1
     assert ["job", "job", "FINISHED", "-"] in [line.split() for line in out.splitlines()]
 
 
-def test_what_fails_in_a_fork_is_told_with_its_reason(whatif: WhatIf, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_in_a_fork_is_printed_with_its_reason(whatif: WhatIf, monkeypatch: pytest.MonkeyPatch) -> None:
     read, failed_once = EmptyEngine.read_splits, Event()
 
     def read_splits(engine: EmptyEngine, command: ReadSplits) -> StageResult:
-        # Once: the job would restart for ever, and time would not pass.
+        # Only once: otherwise the job would restart for ever, and time would not pass.
         if failed_once.is_set():
             return read(engine, command)
         failed_once.set()
@@ -108,14 +108,14 @@ def test_what_fails_in_a_fork_is_told_with_its_reason(whatif: WhatIf, monkeypatc
 
 
 @pytest.mark.parametrize("fault", [["--drop"], ["--duplicate"], ["--fail-stage"], []])
-def test_every_fault_can_be_asked_for(whatif: WhatIf, acknowledgement: int, fault: list[str]) -> None:
+def test_every_fault_is_available_as_an_option(whatif: WhatIf, acknowledgement: int, fault: list[str]) -> None:
     code, out, err = whatif(KILLED, "--at", acknowledgement, *fault, "--limit", "1min")
 
     assert (code in (0, 1), err) == (True, "")
     assert "what if " in out
 
 
-def test_a_run_without_jobs_is_compared_too(whatif: WhatIf, tmp_path: Path) -> None:
+def test_a_run_without_jobs_is_compared(whatif: WhatIf, tmp_path: Path) -> None:
     trace = couriers.record_deliveries(tmp_path / "couriers.trace")
 
     code, out, _ = whatif(trace.path, "--at", 14, "--drop")
@@ -124,7 +124,7 @@ def test_a_run_without_jobs_is_compared_too(whatif: WhatIf, tmp_path: Path) -> N
     assert "of virtual time: nothing is left to do" in out
 
 
-def test_what_nobody_answered_is_told(whatif: WhatIf, tmp_path: Path) -> None:
+def test_unanswered_requests_are_reported(whatif: WhatIf, tmp_path: Path) -> None:
     trace = couriers.record_deliveries(tmp_path / "couriers.trace")
 
     _, out, _ = whatif(trace.path, "--at", 14, "--duplicate", "--limit", "5s")
@@ -132,9 +132,7 @@ def test_what_nobody_answered_is_told(whatif: WhatIf, tmp_path: Path) -> None:
     assert "no answer was recorded for /user/depot: Parcel(number=1)" in out
 
 
-def test_the_trace_of_a_fork_is_that_of_a_whole_run_and_replays(
-    whatif: WhatIf, acknowledgement: int, tmp_path: Path
-) -> None:
+def test_the_trace_of_a_fork_is_complete_and_replays(whatif: WhatIf, acknowledgement: int, tmp_path: Path) -> None:
     path = tmp_path / "fork.trace"
 
     whatif(KILLED, "--at", acknowledgement, "--crash", "task-manager-1", "--record", path)
@@ -159,7 +157,7 @@ def test_the_trace_of_a_fork_is_that_of_a_whole_run_and_replays(
         (["--at", "20", "--drop", "--duplicate"], "not allowed with argument"),
     ],
 )
-def test_what_is_not_possible_is_told(whatif: WhatIf, arguments: list[str], said: str) -> None:
+def test_impossible_faults_are_reported(whatif: WhatIf, arguments: list[str], said: str) -> None:
     at = [str(turn_of("Task <- ChainOpened")) if word == "20" else word for word in arguments]
 
     code, out, err = whatif(KILLED, *at)
@@ -168,21 +166,21 @@ def test_what_is_not_possible_is_told(whatif: WhatIf, arguments: list[str], said
     assert said in err
 
 
-def test_where_no_task_is_concerned_no_stage_can_fail(whatif: WhatIf) -> None:
+def test_a_stage_cannot_fail_in_a_turn_without_a_task(whatif: WhatIf) -> None:
     code, _, err = whatif(KILLED, "--at", turn_of("JobManager <- SubmitJob"), "--fail-stage")
 
     assert code == 2
     assert "its message is not for a Task, and names no living attempt" in err
 
 
-def test_a_file_that_is_no_trace_is_told(whatif: WhatIf, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_trace_is_reported(whatif: WhatIf, tmp_path: Path) -> None:
     code, _, err = whatif(tmp_path / "nothing.trace", "--at", 1)
 
     assert (code, err) == (2, f"flykka whatif: there is no file {tmp_path / 'nothing.trace'}\n")
 
 
 @pytest.mark.slow
-def test_on_a_terminal_it_is_a_table(acknowledgement: int) -> None:
+def test_on_a_terminal_the_comparison_is_a_table(acknowledgement: int) -> None:
     controller, terminal = pty.openpty()
     words = [sys.executable, "-m", "flykka", "whatif", str(KILLED), "--at", str(acknowledgement), "--duplicate"]
     words += ["--import", "tests.actors.peer"]
@@ -205,9 +203,7 @@ def test_on_a_terminal_it_is_a_table(acknowledgement: int) -> None:
     assert b"FINISHED" in shown
 
 
-def test_a_fork_does_not_take_the_place_of_the_recorded_run(
-    whatif: WhatIf, tmp_path: Path, acknowledgement: int
-) -> None:
+def test_a_fork_does_not_overwrite_the_recorded_run(whatif: WhatIf, tmp_path: Path, acknowledgement: int) -> None:
     trace = tmp_path / "run.trace"
     trace.write_bytes(KILLED.read_bytes())
 
@@ -218,7 +214,7 @@ def test_a_fork_does_not_take_the_place_of_the_recorded_run(
     assert trace.read_bytes() == KILLED.read_bytes()
 
 
-def test_a_module_that_is_not_there_is_told(whatif: WhatIf) -> None:
+def test_a_missing_module_is_reported(whatif: WhatIf) -> None:
     code, out, err = whatif(KILLED, "--at", "5", "--import", "no_such_module")
 
     assert (code, out) == (2, "")

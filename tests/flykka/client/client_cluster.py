@@ -1,4 +1,4 @@
-"""A client of a JobManager that answers as a test has it answer."""
+"""A client of a JobManager with scripted answers."""
 
 from __future__ import annotations
 
@@ -47,23 +47,23 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom", stack_trace="
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """The answers of a JobManager to requests that concern the job. None: it keeps silent."""
+    """A JobManager's answers to requests about the job; None means no answer."""
 
     submission: tuple[Message, ...] = ()
     cancellation: Message | None = field(default_factory=lambda: CancellationSuccess(job_id=JOB))
     canceled: Message | None = None
-    """The result of the job that is told behind `cancellation`."""
+    """The job result that follows `cancellation`."""
     stopping: Message | None = None
     savepoint_path: str | None = None
-    """The path of every savepoint; with a `refusal` there is none."""
+    """The path of every savepoint; with a `refusal` there is no savepoint."""
     refusal: SerializedThrowable | None = None
 
 
 class ScriptedJobManager(Actor):
-    """Notes the requests of clients, and answers them as told; without a `tracker` it knows no details of the job."""
+    """Records clients' requests and sends the scripted answers; without a `tracker` it has no job details."""
 
-    def __init__(self, asked: list[Message], answers: Answers, tracker: Ref | None = None) -> None:
-        self._asked = asked
+    def __init__(self, requests: list[Message], answers: Answers, tracker: Ref | None = None) -> None:
+        self._requests = requests
         self._tracker = tracker
         self._answers = answers
 
@@ -79,7 +79,7 @@ class ScriptedJobManager(Actor):
             case SubmitJob(client=client):
                 for answer in answers.submission:
                     client.tell(answer)
-        self._asked.append(message)
+        self._requests.append(message)
         match message:
             case CancelJob(client=client) if answers.cancellation is not None:
                 client.tell(answers.cancellation)
@@ -96,7 +96,7 @@ class ScriptedJobManager(Actor):
                 client.tell(TriggerSavepointSuccess(job_id=job_id, client=client, savepoint_path=path))
 
     def _tell_result(self, result: Message | None) -> None:
-        submitted = self._asked[0]
+        submitted = self._requests[0]
         if result is not None and isinstance(submitted, SubmitJob):
             if self._tracker is not None:
                 self._tracker.tell(result)
@@ -104,11 +104,11 @@ class ScriptedJobManager(Actor):
 
 
 class ClientCluster(ClusterBuilder):
-    """A client with the JobManager it talks to, on one thread and a virtual clock."""
+    """A client and its JobManager, on one thread and a virtual clock."""
 
     def __init__(self, answers: Answers | None = None, job_graph: JobGraph = GRAPH) -> None:
         super().__init__(SeededSystem())
-        self.asked: list[Message] = []
+        self.requests: list[Message] = []
         self.answers = answers or Answers()
         self.job_graph = job_graph
         self.tracker = self.start(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
@@ -116,7 +116,7 @@ class ClientCluster(ClusterBuilder):
         self._start_scripted()
 
     def _start_scripted(self) -> None:
-        props = Props(ScriptedJobManager, self.asked, self.answers, self.tracker)
+        props = Props(ScriptedJobManager, self.requests, self.answers, self.tracker)
         self.job_manager = self.start(props, "job-manager")
 
     def submit(self, *, attached: Attached = True) -> JobClient:
@@ -125,19 +125,19 @@ class ClientCluster(ClusterBuilder):
         return client
 
     def replace_job_manager(self) -> None:
-        """The JobManager dies, and another one takes its place."""
+        """Stop the JobManager and start another one in its place."""
         self.kill("job-manager")
         self._start_scripted()
         self.system.advance(1_000)
 
-    def say(self, *messages: Message) -> None:
-        """Tell the client as the JobManager does."""
+    def send(self, *messages: Message) -> None:
+        """Send messages to the client in the name of the JobManager."""
         for message in messages:
             self.tracker.tell(message)
             self.tell(self.client_ref(), message)
 
     def client_ref(self) -> ActorRef:
-        submitted = self.asked[0]
+        submitted = self.requests[0]
         assert isinstance(submitted, SubmitJob)
         return self.find(submitted.client.path.removeprefix("/user/"))
 

@@ -1,4 +1,4 @@
-"""One job on real threads, at a JobManager that answers as a test has it answer, at once."""
+"""One job on real threads, at a JobManager that sends its scripted answers at once."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def status(status: JobStatus, at: int = 0, cause: SerializedThrowable | None = N
 
 @dataclass(frozen=True, slots=True)
 class OneJob:
-    """The job's client, what its JobManager was told, and how to say what is told about it."""
+    """The job's client, the messages its JobManager has received, and a way to publish job events."""
 
     client: JobClient
-    told: list[Message]
+    received: list[Message]
     _listening: Ref
     _tracker: Ref
 
-    def say(self, *messages: Message) -> None:
+    def publish(self, *messages: Message) -> None:
         for message in messages:
             self._tracker.tell(message)
             self._listening.tell(message)
@@ -112,15 +112,15 @@ def one_job(
         canceled=JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED),
         stopping=stopping,
     )
-    told: list[Message] = []
+    received: list[Message] = []
     with ActorSystem("one-job") as system:
         tracker = system.spawn(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
         tracker.tell(TrackJob(job_graph=GRAPH))
-        job_manager = system.spawn(Props(ScriptedJobManager, told, answers, tracker), "job-manager")
+        job_manager = system.spawn(Props(ScriptedJobManager, received, answers, tracker), "job-manager")
         client = JobClient(system, job_manager, replace(GRAPH, checkpointing=checkpointing))
         client.wait_submitted(timeout=10)
-        [listening] = [message.client for message in told if isinstance(message, SubmitJob)]
-        yield OneJob(client, told, listening, tracker)
+        [listening] = [message.client for message in received if isinstance(message, SubmitJob)]
+        yield OneJob(client, received, listening, tracker)
 
 
 def metrics(
@@ -137,7 +137,7 @@ def metrics(
     subtask: int = 0,
     number: int = 0,
 ) -> MetricsReported:
-    """Of a subtask of the windows."""
+    """Metrics of a subtask of the windows."""
     return MetricsReported(
         job_id=JOB,
         attempt=attempt_id(JOB, WINDOWS, subtask, number),

@@ -1,4 +1,4 @@
-"""The job of a run that a driver submits, in a store that it shares with those before it."""
+"""The job of a run that a driver submits, in a store that it shares with earlier runs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Application:
         self.driver.services.store(leader.leader_session_id).put_result(end)
 
     def point_to(self, job_id: JobId, pointer: CheckpointPointer) -> None:
-        """Note a completed checkpoint of a job."""
+        """Register a completed checkpoint of a job."""
         leader = self.driver.services.leader()
         assert leader is not None
         pointers = self.driver.services.store(leader.leader_session_id).checkpoints(job_id)
@@ -68,7 +68,7 @@ def first(tmp_path: Path, store: EmbeddedStore) -> Iterator[Application]:
 
 @pytest.fixture
 def second(tmp_path: Path, store: EmbeddedStore, first: Application) -> Iterator[Application]:
-    """An actor that waits for the first one to go."""
+    """A standby application, which waits until the first one closes."""
     with SeededSystem(4) as system:
         yield Application(Driver(system, tmp_path, store, "second"))
 
@@ -87,7 +87,7 @@ def test_jobs_have_the_same_ids_in_every_driver_of_a_run(first: Application, sec
     assert second.said == [], "it leads by then"
 
 
-def test_a_job_that_has_finished_is_the_same_one_again(first: Application, second: Application) -> None:
+def test_a_finished_job_is_not_run_again(first: Application, second: Application) -> None:
     job_id = first.identified()
     first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
     first.driver.services.close()
@@ -95,9 +95,7 @@ def test_a_job_that_has_finished_is_the_same_one_again(first: Application, secon
     assert second.identified() == job_id
 
 
-def test_the_checkpoint_of_a_finished_job_is_not_read_for_it_may_be_deleted_at_that_moment(
-    first: Application, second: Application, tmp_path: Path
-) -> None:
+def test_the_checkpoint_of_a_finished_job_is_not_read(first: Application, second: Application, tmp_path: Path) -> None:
     job_id = first.identified()
     first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
     first.point_to(job_id, CheckpointPointer(checkpoint_id=7, path=str(tmp_path / "gone" / "chk-7")))
@@ -117,7 +115,7 @@ def test_the_checkpoint_of_a_finished_job_is_not_read_for_it_may_be_deleted_at_t
         JobEnded(job_id=JobId(""), status=JobStatus.CANCELED, checkpoint_path="/old/chk-7"),
     ],
 )
-def test_a_job_that_was_ended_is_run_again_from_the_checkpoint_that_it_has_left(
+def test_an_ended_job_runs_again_from_its_last_checkpoint(
     end: JobEnded, first: Application, second: Application
 ) -> None:
     job_id = first.identified()
@@ -130,7 +128,7 @@ def test_a_job_that_was_ended_is_run_again_from_the_checkpoint_that_it_has_left(
     assert again.restore_path == "/old/chk-7"
 
 
-def test_a_job_that_was_stopped_starts_from_where_the_user_wants_it_to(first: Application, second: Application) -> None:
+def test_a_stopped_job_starts_from_the_users_choice(first: Application, second: Application) -> None:
     job_id = first.identified()
     first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED, checkpoint_path="/old/chk-7"))
     first.driver.services.close()
@@ -138,9 +136,7 @@ def test_a_job_that_was_stopped_starts_from_where_the_user_wants_it_to(first: Ap
     assert second.identify(restore_path="/savepoint").restore_path == "/savepoint"
 
 
-def test_a_job_that_has_finished_is_another_one_where_it_is_to_be_repeated(
-    first: Application, second: Application
-) -> None:
+def test_a_finished_job_that_is_repeated_has_a_new_id(first: Application, second: Application) -> None:
     job_id = first.identified()
     first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
     first.driver.services.close()
@@ -151,7 +147,7 @@ def test_a_job_that_has_finished_is_another_one_where_it_is_to_be_repeated(
     assert not again.has_ended
 
 
-def test_a_job_that_has_failed_without_a_checkpoint_starts_from_where_it_was_to(
+def test_a_failed_job_without_a_checkpoint_starts_from_its_start_location(
     first: Application, second: Application
 ) -> None:
     job_id = first.identified()
@@ -161,9 +157,7 @@ def test_a_job_that_has_failed_without_a_checkpoint_starts_from_where_it_was_to(
     assert second.identify(restore_path="/savepoint").restore_path == "/savepoint"
 
 
-def test_who_has_waited_for_a_run_begins_another_with_the_first_job_that_was_not_in_it(
-    first: Application, second: Application
-) -> None:
+def test_a_standby_begins_another_run_with_the_first_unknown_job(first: Application, second: Application) -> None:
     job_id = first.identified()
     first.note(JobEnded(job_id=job_id, status=JobStatus.FINISHED))
     run = first.last_run()
@@ -178,7 +172,7 @@ def test_who_has_waited_for_a_run_begins_another_with_the_first_job_that_was_not
     assert not second.last_run().is_concluded
 
 
-def test_a_run_that_has_not_ended_in_order_stays_open_and_that_is_said(
+def test_a_run_without_an_orderly_end_stays_open_and_is_reported(
     first: Application, caplog: pytest.LogCaptureFixture
 ) -> None:
     first.identified()

@@ -1,4 +1,4 @@
-"""Checkpoints to continue from, and the jobs that may."""
+"""Checkpoints to continue from, and the jobs that may use them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_the_checkpoints_of_all_jobs_are_listed_the_newest_first(tmp_path: Path)
     assert listing.unreadable == ()
 
 
-def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_mentioned(
+def test_incomplete_or_unreadable_checkpoints_are_reported_and_not_listed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     [broken] = write_checkpoints(tmp_path, job_checkpoint("b", 9, 900))
@@ -84,7 +84,7 @@ def test_what_has_not_completed_or_cannot_be_read_is_not_among_them_and_is_menti
     ]
 
 
-def test_a_job_whose_last_checkpoint_cannot_be_read_does_not_go_on_from_the_one_before_unasked(tmp_path: Path) -> None:
+def test_an_unreadable_last_checkpoint_is_not_silently_replaced_by_the_previous(tmp_path: Path) -> None:
     older, newer = write_checkpoints(tmp_path, job_checkpoint("a", 9, 900), job_checkpoint("a", 10, 990))
     Path(newer, "_metadata").write_bytes(b"something else")
 
@@ -93,14 +93,14 @@ def test_a_job_whose_last_checkpoint_cannot_be_read_does_not_go_on_from_the_one_
     assert find_checkpoint(older, str(tmp_path)).path == older
 
 
-def test_a_directory_with_signs_of_a_pattern_in_its_name_is_searched_as_it_is(tmp_path: Path) -> None:
+def test_glob_characters_in_a_directory_name_are_literal(tmp_path: Path) -> None:
     folder = tmp_path / "[a]*"
     write_checkpoints(folder, job_checkpoint("a", 1, 100))
 
     assert len(list_checkpoints(str(folder)).completed) == 1
 
 
-def test_one_that_a_job_has_gone_on_from_to_its_end_is_the_latest_no_more_and_may_still_be_named(
+def test_a_checkpoint_continued_to_the_end_by_another_job_is_not_latest(
     tmp_path: Path,
 ) -> None:
     _, path = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300), job_checkpoint("a", 8, 800))
@@ -128,7 +128,7 @@ def test_a_checkpoint_may_be_named_from_the_working_directory(tmp_path: Path, mo
     assert find_checkpoint("a/chk-7", "").path == path
 
 
-def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> None:
+def test_the_error_about_a_missing_checkpoint_lists_the_existing_ones(tmp_path: Path) -> None:
     [path] = write_checkpoints(tmp_path, job_checkpoint("a", 7, 300))
 
     with pytest.raises(
@@ -141,7 +141,7 @@ def test_where_there_is_nothing_the_error_says_what_there_is(tmp_path: Path) -> 
         find_checkpoint(str(tmp_path / "a"), "")
 
 
-def test_who_names_the_directory_of_savepoints_is_told_which_are_in_it(tmp_path: Path) -> None:
+def test_the_error_about_a_savepoint_directory_lists_its_savepoints(tmp_path: Path) -> None:
     for number in range(7):
         folder = initialize_savepoint(str(tmp_path), f"savepoint-a-{number}")
         CheckpointStorage(folder).write_metadata(job_checkpoint("a", number, 300), folder)
@@ -168,7 +168,7 @@ def test_a_file_that_is_no_checkpoint_is_refused_by_name(tmp_path: Path) -> None
         find_checkpoint(str(tmp_path / "chk-1"), "")
 
 
-def test_the_latest_of_none_is_an_error_that_names_the_directory_and_what_is_broken(tmp_path: Path) -> None:
+def test_the_latest_of_no_checkpoints_is_an_error_with_directory_and_damage(tmp_path: Path) -> None:
     with pytest.raises(CheckpointNotFoundError, match=r"no checkpoint directory.*set one with set_checkpoint_dir"):
         find_checkpoint("latest", "")
     with pytest.raises(CheckpointNotFoundError, match=r"below '.*/gone': there is no such folder$"):
@@ -187,11 +187,11 @@ def checkpoint_of_former_graph(folder: Path, former: JobGraph, *states: TaskStat
     return storage.read_metadata(storage.write_metadata(job_checkpoint(former.job_id, 3, 0, *states)))
 
 
-def test_a_job_whose_operators_are_those_of_the_checkpoint_may_continue(tmp_path: Path) -> None:
+def test_a_job_with_the_operators_of_the_checkpoint_may_continue(tmp_path: Path) -> None:
     check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source"), splits_state("sums")), GRAPH)
 
 
-def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there_are(tmp_path: Path) -> None:
+def test_state_of_a_missing_operator_is_refused_with_both_uids(tmp_path: Path) -> None:
     renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
     with pytest.raises(CheckpointError, match=r"job 'job' cannot continue from '.*chk-3'") as refused:
@@ -205,14 +205,14 @@ def test_state_whose_operator_is_gone_is_refused_by_its_uid_and_says_which_there
     ) in str(refused.value)
 
 
-def test_an_operator_whose_name_was_left_behind_is_named_by_its_id() -> None:
+def test_an_operator_without_a_name_is_reported_by_id() -> None:
     moved = replace(job_checkpoint("job", 3, 0, splits_state("averages")), path="/elsewhere/chk-3")
 
     with pytest.raises(CheckpointError, match=f"an operator with the id {operator_id('averages')}"):
         check_restorable(moved, GRAPH)
 
 
-def test_a_parallelism_that_the_state_does_not_allow_is_refused_with_the_operator(tmp_path: Path) -> None:
+def test_a_parallelism_that_the_state_forbids_is_refused_with_the_operator(tmp_path: Path) -> None:
     wide = graph_with_uids(
         replace(vertex("source", 129, outputs=1), max_parallelism=256), vertex("sums", reads=("source",))
     )
@@ -221,7 +221,7 @@ def test_a_parallelism_that_the_state_does_not_allow_is_refused_with_the_operato
         check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source")), wide)
 
 
-def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
+def test_keyed_state_may_be_redistributed(tmp_path: Path) -> None:
     keyed = OperatorSubtaskState(
         operator_id=operator_id("sums"),
         key_groups=KeyGroupRange(start=0, end=127),
@@ -233,7 +233,7 @@ def test_keyed_state_may_be_divided_again(tmp_path: Path) -> None:
     check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, entry), wider)
 
 
-def test_an_operator_that_has_become_another_one_is_refused(tmp_path: Path) -> None:
+def test_an_operator_of_another_type_is_refused(tmp_path: Path) -> None:
     turned = graph_with_uids(vertex("sums", outputs=1), vertex("source", reads=("sums",)))
 
     with pytest.raises(CheckpointError, match=r"uid 'sums' was a STATELESS \(sums\) and is a SOURCE \(sums\) now"):

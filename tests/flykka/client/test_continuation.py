@@ -1,4 +1,4 @@
-"""The start of a job that may have run before: every case, by its findings."""
+"""The start of a job that may have run before: one case per state of its checkpoint directory."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ RUN = JobRun(job_id=JobId("x"), job_name="counts")
         (replace(RUN, status=JobStatus.FAILED), True, LastRunState.ENDED_WITHOUT_CHECKPOINT),
     ],
 )
-def test_the_note_of_a_run_says_whether_it_left_off_or_came_to_its_end(
+def test_the_record_of_a_run_states_whether_it_finished(
     run: JobRun | None, is_there: bool, state: LastRunState
 ) -> None:
     assert last_run_state(run, is_there=is_there) is state
 
 
-def test_a_job_that_has_never_run_begins_without_a_word() -> None:
+def test_a_new_job_begins_without_a_message() -> None:
     assert decide(NEW, StartMode.AUTO) == Start()
 
 
-def test_a_job_goes_on_where_it_left_off_and_that_is_said() -> None:
+def test_a_job_continues_from_its_last_checkpoint_with_a_message() -> None:
     started = decide(LEFT_OFF, StartMode.AUTO)
 
     assert started == Start(
@@ -63,7 +63,7 @@ def test_a_job_goes_on_where_it_left_off_and_that_is_said() -> None:
     )
 
 
-def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_rows() -> None:
+def test_a_cancelled_job_without_published_rows_restarts_with_a_message() -> None:
     cancelled = replace(NEW, last_run=LastRunState.ENDED_WITHOUT_CHECKPOINT)
 
     assert decide(cancelled, StartMode.AUTO) == Start(
@@ -114,7 +114,7 @@ def test_a_job_whose_last_run_was_cancelled_begins_and_says_so_where_it_has_no_r
         ),
     ],
 )
-def test_what_would_publish_rows_twice_is_refused_with_the_commands_that_there_are(
+def test_a_start_that_would_publish_rows_twice_is_refused_with_alternatives(
     traces: RunTraces, mode: StartMode, reason: str, commands: tuple[str, ...]
 ) -> None:
     refused = decide(traces, mode)
@@ -125,7 +125,7 @@ def test_what_would_publish_rows_twice_is_refused_with_the_commands_that_there_a
     assert all(command in refused.reason for command in commands), refused.reason
 
 
-def test_a_checkpoint_that_does_not_fit_is_refused_with_what_does_not_fit() -> None:
+def test_an_incompatible_checkpoint_is_refused_with_the_reasons() -> None:
     refused = decide(MISFIT, StartMode.AUTO)
 
     assert isinstance(refused, Refusal)
@@ -139,7 +139,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_with_what_does_not_fit() -> N
     "traces",
     [FINISHED, MISFIT],
 )
-def test_a_job_that_only_shows_its_rows_is_never_refused(traces: RunTraces) -> None:
+def test_a_job_that_only_prints_rows_is_never_refused(traces: RunTraces) -> None:
     shown = replace(traces, folders=(), shows_only=True)
 
     assert isinstance(decide(shown, StartMode.AUTO), Start)
@@ -152,16 +152,14 @@ def test_a_job_that_only_shows_its_rows_is_never_refused(traces: RunTraces) -> N
         (replace(MISFIT, folders=NEW.folders), (f"'counts' starts at the beginning of its input: {MISFIT.mismatch}",)),
     ],
 )
-def test_a_note_that_does_not_count_keeps_no_job_from_starting_that_has_no_rows(
-    traces: RunTraces, notices: tuple[str, ...]
-) -> None:
+def test_an_invalid_run_record_does_not_block_a_job_without_rows(traces: RunTraces, notices: tuple[str, ...]) -> None:
     uncounted = replace(traces, note_counts=False)
 
     assert decide(uncounted, StartMode.AUTO) == Start(notices=notices)
 
 
 @pytest.mark.parametrize("traces", [replace(FINISHED, folders=WITH_ROWS.folders), MISFIT, WITH_ROWS])
-def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(traces: RunTraces) -> None:
+def test_rows_are_not_published_twice_if_the_run_record_is_invalid(traces: RunTraces) -> None:
     refused = decide(replace(traces, note_counts=False), StartMode.AUTO)
 
     assert isinstance(refused, Refusal)
@@ -180,7 +178,7 @@ def test_no_rows_are_published_twice_where_no_checkpoint_note_counts(traces: Run
         ),
     ],
 )
-def test_in_python_a_refusal_says_what_to_write_there(
+def test_in_python_a_refusal_names_the_method_to_call(
     traces: RunTraces, mode: StartMode, overwritten: tuple[str, ...]
 ) -> None:
     refused = decide(traces, mode, overwritten, PYTHON)
@@ -190,18 +188,18 @@ def test_in_python_a_refusal_says_what_to_write_there(
     assert "--" not in refused.reason
 
 
-def test_a_fresh_job_begins_with_its_input_where_none_of_its_rows_are() -> None:
+def test_a_fresh_job_begins_with_its_input_if_no_rows_were_published() -> None:
     traces = replace(LEFT_OFF, folders=NEW.folders)
 
     assert decide(traces, StartMode.FRESH) == Start()
     assert decide(FINISHED, StartMode.FRESH) == Start()
 
 
-def test_the_checkpoint_that_was_named_is_taken_whatever_there_is() -> None:
+def test_an_explicitly_named_checkpoint_is_used_in_every_case() -> None:
     assert decide(LEFT_OFF, StartMode.CHECKPOINT) == Start(restore_path="/c/chk-7")
 
 
-def test_what_is_overwritten_is_deleted_and_the_job_begins_with_its_input() -> None:
+def test_with_overwrite_the_output_is_deleted_and_the_job_starts_fresh() -> None:
     started = decide(LEFT_OFF, StartMode.OVERWRITE, ("/out",))
 
     assert started == Start(
@@ -209,7 +207,7 @@ def test_what_is_overwritten_is_deleted_and_the_job_begins_with_its_input() -> N
     )
 
 
-def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
+def test_without_former_output_nothing_is_deleted() -> None:
     assert decide(NEW, StartMode.OVERWRITE, ("/out",)) == Start()
 
 
@@ -231,7 +229,7 @@ def test_where_there_is_nothing_of_the_job_nothing_is_deleted() -> None:
         (replace(WITH_ROWS, last_run=LastRunState.RUNS_HERE), ("/out",), "is running in this process"),
     ],
 )
-def test_nothing_is_deleted_that_was_not_named_as_the_sink_has_it(
+def test_overwrite_is_refused_unless_it_names_output_exactly_as_the_sink(
     traces: RunTraces, overwritten: tuple[str, ...], reason: str
 ) -> None:
     refused = decide(traces, StartMode.OVERWRITE, overwritten)
@@ -240,7 +238,7 @@ def test_nothing_is_deleted_that_was_not_named_as_the_sink_has_it(
     assert reason in refused.reason
 
 
-def test_the_rows_of_others_in_a_folder_are_told_and_keep_no_job_from_starting() -> None:
+def test_rows_of_others_in_the_folder_are_reported_and_do_not_block() -> None:
     folder = FolderContents(path="/out", others=(("orders", 12),), foreign=1, written_by=("clicks",))
 
     started = decide(replace(NEW, folders=(folder,)), StartMode.AUTO)

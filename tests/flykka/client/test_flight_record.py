@@ -1,4 +1,4 @@
-"""What is left of a job that has failed: the last turns of its actors, and an error that says where they are."""
+"""The flight record of a failed job: the last turns of its actors, and an error that names the file."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def job_without_restart(folder: Path | str) -> JobGraph:
 
 
 def error_of_job(cluster: LocalCluster, graph: JobGraph, *, flight_record: str | None = None) -> JobExecutionError:
-    """The error of a job whose task cannot even start, and which may not restart."""
+    """The error of a job whose task cannot start, and which may not restart."""
     client = cluster.submit(graph, flight_record=flight_record)
     with pytest.raises(JobExecutionError) as raised:
         client.wait(timeout=60)
@@ -79,9 +79,7 @@ def test_the_error_of_a_failed_job_names_the_record_beside_its_checkpoints(
     assert last_line == f"flight record: {path} (read it with `flykka trace show`)"
 
 
-def test_the_record_tells_the_job_from_its_submission_to_its_failure(
-    start_recorded_cluster: Start, tmp_path: Path
-) -> None:
+def test_the_record_covers_the_job_from_submission_to_failure(start_recorded_cluster: Start, tmp_path: Path) -> None:
     error = error_of_job(start_recorded_cluster(FlightRecorder()), job_without_restart(tmp_path))
 
     assert error.flight_record is not None
@@ -99,7 +97,7 @@ def test_a_cluster_has_a_flight_recorder_unless_it_is_turned_off(turns: int, kin
     assert ClusterSettings().flight_recorder_turns == 50_000
 
 
-def test_a_full_recording_takes_the_place_of_the_ring(tmp_path: Path) -> None:
+def test_a_full_recording_replaces_the_ring(tmp_path: Path) -> None:
     with LocalCluster(ScriptedDataPlane(), ClusterSettings(record=str(tmp_path / "run.trace"))) as cluster:
         assert type(cluster.system.recorder) is TraceRecorder
 
@@ -112,7 +110,7 @@ def test_a_full_recording_is_the_record_of_every_job(start_recorded_cluster: Sta
     assert error.flight_record == str(tmp_path / "run.trace")
 
 
-def test_a_recorder_that_was_told_more_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_an_explicitly_configured_recorder_is_used_unchanged(tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace", max_bytes=1_000_000)
 
     with LocalCluster(ScriptedDataPlane(), ClusterSettings(record=recorder)) as cluster:
@@ -141,7 +139,7 @@ def test_without_a_recorder_there_is_no_record(start_recorded_cluster: Start, tm
     assert "flight record" not in str(error)
 
 
-def test_a_record_that_cannot_be_written_hides_nothing(
+def test_a_record_that_cannot_be_written_hides_no_failure(
     start_recorded_cluster: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     in_the_way = tmp_path / "file"
@@ -160,22 +158,26 @@ def test_a_record_that_cannot_be_written_hides_nothing(
     assert "could not be recorded" in caplog.text
 
 
-def scripted(*answers: Message) -> Props:
-    """A JobManager that accepts the job, or not, and says how it ended."""
+def scripted_job_manager(*answers: Message) -> Props:
+    """A JobManager that accepts or refuses the job, and reports its result."""
     return Props(ScriptedJobManager, [], Answers(submission=answers))
 
 
 def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
-    """A client that was told this about its job."""
+    """A client that has received these answers about its job."""
     system = system or SeededSystem(3)
     client = JobClient(
-        system, system.spawn(scripted(*answers), "job-manager"), job_without_restart("/nowhere"), None, write
+        system,
+        system.spawn(scripted_job_manager(*answers), "job-manager"),
+        job_without_restart("/nowhere"),
+        None,
+        write,
     )
     system.run_until_idle()
     return client
 
 
-def test_the_failure_is_told_when_the_record_is_there(tmp_path: Path) -> None:
+def test_the_failure_is_reported_once_the_record_is_written(tmp_path: Path) -> None:
     done_meanwhile: list[bool] = []
     heard: list[Message] = []
 
@@ -185,7 +187,7 @@ def test_the_failure_is_told_when_the_record_is_there(tmp_path: Path) -> None:
         return "run.trace"
 
     system = SeededSystem(3)
-    job_manager = system.spawn(scripted(ACCEPTED, FAILED), "job-manager")
+    job_manager = system.spawn(scripted_job_manager(ACCEPTED, FAILED), "job-manager")
     client = JobClient(system, job_manager, job_without_restart("/nowhere"), None, write)
     system.run_until_idle()
 
@@ -201,7 +203,7 @@ def test_the_failure_is_told_when_the_record_is_there(tmp_path: Path) -> None:
     [((FAILED,), JobSubmissionError), ((ACCEPTED, CANCELLED), JobCancelledError)],
     ids=["refused", "cancelled"],
 )
-def test_nothing_is_written_of_a_job_that_did_not_fail(answers: tuple[Message, ...], expected: type[Exception]) -> None:
+def test_a_job_that_did_not_fail_has_no_record(answers: tuple[Message, ...], expected: type[Exception]) -> None:
     written: list[str] = []
 
     def write() -> str:
@@ -214,7 +216,7 @@ def test_nothing_is_written_of_a_job_that_did_not_fail(answers: tuple[Message, .
     assert written == []
 
 
-def test_a_failure_is_told_too_when_the_cluster_ends_before_the_record_is_there() -> None:
+def test_a_failure_is_reported_if_the_cluster_ends_before_the_record() -> None:
     system = SeededSystem(3)
 
     def write() -> str:
@@ -230,7 +232,7 @@ def test_a_failure_is_told_too_when_the_cluster_ends_before_the_record_is_there(
     assert "no flight record: its cluster was shut down" in str(failure)
 
 
-def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
+def test_a_failure_is_reported_if_the_file_system_does_not_answer() -> None:
     system = SeededSystem(3)
     heard: list[Message] = []
 
@@ -239,7 +241,7 @@ def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
         system.advance(FLIGHT_RECORD_TIMEOUT_MS)
         return "run.trace"
 
-    job_manager = system.spawn(scripted(ACCEPTED, FAILED), "job-manager")
+    job_manager = system.spawn(scripted_job_manager(ACCEPTED, FAILED), "job-manager")
     client = JobClient(system, job_manager, job_without_restart("/nowhere"), None, write)
     system.run_until_idle()
 
@@ -250,7 +252,7 @@ def test_a_failure_is_told_too_when_the_file_system_does_not_answer() -> None:
     assert heard == [ACCEPTED, FAILED]
 
 
-def test_the_record_goes_where_the_checkpoints_are_also_when_that_is_far_away() -> None:
+def test_the_record_is_beside_remote_checkpoints_too() -> None:
     recorder = FlightRecorder()
     graph = job_without_restart(f"memory://{uuid.uuid4().hex}/a[1]")
     with SeededSystem(3, recorder=recorder):
@@ -264,7 +266,7 @@ def test_the_record_goes_where_the_checkpoints_are_also_when_that_is_far_away() 
     assert b"flykka.trace" in fs.cat_file(location)
 
 
-def test_a_record_beside_temporary_checkpoints_would_go_with_them() -> None:
+def test_a_record_is_not_put_beside_temporary_checkpoints() -> None:
     path = surviving_flight_record_path(job_without_restart("/tmp/flykka-checkpoints-1"))
 
     assert path == f"{user_folder()}/flykka-flight-record-job.trace"

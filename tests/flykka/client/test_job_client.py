@@ -1,4 +1,4 @@
-"""What a client learns of its job, whatever becomes of it."""
+"""Job events and results that a client receives, whatever happens to the job."""
 
 from __future__ import annotations
 
@@ -48,35 +48,35 @@ HEARTBEAT = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
 def test_a_client_submits_its_graph_and_waits_for_the_answer(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted())
+    cluster.send(accepted())
 
-    assert cluster.asked == [SubmitJob(job_graph=GRAPH, client=cluster.client_ref())]
+    assert cluster.requests == [SubmitJob(job_graph=GRAPH, client=cluster.client_ref())]
     assert client.wait_submitted(timeout=0) == JOB
 
 
-def test_a_finished_job_gives_its_result_with_the_time_it_took(cluster: ClientCluster) -> None:
+def test_a_finished_job_returns_its_result_with_its_duration(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.system.advance(1_500)
 
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     assert client.wait(timeout=0) == JobExecutionResult(job_id=JOB, job_name="counts", net_runtime_ms=1_500)
     assert (client.status, client.exception(), client.done()) == (JobStatus.FINISHED, None, True)
 
 
-def test_the_status_is_the_last_one_that_was_heard_of(cluster: ClientCluster) -> None:
+def test_the_status_is_the_last_one_received(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=BOOM))
+    cluster.send(JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=BOOM))
 
     assert client.status is JobStatus.RESTARTING
     assert not client.done()
 
 
-def test_a_failed_job_raises_its_cause_for_everyone_who_waits(cluster: ClientCluster) -> None:
+def test_a_failed_job_raises_its_cause_for_every_waiter(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
     with pytest.raises(JobExecutionError, match="job 'counts' failed: ValueError: boom") as first:
         client.wait(timeout=0)
@@ -87,10 +87,10 @@ def test_a_failed_job_raises_its_cause_for_everyone_who_waits(cluster: ClientClu
     assert isinstance(client.exception(), JobExecutionError)
 
 
-def test_a_cancelled_job_raises_that_it_was_cancelled(cluster: ClientCluster) -> None:
+def test_a_cancelled_job_raises_a_cancellation_error(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
 
     with pytest.raises(JobCancelledError, match="was cancelled"):
         client.wait(timeout=0)
@@ -99,16 +99,16 @@ def test_a_cancelled_job_raises_that_it_was_cancelled(cluster: ClientCluster) ->
 def test_a_job_that_fails_before_it_is_accepted_was_refused(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(JobResultFailure(job_id=JOB, cause=BOOM))
+    cluster.send(JobResultFailure(job_id=JOB, cause=BOOM))
 
     for wait in (client.wait_submitted, client.wait):
         with pytest.raises(JobSubmissionError, match="job 'counts' was refused: ValueError: boom"):
             wait(timeout=0)
 
 
-def test_a_job_whose_job_manager_dies_is_lost_where_no_other_one_comes(cluster: ClientCluster) -> None:
+def test_a_job_is_lost_if_its_job_manager_dies_without_a_successor(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.kill(cluster.job_manager)
     cluster.system.advance(30_000)
@@ -119,125 +119,125 @@ def test_a_job_whose_job_manager_dies_is_lost_where_no_other_one_comes(cluster: 
         client.wait(timeout=0)
 
 
-def test_a_client_comes_back_to_the_job_manager_that_takes_the_place_of_one_that_died(cluster: ClientCluster) -> None:
+def test_a_client_reconnects_to_the_successor_of_a_dead_job_manager(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.replace_job_manager()
-    cluster.say(RegisterJobClientSuccess(job_id=JOB), JobResultSuccess(job_id=JOB))
+    cluster.send(RegisterJobClientSuccess(job_id=JOB), JobResultSuccess(job_id=JOB))
 
-    assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient]
+    assert [type(each) for each in cluster.requests] == [SubmitJob, RegisterJobClient]
     assert client.wait(timeout=0).job_id == JOB
 
 
-def test_a_job_that_was_not_yet_accepted_is_submitted_again_to_the_next_job_manager(cluster: ClientCluster) -> None:
+def test_an_unaccepted_job_is_submitted_again_to_the_next_job_manager(cluster: ClientCluster) -> None:
     cluster.submit()
 
     cluster.replace_job_manager()
-    cluster.say(JobNotFound(job_id=JOB))
+    cluster.send(JobNotFound(job_id=JOB))
 
-    assert [type(each) for each in cluster.asked] == [SubmitJob, RegisterJobClient, SubmitJob]
+    assert [type(each) for each in cluster.requests] == [SubmitJob, RegisterJobClient, SubmitJob]
 
 
 def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.replace_job_manager()
-    cluster.say(JobNotFound(job_id=JOB))
+    cluster.send(JobNotFound(job_id=JOB))
 
     with pytest.raises(JobExecutionError, match="its JobManager does not know it any more"):
         client.wait(timeout=0)
 
 
-def test_a_detached_client_hears_of_its_job_when_it_asks(cluster: ClientCluster) -> None:
+def test_a_detached_client_polls_its_job(cluster: ClientCluster) -> None:
     client = cluster.submit(attached=False)
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     client.add_listener(lambda _: None)
     cluster.system.run_until_idle()
-    cluster.say(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
+    cluster.send(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
-    submitted, registered = cluster.asked
+    submitted, registered = cluster.requests
     assert isinstance(submitted, SubmitJob)
     assert submitted.listening_behaviour is ListeningBehaviour.DETACHED
     assert isinstance(registered, RegisterJobClient)
     assert client.status is JobStatus.RUNNING
 
 
-def test_a_client_that_wants_the_result_alone_waits_for_it_and_hears_of_changes_when_it_asks(
+def test_a_client_for_the_result_alone_polls_for_changes(
     cluster: ClientCluster,
 ) -> None:
     client = cluster.submit(attached=ListeningBehaviour.EXECUTION_RESULT)
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     with pytest.raises(TimeoutError, match=r"has not ended after 0 seconds"):
         client.wait(timeout=0)
     assert not client.done()
-    (submitted,) = cluster.asked
+    (submitted,) = cluster.requests
     assert isinstance(submitted, SubmitJob)
     assert submitted.listening_behaviour is ListeningBehaviour.EXECUTION_RESULT
 
     client.add_listener(lambda _: None)
     cluster.system.run_until_idle()
-    assert isinstance(cluster.asked[-1], RegisterJobClient)
-    assert cluster.asked[-1].listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
+    assert isinstance(cluster.requests[-1], RegisterJobClient)
+    assert cluster.requests[-1].listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
 
 
-def test_a_client_that_wants_the_result_alone_has_it_when_it_comes(cluster: ClientCluster) -> None:
+def test_a_client_for_the_result_alone_receives_it_when_it_arrives(cluster: ClientCluster) -> None:
     client = cluster.submit(attached="EXECUTION_RESULT")
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     assert client.done()
     assert client.wait(timeout=0).job_id == JOB
     assert client.status is JobStatus.FINISHED
 
 
-def test_there_is_no_other_way_to_listen(cluster: ClientCluster) -> None:
+def test_other_ways_to_listen_are_refused(cluster: ClientCluster) -> None:
     with pytest.raises(ProgramError, match=r"attached must be True, False or one of DETACHED, EXECUTION_RESULT"):
         cluster.submit(attached="result")
 
 
-def test_a_client_gives_signs_of_life_until_its_job_has_ended() -> None:
+def test_a_client_sends_heartbeats_until_its_job_has_ended() -> None:
     cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=HEARTBEAT))
     cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.advance(2_000)
-    told = [message for message in cluster.asked if isinstance(message, ReportJobClientHeartbeat)]
-    cluster.say(JobResultSuccess(job_id=JOB))
+    told = [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)]
+    cluster.send(JobResultSuccess(job_id=JOB))
     cluster.system.advance(10_000)
 
     assert [heartbeat.expired_timestamp_ms - told[0].expired_timestamp_ms for heartbeat in told] == [0, 1_000]
-    assert [message for message in cluster.asked if isinstance(message, ReportJobClientHeartbeat)] == told
+    assert [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)] == told
 
 
-def test_a_detached_client_gives_none_and_its_job_does_not_end_with_it() -> None:
+def test_a_detached_client_sends_no_heartbeats_and_its_job_survives_it() -> None:
     cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=HEARTBEAT))
     cluster.submit(attached=False)
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.advance(5_000)
 
-    (submitted,) = cluster.asked
+    (submitted,) = cluster.requests
     assert isinstance(submitted, SubmitJob)
     assert submitted.job_graph.client_heartbeat is None
 
 
-def test_a_job_that_is_cancelled_for_a_reason_says_it(cluster: ClientCluster) -> None:
+def test_a_cancelled_job_states_the_reason_of_its_cancellation(cluster: ClientCluster) -> None:
     client = cluster.submit()
     gone = SerializedThrowable(type_name="ClientHeartbeatTimeoutError", message="its client is gone")
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=gone, status=JobStatus.CANCELED))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=gone, status=JobStatus.CANCELED))
 
     with pytest.raises(JobCancelledError, match=r"job 'counts' was cancelled: its client is gone"):
         client.wait(timeout=0)
 
 
-def test_a_result_of_before_says_so(cluster: ClientCluster, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_earlier_result_is_marked_and_logged(cluster: ClientCluster, caplog: pytest.LogCaptureFixture) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB, is_earlier=True))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB, is_earlier=True))
 
     assert client.wait(timeout=0).is_earlier
     assert "job 'counts' has finished before, in this run of the application" in caplog.text
@@ -245,7 +245,7 @@ def test_a_result_of_before_says_so(cluster: ClientCluster, caplog: pytest.LogCa
 
 def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.terminate()
     cluster.system.run_until_idle()
@@ -257,9 +257,9 @@ def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: ClientCluster) -> Non
         client.cancel()
 
 
-def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: ClientCluster) -> None:
+def test_the_error_of_a_lost_job_names_its_newest_checkpoint(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), checkpoint_completed(3), checkpoint_completed(4))
+    cluster.send(accepted(), checkpoint_completed(3), checkpoint_completed(4))
 
     cluster.system.terminate()
     cluster.system.run_until_idle()
@@ -268,23 +268,23 @@ def test_a_job_that_is_lost_leaves_its_newest_checkpoint(cluster: ClientCluster)
         client.wait(timeout=0)
 
 
-def test_waiting_ends_with_the_deadline_and_says_what_the_job_does(cluster: ClientCluster) -> None:
+def test_a_wait_ends_at_its_deadline_with_the_state_of_the_job(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
+    cluster.send(accepted(), JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
     with pytest.raises(TimeoutError, match="is still RUNNING after 2 seconds"):
         client.wait(timeout=2)
 
 
-def test_cancelling_is_asked_of_the_job_manager(cluster: ClientCluster) -> None:
+def test_cancellation_is_requested_from_the_job_manager(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     client.cancel()
 
-    assert isinstance(cluster.asked[-1], CancelJob)
+    assert isinstance(cluster.requests[-1], CancelJob)
 
 
-def test_a_job_that_is_not_there_cannot_be_cancelled() -> None:
+def test_an_unknown_job_cannot_be_cancelled() -> None:
     cluster = ClientCluster(answers=Answers(cancellation=CancellationFailure(job_id=JOB, cause=BOOM)))
     client = cluster.submit()
 
@@ -292,7 +292,7 @@ def test_a_job_that_is_not_there_cannot_be_cancelled() -> None:
         client.cancel()
 
 
-def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
+def test_a_stopped_job_returns_the_path_of_its_retained_checkpoint() -> None:
     cluster = ClientCluster(
         answers=Answers(stopping=StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4"))
     )
@@ -304,7 +304,7 @@ def test_a_stopped_job_gives_the_path_of_the_checkpoint_that_is_kept() -> None:
     assert client.wait(timeout=0).checkpoint_path == path
 
 
-def test_a_job_that_goes_on_was_not_stopped() -> None:
+def test_a_job_that_continues_was_not_stopped() -> None:
     cluster = ClientCluster(answers=Answers(stopping=StoppingFailure(job_id=JOB, cause=BOOM)))
     client = cluster.submit()
 
@@ -312,15 +312,15 @@ def test_a_job_that_goes_on_was_not_stopped() -> None:
         client.stop()
 
 
-def test_a_job_that_has_ended_cannot_be_stopped(cluster: ClientCluster) -> None:
+def test_an_ended_job_cannot_be_stopped(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     with pytest.raises(JobStoppingError, match="was not stopped: it is FINISHED already"):
         client.stop()
 
 
-def test_a_stop_that_takes_too_long_is_not_waited_for(cluster: ClientCluster) -> None:
+def test_a_stop_times_out(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     with pytest.raises(TimeoutError, match=r"job 'counts' \(job\) has not stopped after 2 s"):
@@ -328,19 +328,17 @@ def test_a_stop_that_takes_too_long_is_not_waited_for(cluster: ClientCluster) ->
 
 
 @pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
-def test_an_error_names_the_checkpoint_that_is_kept(status: JobStatus, cluster: ClientCluster) -> None:
+def test_an_error_names_the_retained_checkpoint(status: JobStatus, cluster: ClientCluster) -> None:
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
 
     with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 ") as failed:
         client.wait(timeout=0)
     assert failed.value.checkpoint_path == "/kept/chk-4"
 
 
-def test_a_damaged_checkpoint_is_named_with_an_earlier_one_that_is_whole(
-    cluster: ClientCluster, tmp_path: Path
-) -> None:
+def test_a_damaged_checkpoint_is_reported_with_an_earlier_valid_one(cluster: ClientCluster, tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     first, broken, last = (
         storage.write_metadata(
@@ -352,7 +350,7 @@ def test_a_damaged_checkpoint_is_named_with_an_earlier_one_that_is_whole(
     damage = SerializedThrowable(type_name="CheckpointFormatError", message="/state is damaged", suppress_restarts=True)
     client = cluster.submit()
 
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=damage, checkpoint_path=last))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=damage, checkpoint_path=last))
     cluster.system.run_until_idle()
 
     with pytest.raises(CheckpointError, match="CheckpointFormatError: /state is damaged") as failed:
@@ -362,22 +360,22 @@ def test_a_damaged_checkpoint_is_named_with_an_earlier_one_that_is_whole(
     assert "kept checkpoint" not in str(failed.value)
 
 
-def test_the_plan_is_there_before_anything_runs(cluster: ClientCluster) -> None:
+def test_the_plan_is_available_before_anything_runs(cluster: ClientCluster) -> None:
     assert cluster.submit().job_graph == GRAPH
 
 
 async def test_a_client_can_be_awaited(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     result = await asyncio.wait_for(_awaited(client), timeout=1)
 
     assert result.job_name == "counts"
 
 
-async def test_an_awaited_client_raises_what_wait_raises(cluster: ClientCluster) -> None:
+async def test_an_awaited_client_raises_the_errors_of_wait(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
     with pytest.raises(JobExecutionError, match="failed: ValueError: boom"):
         await client

@@ -1,4 +1,4 @@
-"""What a client knows of its job to be shown: its details, its checkpoints as a table, itself as text and as HTML."""
+"""A client's views of its job: its details, a table of its checkpoints, its text and its HTML."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, ClientCluster, accepted, checkpoint_completed
 
 
-def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
+def test_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
     client = cluster.submit()
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=2, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=9_000)
 
-    cluster.say(accepted(), checkpoint_completed(1), aborted)
+    cluster.send(accepted(), checkpoint_completed(1), aborted)
 
     table = client.checkpoints
     assert table["checkpoint_id"].tolist() == [1, 2]
@@ -45,7 +45,7 @@ def test_the_checkpoints_are_a_table_with_a_row_for_each(cluster: ClientCluster)
     assert (table["ended"] - table["triggered"]).iloc[0] == pd.Timedelta(milliseconds=int(table["duration_ms"].iloc[0]))
 
 
-def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
+def test_metrics_of_vertices_are_a_table_with_a_row_for_each(cluster: ClientCluster) -> None:
     client = cluster.submit()
     vertex_id = JobVertexId("v")
     acknowledged = tuple(
@@ -58,7 +58,7 @@ def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Clie
         for subtask, alignment_ms in enumerate((0, 9))
     )
 
-    cluster.say(
+    cluster.send(
         accepted(),
         CheckpointTriggered(job_id=JOB, checkpoint_id=1, timestamp_ms=0, num_subtasks=2),
         SubtasksAcknowledged(job_id=JOB, checkpoint_id=1, subtasks=acknowledged),
@@ -74,7 +74,7 @@ def test_what_the_vertices_measured_is_a_table_with_a_row_for_each(cluster: Clie
 
 def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), checkpoint_completed(1))
+    cluster.send(accepted(), checkpoint_completed(1))
 
     empty = checkpoint_frame([])
 
@@ -82,20 +82,20 @@ def test_a_table_without_checkpoints_has_the_same_columns_and_types(cluster: Cli
     assert empty.dtypes.equals(client.checkpoints.dtypes)
 
 
-def test_outside_a_notebook_a_client_shows_itself_as_text(
+def test_outside_of_a_notebook_a_client_is_displayed_as_text(
     cluster: ClientCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     client._ipython_display_()
 
     assert capsys.readouterr().out.startswith("job 'counts' FINISHED")
 
 
-def test_a_client_is_html_and_text_on_request(cluster: ClientCluster) -> None:
+def test_a_client_renders_as_html_or_text_on_request(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
+    cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM))
 
     bundle = client._repr_mimebundle_()
 
@@ -103,9 +103,9 @@ def test_a_client_is_html_and_text_on_request(cluster: ClientCluster) -> None:
     assert "ValueError: boom" in bundle["text/html"]
 
 
-def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: ClientCluster) -> None:
+def test_a_job_lost_with_its_cluster_is_shown_as_failed(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
 
     cluster.system.terminate()
     cluster.system.run_until_idle()
@@ -117,7 +117,7 @@ def test_a_job_that_was_lost_with_its_cluster_is_shown_as_failed(cluster: Client
 
 
 class SilentJobManager(Actor):
-    """Accepts the job, and answers nothing more."""
+    """Accepts the job, and sends no further answer."""
 
     def handle_message(self, message: Message) -> None:
         if isinstance(message, SubmitJob):
@@ -125,7 +125,7 @@ class SilentJobManager(Actor):
 
 
 @pytest.mark.parametrize("attached", [True, False])
-def test_the_details_of_a_job_whose_cluster_does_not_answer_are_the_last_ones_known(*, attached: bool) -> None:
+def test_without_an_answer_of_the_cluster_the_last_job_details_are_shown(*, attached: bool) -> None:
     with SeededSystem() as system:
         silent = system.spawn(Props(SilentJobManager), "job-manager")
         client = JobClient(system, silent, GRAPH, attached=attached)

@@ -1,4 +1,4 @@
-"""What the accumulators of a finished job look like to its author."""
+"""The accumulators of a finished job as its author reads them."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def test_every_accumulator_has_a_value_of_its_kind() -> None:
     assert result().get_accumulator_result("rows") == 7
 
 
-def test_one_that_is_not_there_is_refused_with_those_that_are() -> None:
+def test_an_unknown_accumulator_is_refused_with_the_known_ones() -> None:
     with pytest.raises(AccumulatorError, match="job 'bids' has no accumulator 'row'; it has 'rows', 'price', 'sizes'"):
         result().get_accumulator_result("row")
 
 
-def test_one_of_two_kinds_is_refused_and_named_and_the_others_are_there() -> None:
+def test_an_accumulator_of_two_kinds_is_refused_and_others_are_available() -> None:
     torn = result(FailedAccumulatorResult(name="torn", reason="it is two things"))
 
     with pytest.raises(AccumulatorError, match="accumulator 'torn' of job 'bids' has no result: it is two things"):

@@ -1,4 +1,4 @@
-"""What a listener that comes late is told of a job."""
+"""Events that a late listener receives."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ def remembered(*messages: Message, limit: int = 1_000) -> list[Message]:
     return list(history)
 
 
-def test_messages_are_kept_in_the_order_in_which_they_came() -> None:
+def test_messages_are_retained_in_order_of_arrival() -> None:
     end = JobResultSuccess(job_id=JOB)
 
     assert remembered(job_restored(2), job_restored(1), end) == [job_restored(2), job_restored(1), end]
 
 
-def test_of_the_metrics_of_a_subtask_only_the_latest_are_kept_in_their_place() -> None:
+def test_only_the_latest_metrics_of_a_subtask_are_retained() -> None:
     told = [metrics_reported(0, 1), metrics_reported(1, 1), job_restored(1), metrics_reported(0, 2), job_restored(2)]
 
     assert remembered(*told) == [metrics_reported(1, 1), job_restored(1), metrics_reported(0, 2), job_restored(2)]
 
 
-def test_the_metrics_of_an_attempt_take_the_place_of_those_of_the_attempt_before() -> None:
+def test_metrics_of_an_attempt_replace_those_of_the_previous_attempt() -> None:
     told = [metrics_reported(0, 9), job_restored(1), metrics_reported(0, 1, number=1)]
 
     assert remembered(*told) == [job_restored(1), metrics_reported(0, 1, number=1)]
 
 
-def test_above_the_limit_the_oldest_is_forgotten_and_no_metrics() -> None:
+def test_beyond_the_limit_the_oldest_message_is_dropped_but_no_metrics() -> None:
     told = [metrics_reported(0, 1), *(job_restored(number) for number in range(4))]
 
     assert remembered(*told, limit=3) == [metrics_reported(0, 1), job_restored(1), job_restored(2), job_restored(3)]
 
 
-def test_metrics_push_out_nothing_however_many_subtasks_there_are() -> None:
+def test_metrics_of_many_subtasks_displace_no_message() -> None:
     told = [job_restored(1), *(metrics_reported(subtask, 1) for subtask in range(5_000))]
 
     assert remembered(*told, limit=3)[0] == job_restored(1)

@@ -1,4 +1,4 @@
-"""Listeners to a job hear everything, in order, and harm nobody."""
+"""Job listeners receive every event in order, and cannot harm the job or each other."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ from flykka.runtime.system import ActorSystem
 from tests.flykka.client.client_cluster import GRAPH, JOB, Answers, ClientCluster, ScriptedJobManager, accepted
 
 
-def test_a_listener_hears_everything_in_order_also_when_it_comes_late(cluster: ClientCluster) -> None:
+def test_a_late_listener_receives_everything_in_order(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
     running = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
-    cluster.say(accepted(), running)
+    cluster.send(accepted(), running)
 
     client.add_listener(heard.append)
-    cluster.say(JobResultSuccess(job_id=JOB))
+    cluster.send(JobResultSuccess(job_id=JOB))
 
     assert heard == [accepted(), running, JobResultSuccess(job_id=JOB)]
 
 
-def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
+def test_repeated_failures_are_logged_if_there_is_no_listener(
     cluster: ClientCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     boom = SerializedThrowable(type_name="ValueError", message="operator 'taxed' (app.py:7): boom")
@@ -53,9 +53,9 @@ def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
     client = cluster.submit()
 
     with caplog.at_level("WARNING", logger="flykka"):
-        cluster.say(accepted(), *[restarting] * 11)
+        cluster.send(accepted(), *[restarting] * 11)
         client.add_listener(lambda _: None)
-        cluster.say(*[restarting] * 100)
+        cluster.send(*[restarting] * 100)
 
     assert [record.getMessage() for record in caplog.records] == [
         f"job 'counts' has failed and restarts (restart {number}, without limit unless set_restart_strategy(...)"
@@ -64,7 +64,7 @@ def test_a_job_that_fails_again_and_again_is_told_of_where_nobody_listens(
     ]
 
 
-def test_a_listener_that_comes_very_late_hears_the_last_thousand(cluster: ClientCluster) -> None:
+def test_a_very_late_listener_receives_the_last_thousand_messages(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
     for restore in range(HISTORY + 5):
@@ -88,16 +88,16 @@ def test_a_listener_that_raises_harms_neither_the_job_nor_the_others(cluster: Cl
 
     client.add_listener(fail)
     client.add_listener(heard.append)
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
 
     assert client.wait(timeout=0).job_id == JOB
     assert heard == [accepted(), JobResultSuccess(job_id=JOB)]
 
 
-def test_a_listener_hears_the_end_of_a_job_that_is_lost(cluster: ClientCluster) -> None:
+def test_a_listener_receives_the_end_of_a_lost_job(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()
-    cluster.say(accepted())
+    cluster.send(accepted())
     client.add_listener(heard.append)
 
     cluster.system.kill(cluster.job_manager)
@@ -107,9 +107,9 @@ def test_a_listener_hears_the_end_of_a_job_that_is_lost(cluster: ClientCluster) 
     assert heard == [accepted(), JobResultFailure(job_id=JOB, cause=cause)]
 
 
-def test_a_listener_that_comes_when_the_cluster_has_ended_is_refused_and_not_waited_for(cluster: ClientCluster) -> None:
+def test_a_listener_registered_after_cluster_shutdown_is_refused_at_once(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), JobResultSuccess(job_id=JOB))
+    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
     cluster.system.terminate()
     cluster.system.run_until_idle()
 
@@ -121,7 +121,7 @@ def test_a_listener_that_comes_when_the_cluster_has_ended_is_refused_and_not_wai
     assert client.wait(timeout=0).job_id == JOB
 
 
-async def test_awaiting_waits_for_the_listeners_and_leaves_the_loop_to_others() -> None:
+async def test_awaiting_includes_the_listeners_and_does_not_block_the_loop() -> None:
     heard: list[Message] = []
     busy, released = asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The metrics of a job as a table: a row for each value, with the subtask that it is of."""
+"""The metrics of a job as a table: a row for each value, with its subtask."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cluster() -> Iterator[ClientCluster]:
     made.system.run_until_idle()
 
 
-def test_a_row_says_of_which_subtask_and_attempt_a_value_is(cluster: ClientCluster) -> None:
+def test_a_row_names_the_subtask_and_attempt_of_its_value(cluster: ClientCluster) -> None:
     client = cluster.submit()
     attempt = attempt_id(JOB, WINDOWS, 1, 2)
     state = ExecutionStateChanged(
@@ -49,7 +49,7 @@ def test_a_row_says_of_which_subtask_and_attempt_a_value_is(cluster: ClientClust
     report = MetricsReported(
         job_id=JOB, attempt=attempt, task_name="windows", metrics=TaskIOMetrics(rows_in=5), accumulators=(SIZES,)
     )
-    cluster.say(accepted(), state, report)
+    cluster.send(accepted(), state, report)
 
     table = client.metrics
     second = {row["name"]: row for row in table[table["subtask"] == 1].to_dict("records")}
@@ -68,9 +68,9 @@ def test_a_row_says_of_which_subtask_and_attempt_a_value_is(cluster: ClientClust
     assert (median["scope"], median["operator"], median["value"]) == ("taskmanager_job_task_operator", "parse", 7.0)
 
 
-def test_what_is_measured_of_the_job_has_no_subtask(cluster: ClientCluster) -> None:
+def test_metrics_of_the_job_have_no_subtask(cluster: ClientCluster) -> None:
     client = cluster.submit()
-    cluster.say(accepted(), *(replace(checkpoint_completed(number), job_id=JOB) for number in (1, 2)))
+    cluster.send(accepted(), *(replace(checkpoint_completed(number), job_id=JOB) for number in (1, 2)))
 
     table = client.metrics.set_index("name")
 
@@ -79,7 +79,7 @@ def test_what_is_measured_of_the_job_has_no_subtask(cluster: ClientCluster) -> N
     assert row[["vertex", "subtask", "task_manager", "attempt"]].isna().all()
 
 
-def test_a_table_of_nothing_has_the_same_columns_and_types(cluster: ClientCluster) -> None:
+def test_an_empty_table_has_the_same_columns_and_types(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
     empty = metric_frame([], at_ms=0)
@@ -88,7 +88,7 @@ def test_a_table_of_nothing_has_the_same_columns_and_types(cluster: ClientCluste
     assert empty.dtypes.equals(client.metrics.dtypes)
 
 
-def test_where_the_cluster_was_shut_down_there_are_no_metrics(cluster: ClientCluster) -> None:
+def test_without_a_cluster_there_are_no_metrics(cluster: ClientCluster) -> None:
     client = cluster.submit()
     cluster.system.terminate()
     cluster.system.run_until_idle()

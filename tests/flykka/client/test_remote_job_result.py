@@ -1,4 +1,4 @@
-"""A client that waits for a job in another process: when it asks, and when it gives signs of life."""
+"""A client that waits for a job in another process: its polling and its heartbeats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DONE = RemoteJobResult(job_id=JOB, application_status="SUCCEEDED", net_runtime_m
 
 
 class Clock(WaitingClock):
-    """Time that passes while somebody sleeps, and never else."""
+    """Time that passes only during a sleep."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -34,7 +34,7 @@ class Clock(WaitingClock):
         self.now += seconds
 
 
-def test_the_pauses_grow_up_to_the_longest() -> None:
+def test_polling_pauses_grow_to_a_maximum() -> None:
     clock = Clock()
     answers = iter([None] * 8 + [DONE])
 
@@ -43,7 +43,7 @@ def test_the_pauses_grow_up_to_the_longest() -> None:
     assert clock.slept[-1] == LONGEST_PAUSE_S
 
 
-def test_signs_of_life_come_in_time_and_say_until_when_they_hold() -> None:
+def test_heartbeats_are_sent_in_time_with_their_expiry() -> None:
     clock, given = Clock(), list[tuple[float, int]]()
 
     def give_sign_of_life(expires_ms: int) -> None:
@@ -56,14 +56,14 @@ def test_signs_of_life_come_in_time_and_say_until_when_they_hold() -> None:
     assert given == [(0.0, 1_006_000), (2.0, 1_008_000), (4.0, 1_010_000)]
 
 
-def test_who_has_waited_long_enough_waits_no_longer() -> None:
+def test_a_wait_ends_at_its_timeout() -> None:
     clock = Clock()
 
     assert await_result(lambda: None, lambda _: None, None, 3.0, clock) is None
     assert clock.now == 3.0
 
 
-def test_an_answer_is_a_result_when_the_job_has_ended() -> None:
+def test_an_answer_is_a_result_once_the_job_has_ended() -> None:
     result = {
         "application-status": "FAILED",
         "net-runtime": 7,

@@ -1,4 +1,4 @@
-"""Requests that are refused for a reason that passes are made again; all others are refused at once."""
+"""Requests that are refused for a temporary reason are retried; all others fail at once."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ pytestmark = pytest.mark.slow
 NOBODY_LEADS = {"errors": ["nobody leads"]}
 
 
-class Scripted:
-    """A server of prepared answers, status and body, the last one for ever; with what it was asked, and the pauses."""
+class ScriptedServer:
+    """A server of prepared answers (status and body), the last one repeated for ever; records requests and pauses."""
 
     def __init__(self, answers: list[tuple[int, object]], retry_after: str | None) -> None:
-        self.asked: list[tuple[str, dict[str, str]]] = []
+        self.requests: list[tuple[str, dict[str, str]]] = []
         self.pauses: list[float] = []
         self.said: list[str] = []
         scripted = self
@@ -30,7 +30,7 @@ class Scripted:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 length = int(self.headers.get("Content-Length", 0))
-                scripted.asked.append((self.path, json.loads(self.rfile.read(length) or b"{}")))
+                scripted.requests.append((self.path, json.loads(self.rfile.read(length) or b"{}")))
                 status, body = answers.pop(0) if len(answers) > 1 else answers[0]
                 content = json.dumps(body).encode()
                 self.send_response(status)
@@ -43,8 +43,7 @@ class Scripted:
 
             do_POST = do_GET
 
-            def log_message(self, *arguments: object) -> None:
-                """Say nothing."""
+            def log_message(self, *arguments: object) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -57,12 +56,12 @@ class Scripted:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Scripted]]:
+def serve() -> Iterator[Callable[..., ScriptedServer]]:
     """Starts a server of these answers."""
-    made: list[Scripted] = []
+    made: list[ScriptedServer] = []
 
-    def begin(*answers: tuple[int, object], retry_after: str | None = "3") -> Scripted:
-        made.append(Scripted(list(answers), retry_after))
+    def begin(*answers: tuple[int, object], retry_after: str | None = "3") -> ScriptedServer:
+        made.append(ScriptedServer(list(answers), retry_after))
         return made[-1]
 
     yield begin
@@ -70,7 +69,7 @@ def serve() -> Iterator[Callable[..., Scripted]]:
         each.close()
 
 
-def test_while_nobody_leads_the_same_request_is_made_again(serve: Callable[..., Scripted]) -> None:
+def test_without_a_leader_the_same_request_is_retried(serve: Callable[..., ScriptedServer]) -> None:
     server = serve((503, NOBODY_LEADS), (503, NOBODY_LEADS), (200, {"jobs": []}))
 
     assert server.client.jobs() == []
@@ -78,27 +77,27 @@ def test_while_nobody_leads_the_same_request_is_made_again(serve: Callable[..., 
     assert server.said == ["nobody leads"] * 2
 
 
-def test_after_twenty_times_it_is_an_error(serve: Callable[..., Scripted]) -> None:
+def test_after_twenty_attempts_the_request_fails(serve: Callable[..., ScriptedServer]) -> None:
     server = serve((503, NOBODY_LEADS))
 
     with pytest.raises(ClusterError, match=r"refuses the request, 20 times: nobody leads"):
         server.client.jobs()
-    assert (len(server.asked), len(server.pauses)) == (RETRY_MAX_ATTEMPTS, RETRY_MAX_ATTEMPTS - 1)
+    assert (len(server.requests), len(server.pauses)) == (RETRY_MAX_ATTEMPTS, RETRY_MAX_ATTEMPTS - 1)
 
 
-def test_a_reason_that_does_not_pass_is_told_at_once(serve: Callable[..., Scripted]) -> None:
+def test_a_permanent_refusal_is_raised_at_once(serve: Callable[..., ScriptedServer]) -> None:
     server = serve((503, {"errors": ["another one leads"]}), retry_after=None)
 
     with pytest.raises(ClusterError, match="refuses the request: another one leads"):
         server.client.jobs()
-    assert (len(server.asked), server.pauses, server.said) == (1, [], [])
+    assert (len(server.requests), server.pauses, server.said) == (1, [], [])
 
 
-def test_a_savepoint_that_is_asked_for_again_is_the_same_one(serve: Callable[..., Scripted]) -> None:
+def test_a_retried_savepoint_request_triggers_one_savepoint(serve: Callable[..., ScriptedServer]) -> None:
     done = {"status": {"id": "COMPLETED"}, "operation": {"location": "/a"}}
     server = serve((503, NOBODY_LEADS), (202, {"request-id": "r"}), (200, done))
 
     assert server.client.trigger_savepoint(JobId("j"), "/a") == "/a"
-    first, second, _ = server.asked
+    first, second, _ = server.requests
     assert first == second
     assert len(first[1]["triggerId"]) == 32

@@ -1,4 +1,4 @@
-"""Jobs of other processes are found by their files: in a private folder, those of processes that ended cleaned away."""
+"""Jobs of other processes are found by their files, in a private folder; files of ended processes are deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ file = RunningJobFile(RunningJob(job_id="b" * 32, name="orders", process=os.getp
 print("there", flush=True)
 sys.stdin.readline()
 """
-"""A process that runs a job, until a line comes from the process that began it, or it is killed."""
+"""A process that runs a job until its parent sends a line or kills it."""
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def test_a_job_is_found_until_its_file_is_removed(jobs_folder: Path) -> None:
     assert list(jobs_folder.iterdir()) == []
 
 
-def test_the_token_of_a_job_is_found_at_its_address_by_its_user_alone(jobs_folder: Path) -> None:
+def test_the_token_of_a_job_is_readable_by_its_user_only(jobs_folder: Path) -> None:
     job = replace(prices(), address="http://127.0.0.1:8081", token="of prices")
     file = RunningJobFile(job)
 
@@ -79,7 +79,7 @@ def test_one_job_may_run_in_two_processes() -> None:
         file.remove()
 
 
-def test_a_job_of_another_process_is_found_until_that_is_killed(
+def test_a_job_of_another_process_is_found_until_that_process_is_killed(
     other: subprocess.Popen[str], jobs_folder: Path
 ) -> None:
     address = "http://127.0.0.1:1"
@@ -99,7 +99,7 @@ def test_the_folder_is_private(jobs_folder: Path) -> None:
     assert jobs_folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_folder_that_others_may_look_into_is_not_used_and_that_is_logged(
+def test_a_folder_readable_by_others_is_not_used_with_a_log_message(
     jobs_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     jobs_folder.mkdir(mode=0o755)

@@ -1,4 +1,4 @@
-"""What a client asks for a savepoint, and what it makes of the answer."""
+"""Savepoint requests of a client, and its handling of the answers."""
 
 from __future__ import annotations
 
@@ -34,46 +34,46 @@ TAKEN = Answers(savepoint_path=PATH, stopping=StoppingSuccess(job_id=JOB, checkp
 REFUSED = Answers(refusal=DISK_FULL, stopping=StoppingFailure(job_id=JOB, cause=DISK_FULL))
 
 
-def cluster_with(directory: str | None = None, answers: Answers = TAKEN) -> ClientCluster:
+def cluster_with_savepoints(directory: str | None = None, answers: Answers = TAKEN) -> ClientCluster:
     """A cluster whose job has this default directory for savepoints."""
     checkpointing = replace(GRAPH.checkpointing, savepoint_directory=directory)
     return ClientCluster(answers=answers, job_graph=replace(GRAPH, checkpointing=checkpointing))
 
 
 @pytest.mark.parametrize("directory", ["/here", Path("/here")])
-def test_a_savepoint_goes_to_the_directory_that_is_named(directory: str | Path) -> None:
-    cluster = cluster_with("/default")
+def test_a_savepoint_is_written_to_the_named_directory(directory: str | Path) -> None:
+    cluster = cluster_with_savepoints("/default")
 
     path = cluster.submit().trigger_savepoint(directory)
 
-    asked = cluster.asked[-1]
+    request = cluster.requests[-1]
     assert path == PATH
-    assert isinstance(asked, TriggerSavepoint)
-    assert asked.savepoint_directory == "/here"
+    assert isinstance(request, TriggerSavepoint)
+    assert request.savepoint_directory == "/here"
 
 
-def test_where_none_is_named_it_goes_to_the_default_one() -> None:
-    cluster = cluster_with("s3://bucket/savepoints")
+def test_a_savepoint_is_written_to_the_default_directory_unless_another_is_named() -> None:
+    cluster = cluster_with_savepoints("s3://bucket/savepoints")
 
     cluster.submit().trigger_savepoint()
 
-    asked = cluster.asked[-1]
-    assert isinstance(asked, TriggerSavepoint)
-    assert asked.savepoint_directory == "s3://bucket/savepoints"
+    request = cluster.requests[-1]
+    assert isinstance(request, TriggerSavepoint)
+    assert request.savepoint_directory == "s3://bucket/savepoints"
 
 
-def test_a_relative_directory_is_meant_from_here() -> None:
-    cluster = cluster_with()
+def test_a_relative_directory_is_resolved_against_the_working_directory() -> None:
+    cluster = cluster_with_savepoints()
 
     cluster.submit().trigger_savepoint("savepoints")
 
-    asked = cluster.asked[-1]
-    assert isinstance(asked, TriggerSavepoint)
-    assert asked.savepoint_directory == os.path.join(os.getcwd(), "savepoints")
+    request = cluster.requests[-1]
+    assert isinstance(request, TriggerSavepoint)
+    assert request.savepoint_directory == os.path.join(os.getcwd(), "savepoints")
 
 
-def test_without_any_directory_nobody_is_asked_and_the_error_says_how_to_name_one() -> None:
-    cluster = cluster_with()
+def test_without_a_directory_the_request_is_not_sent_and_the_error_explains() -> None:
+    cluster = cluster_with_savepoints()
     client = cluster.submit()
 
     with pytest.raises(SavepointError, match=r"^No savepoint directory configured\. You can either specify"):
@@ -83,18 +83,18 @@ def test_without_any_directory_nobody_is_asked_and_the_error_says_how_to_name_on
     ):
         client.stop_with_savepoint()
 
-    assert [type(message) for message in cluster.asked] == [SubmitJob]
+    assert [type(message) for message in cluster.requests] == [SubmitJob]
 
 
-def test_a_savepoint_that_failed_is_an_error_that_says_why() -> None:
-    client = cluster_with(answers=REFUSED).submit()
+def test_a_failed_savepoint_is_an_error_with_its_cause() -> None:
+    client = cluster_with_savepoints(answers=REFUSED).submit()
 
     with pytest.raises(SavepointError, match=r"no savepoint of job 'counts' \(job\): the disk is full"):
         client.trigger_savepoint("/here")
 
 
-def test_of_a_job_that_has_ended_there_is_none() -> None:
-    cluster = cluster_with()
+def test_an_ended_job_takes_no_savepoint() -> None:
+    cluster = cluster_with_savepoints()
     client = cluster.submit()
     client.stop()
 
@@ -102,38 +102,38 @@ def test_of_a_job_that_has_ended_there_is_none() -> None:
         client.trigger_savepoint("/here")
 
 
-def test_a_savepoint_that_takes_too_long_is_not_waited_for() -> None:
-    client = cluster_with(answers=Answers()).submit()
+def test_a_savepoint_request_times_out() -> None:
+    client = cluster_with_savepoints(answers=Answers()).submit()
 
     with pytest.raises(TimeoutError, match=r"no savepoint of job 'counts' \(job\) is complete after 2 s"):
         client.trigger_savepoint("/here", timeout=2)
 
 
 @pytest.mark.parametrize("drain", [False, True])
-def test_a_stop_with_a_savepoint_gives_its_path_and_so_does_the_result(drain: bool) -> None:
-    cluster = cluster_with()
+def test_stop_with_savepoint_and_the_result_return_the_same_path(drain: bool) -> None:
+    cluster = cluster_with_savepoints()
     client = cluster.submit()
 
     path = client.stop_with_savepoint("/here", drain)
 
-    asked = cluster.asked[-1]
-    assert isinstance(asked, StopJob)
-    assert (asked.savepoint_directory, asked.drain) == ("/here", drain)
+    request = cluster.requests[-1]
+    assert isinstance(request, StopJob)
+    assert (request.savepoint_directory, request.drain) == ("/here", drain)
     assert path == client.wait(timeout=0).checkpoint_path == PATH
 
 
-def test_a_stop_asks_for_a_checkpoint_also_where_there_is_a_default_directory() -> None:
-    cluster = cluster_with("/default")
+def test_stop_requests_a_checkpoint_even_with_a_default_savepoint_directory() -> None:
+    cluster = cluster_with_savepoints("/default")
 
     cluster.submit().stop()
 
-    asked = cluster.asked[-1]
-    assert isinstance(asked, StopJob)
-    assert asked.savepoint_directory is None
+    request = cluster.requests[-1]
+    assert isinstance(request, StopJob)
+    assert request.savepoint_directory is None
 
 
-def test_a_job_that_is_not_stopped_goes_on_and_the_error_says_why() -> None:
-    client = cluster_with(answers=REFUSED).submit()
+def test_a_job_that_is_not_stopped_continues_and_the_error_explains() -> None:
+    client = cluster_with_savepoints(answers=REFUSED).submit()
 
     with pytest.raises(JobStoppingError, match="was not stopped: the disk is full"):
         client.stop_with_savepoint("/here")

@@ -1,4 +1,4 @@
-"""An operator finds its state by its uid; what does not fit is named, with what is to be done."""
+"""An operator finds its state by its uid; errors about incompatible state name the operator and the remedy."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def compared(
     return state_compatibility(held, job_graph, former, allow_non_restored_state=allow_non_restored_state)
 
 
-def changed(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
-    """The graph with an operator that is another one."""
+def replace_operator(job_graph: JobGraph, uid: str, **what: Any) -> JobGraph:
+    """The graph with one operator replaced."""
     return replace(
         job_graph,
         vertices=tuple(
@@ -94,14 +94,14 @@ def matches(compatibility: StateCompatibility) -> dict[str | None, OperatorMatch
 
 
 def test_the_same_job_finds_all_of_its_state() -> None:
-    found = compared(GRAPH)
+    compatibility = compared(GRAPH)
 
-    assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
-    assert [operator.state_bytes is None for operator in found.operators] == [True, False]
-    assert found.problems == ()
+    assert matches(compatibility) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
+    assert [operator.state_bytes is None for operator in compatibility.operators] == [True, False]
+    assert compatibility.problems == ()
 
 
-def test_state_is_matched_under_the_id_that_the_user_has_named() -> None:
+def test_state_is_matched_by_a_uid_hash_that_the_user_has_set() -> None:
     stored = replace(
         orders_checkpoint(entry("of-the-structure")),
         operators=tuple(
@@ -112,29 +112,31 @@ def test_state_is_matched_under_the_id_that_the_user_has_named() -> None:
         ),
     )
 
-    found = compared(changed(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored)
+    compatibility = compared(
+        replace_operator(GRAPH, "sums", user_defined_operator_id=operator_id("of-the-structure")), stored
+    )
 
-    assert matches(found) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
-    assert found.problems == ()
+    assert matches(compatibility) == {"source": OperatorMatch.MATCHED, "sums": OperatorMatch.MATCHED}
+    assert compatibility.problems == ()
 
 
-def test_an_operator_that_is_new_begins_without_state() -> None:
+def test_a_new_operator_begins_without_state() -> None:
     wider = graph_with_uids(vertex("source", outputs=1), vertex("sums", outputs=1, reads=("source",)), vertex("new"))
 
-    found = compared(wider)
+    compatibility = compared(wider)
 
-    assert matches(found)["new"] is OperatorMatch.ADDED
-    assert found.problems == ()
-
-
-def test_an_operator_that_held_no_state_may_go_without_a_word() -> None:
-    found = compared(changed(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
-
-    assert matches(found) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
-    assert found.problems == ()
+    assert matches(compatibility)["new"] is OperatorMatch.ADDED
+    assert compatibility.problems == ()
 
 
-def test_state_that_nobody_has_any_more_is_let_go_of_only_when_that_is_said() -> None:
+def test_an_operator_without_state_may_be_removed_silently() -> None:
+    compatibility = compared(replace_operator(graph_with_uids(vertex("sums")), "sums", kind=OperatorKind.STATELESS))
+
+    assert matches(compatibility) == {"sums": OperatorMatch.MATCHED, "source": OperatorMatch.REMOVED}
+    assert compatibility.problems == ()
+
+
+def test_state_without_an_operator_is_dropped_only_on_request() -> None:
     without = graph_with_uids(vertex("source"))
 
     refused = compared(without)
@@ -147,82 +149,83 @@ def test_state_that_nobody_has_any_more_is_let_go_of_only_when_that_is_said() ->
     assert allowed.problems == ()
 
 
-def test_what_has_another_uid_now_is_found_by_its_kind_and_its_uid_is_told() -> None:
+def test_an_operator_with_a_new_uid_is_suggested_by_kind() -> None:
     renamed = graph_with_uids(vertex("source", outputs=1), vertex("totals", reads=("source",)))
 
-    found = compared(renamed)
+    compatibility = compared(renamed)
 
-    [totals] = found.operators_with(OperatorMatch.RENAMED)
+    [totals] = compatibility.operators_with(OperatorMatch.RENAMED)
     assert (totals.uid, totals.former_uid) == ("totals", "sums")
-    assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in found.problems[0]
+    assert "'sums' (sums), which looks like 'totals' of the job: uid('sums')" in compatibility.problems[0]
 
 
-def test_of_two_that_may_have_been_renamed_the_one_of_the_same_name_is_meant() -> None:
+def test_of_two_rename_candidates_the_one_with_the_same_name_is_suggested() -> None:
     two = graph_with_uids(vertex("source", outputs=1), vertex("a", reads=("source",)), vertex("b", reads=("source",)))
-    named = changed(changed(two, "a", name="means"), "b", name="sums")
+    named = replace_operator(replace_operator(two, "a", name="means"), "b", name="sums")
 
     [renamed] = compared(named).operators_with(OperatorMatch.RENAMED)
 
     assert renamed.uid == "b"
 
 
-def test_an_operator_of_another_kind_does_not_get_the_state() -> None:
-    turned = changed(GRAPH, "sums", kind=OperatorKind.SINK)
+def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
+    turned = replace_operator(GRAPH, "sums", kind=OperatorKind.SINK)
 
-    found = compared(turned)
+    compatibility = compared(turned)
 
-    assert matches(found)["sums"] is OperatorMatch.INCOMPATIBLE
-    assert found.problems == (
+    assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
+    assert compatibility.problems == (
         "the operator with the uid 'sums' was a STATELESS (sums) and is a SINK (sums) now; give it a uid of its own"
         " with uid(...)",
     )
 
 
-def held_with(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
-    """State of one schema, held against an operator that has another."""
-    before = changed(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
-    after = changed(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
+def compatibility_of(was: StateSchema, now: StateSchema, *entries: TaskStateEntry) -> StateCompatibility:
+    """The compatibility of state of one schema with an operator of another schema."""
+    before = replace_operator(GRAPH, "sums", state_schema=was, ref=OperatorRef(uid="sums", fingerprint="window(a)"))
+    after = replace_operator(GRAPH, "sums", state_schema=now, ref=OperatorRef(uid="sums", fingerprint="window(b)"))
     return compared(after, orders_checkpoint(*entries, of=before), allow_non_restored_state=True)
 
 
-def test_other_keys_and_types_are_named_as_they_were_and_as_they_are() -> None:
+def test_changed_keys_and_types_are_reported_with_both_values() -> None:
     now = StateSchema(keys="shop string, day date", columns="sum string", windows=SUMS.windows)
 
-    [problem] = held_with(SUMS, now).problems
+    [problem] = compatibility_of(SUMS, now).problems
 
     assert "keys: was `shop string`, is `shop string, day date`" in problem
     assert "sum: was `bigint`, is `string`, which is not wider" in problem
     assert "size=60000ms" not in problem
 
 
-def test_a_function_that_keeps_no_list_any_more_lets_it_go() -> None:
+def test_a_function_that_no_longer_has_a_list_drops_it() -> None:
     held = OperatorStateSchema(name="own", element="int", mode=OperatorStateMode.SPLIT_DISTRIBUTE)
-    before = changed(
+    before = replace_operator(
         GRAPH,
         "sums",
         state_schema=StateSchema(operator_state=(held,)),
         ref=OperatorRef(uid="sums", fingerprint="process(operator state: own int SPLIT_DISTRIBUTE)"),
     )
 
-    found = compared(
-        changed(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")), orders_checkpoint(of=before)
+    compatibility = compared(
+        replace_operator(GRAPH, "sums", ref=OperatorRef(uid="sums", fingerprint="process")),
+        orders_checkpoint(of=before),
     )
 
-    assert found.problems == ()
+    assert compatibility.problems == ()
 
 
-def test_what_becomes_of_stored_values_that_are_new_or_gone_is_told() -> None:
+def test_added_and_removed_state_values_are_reported() -> None:
     now = StateSchema(keys=SUMS.keys, columns="most double", windows=SUMS.windows)
 
-    found = held_with(SUMS, now)
+    compatibility = compatibility_of(SUMS, now)
 
-    assert found.problems == ()
-    [sums] = [operator for operator in found.operators if operator.uid == "sums"]
+    assert compatibility.problems == ()
+    [sums] = [operator for operator in compatibility.operators if operator.uid == "sums"]
     assert sums.match is OperatorMatch.MATCHED
     assert sums.changes == ("most is new: null for existing keys", "sum is dropped")
 
 
-def test_the_state_of_a_coordinator_needs_a_function_that_brings_one() -> None:
+def test_coordinator_state_requires_a_function_with_a_coordinator() -> None:
     held = OperatorCoordinatorState(operator_id=operator_id("sums"), data=b"numbers")
     stored = replace(orders_checkpoint(), coordinator_states=(held,))
     sums = GRAPH.vertices[1]
@@ -234,7 +237,7 @@ def test_the_state_of_a_coordinator_needs_a_function_that_brings_one() -> None:
     assert compared(GRAPH, stored, allow_non_restored_state=True).problems == ()
 
 
-def test_rows_in_flight_are_not_those_of_another_schema() -> None:
+def test_in_flight_rows_of_another_schema_are_refused() -> None:
     now = StateSchema(keys=SUMS.keys, columns="sum bigint, most double", windows=SUMS.windows)
     rows = InFlightRows(path="in-flight", rows=1, size_bytes=1)
     flying = OperatorSubtaskState(
@@ -244,44 +247,44 @@ def test_rows_in_flight_are_not_those_of_another_schema() -> None:
     assert kept.state is not None
     unaligned = replace(kept, state=replace(kept.state, operators=(*kept.state.operators, flying)))
 
-    [problem] = held_with(SUMS, now, unaligned).problems
+    [problem] = compatibility_of(SUMS, now, unaligned).problems
 
     assert "it is unaligned, and holds rows in flight as the state of 'sums' was before" in problem
 
 
-def test_partial_aggregates_without_names_must_not_have_changed() -> None:
+def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
     named = StateSchema(keys=SUMS.keys, columns="`max(a)` double", windows=SUMS.windows, merged_by=("max",))
 
-    [problem] = held_with(SUMS, named).problems
+    [problem] = compatibility_of(SUMS, named).problems
 
     assert "state of each key: was `sum bigint`, is ``max(a)` double`" in problem
 
 
-def test_what_differs_beside_the_schema_is_no_change_of_it() -> None:
-    [problem] = held_with(SUMS, SUMS).problems
+def test_differences_outside_of_the_schema_are_no_schema_change() -> None:
+    [problem] = compatibility_of(SUMS, SUMS).problems
 
     assert "it was window(a) and is window(b) now" in problem
 
 
-def test_names_of_keys_may_change_where_the_state_is_of_the_same_form() -> None:
+def test_keys_may_be_renamed_if_the_state_has_the_same_shape() -> None:
     same = OperatorRef(uid="sums", fingerprint="window(a)")
-    before = changed(GRAPH, "sums", state_schema=SUMS, ref=same)
-    after = changed(GRAPH, "sums", state_schema=replace(SUMS, keys="store string"), ref=same)
+    before = replace_operator(GRAPH, "sums", state_schema=SUMS, ref=same)
+    after = replace_operator(GRAPH, "sums", state_schema=replace(SUMS, keys="store string"), ref=same)
 
     assert compared(after, orders_checkpoint(of=before)).problems == ()
 
 
-def test_another_maximum_parallelism_than_that_of_the_keys_is_refused() -> None:
+def test_a_changed_maximum_parallelism_is_refused() -> None:
     source, sums = GRAPH.vertices
     configured = replace(sums, max_parallelism=64, is_max_parallelism_configured=True)
 
-    found = compared(replace(GRAPH, vertices=(source, configured)))
+    compatibility = compared(replace(GRAPH, vertices=(source, configured)))
 
-    assert matches(found)["sums"] is OperatorMatch.INCOMPATIBLE
-    assert "ran with the maximum parallelism 128, and the job sets it to 64" in found.problems[0]
+    assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
+    assert "ran with the maximum parallelism 128, and the job sets it to 64" in compatibility.problems[0]
 
 
-def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
+def test_a_savepoint_of_another_job_names_that_job() -> None:
     other = graph_with_uids(vertex("clicks"))
 
     [problem] = compared(other).problems
@@ -289,26 +292,29 @@ def test_a_savepoint_of_another_job_says_whose_it_is() -> None:
     assert "None of its state belongs to an operator of this job; it was written by job 'orders'." in problem
 
 
-def test_what_is_not_known_by_name_is_named_by_its_id() -> None:
+def test_an_operator_without_a_name_is_reported_by_id() -> None:
     [problem] = compared(graph_with_uids(vertex("source")), replace(orders_checkpoint(), operators=())).problems
 
     assert f"an operator with the id {operator_id('sums')}" in problem
 
 
-def test_an_operator_that_was_given_no_uid_is_told_by_its_name() -> None:
+def test_an_operator_without_a_uid_is_reported_by_name() -> None:
     of_the_structure = operator_id("another")
-    without_uid = changed(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
+    without_uid = replace_operator(GRAPH, "sums", operator_id=of_the_structure, name="where(price > 1)")
 
-    found = compared(without_uid, orders_checkpoint(entry("another"), of=without_uid))
+    compatibility = compared(without_uid, orders_checkpoint(entry("another"), of=without_uid))
     lost = compared(graph_with_uids(vertex("source")), orders_checkpoint(entry("another"), of=without_uid))
 
-    assert [(each.uid, each.name) for each in found.operators] == [("source", "source"), (None, "where(price > 1)")]
+    assert [(each.uid, each.name) for each in compatibility.operators] == [
+        ("source", "source"),
+        (None, "where(price > 1)"),
+    ]
     assert (
         f"where(price > 1) without a uid, and with the id {of_the_structure}. The job has 'source';" in lost.problems[0]
     )
 
 
-def test_settings_of_the_session_that_were_others_are_told_with_both_values() -> None:
+def test_changed_session_settings_are_reported_with_both_values() -> None:
     def settings(zone: str, ansi: str) -> tuple[SessionSetting, ...]:
         pairs = (("spark.sql.session.timeZone", zone), ("spark.sql.ansi.enabled", ansi))
         return tuple(SessionSetting(name=name, text=text) for name, text in pairs)

@@ -1,4 +1,4 @@
-"""A cluster whose TaskManagers declare what they have cuts slots of the sizes that jobs ask for, and tells of them."""
+"""A cluster of TaskManagers with declared resources cuts slots of the sizes that jobs request, and reports them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ MIB = 1 << 20
 RESOURCES = TaskManagerResources(cpu_millis=2_000, memory_mib=1_000, managed_mib=400, network_mib=100)
 
 
-def known(system: SeededSystem) -> TaskManagerInfo:
+def task_manager_info(system: SeededSystem) -> TaskManagerInfo:
     actors = (cell.instance for cell in system.cells.living())
     (manager,) = (each for each in actors if isinstance(each, ResourceManager))
     (own,) = manager.explain(0).by_task_manager
     return own
 
 
-def test_the_slots_of_a_job_are_cut_of_what_its_task_manager_has(tmp_path: Path) -> None:
+def test_slots_are_cut_from_the_resources_of_the_task_manager(tmp_path: Path) -> None:
     system = SeededSystem(3)
     settings = ClusterSettings(slots_per_task_manager=2, resources=RESOURCES)
     asking = replace(vertex("parse", 3), resources=ResourceSpec(cpu_millis=500, heap_mib=100, managed_mib=20))
@@ -34,16 +34,16 @@ def test_the_slots_of_a_job_are_cut_of_what_its_task_manager_has(tmp_path: Path)
         job = cluster.submit(replace(graph_of(asking), checkpointing=CheckpointingSettings(directory=str(tmp_path))))
         job.wait_submitted(timeout=1)
         system.run_until_idle()
-        running = known(system)
+        running = task_manager_info(system)
 
     total = RESOURCES.slots_total
     left = ResourceSpec(cpu_millis=500, heap_mib=200, managed_mib=340)
     name = running.task_manager
-    # No slot of the default size has room beside them.
+    # No slot of the default size fits beside them.
     assert running == TaskManagerInfo(task_manager=name, slots=5, free=0, total=total, remaining=left)
 
 
-def test_a_task_manager_is_told_with_what_it_has_and_what_is_left() -> None:
+def test_a_task_manager_reports_its_total_and_free_resources() -> None:
     own = TaskManagerInfo(
         task_manager="task-manager-1",  # type: ignore[arg-type]
         slots=3,

@@ -1,4 +1,4 @@
-"""The garbage collector is patient while a cluster runs, and as before when it has ended."""
+"""Garbage collection is rarer while a cluster runs, and as before once it has ended."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def thresholds() -> Iterator[None]:
     gc.set_threshold(*before)
 
 
-def test_it_is_patient_from_the_first_cluster_to_the_last() -> None:
+def test_the_gc_threshold_is_raised_from_the_first_cluster_to_the_last() -> None:
     with LocalCluster(Names(), ClusterSettings()):
         with LocalCluster(Names(), ClusterSettings()):
             pass
@@ -32,7 +32,7 @@ def test_it_is_patient_from_the_first_cluster_to_the_last() -> None:
 
 
 @pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNG_OBJECTS, 5, 5)], ids=["switched off", "more patient"])
-def test_who_has_chosen_otherwise_is_left_alone(chosen: tuple[int, int, int]) -> None:
+def test_a_custom_gc_threshold_is_left_alone(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
 
     raise_gc_threshold()
@@ -42,7 +42,7 @@ def test_who_has_chosen_otherwise_is_left_alone(chosen: tuple[int, int, int]) ->
     assert (meanwhile, gc.get_threshold()) == (chosen, chosen)
 
 
-def test_what_somebody_chooses_meanwhile_stays() -> None:
+def test_a_gc_threshold_changed_meanwhile_is_preserved() -> None:
     raise_gc_threshold()
     gc.set_threshold(1_000, 5, 5)
 

@@ -1,4 +1,4 @@
-"""A job that needs more than there may ever be is refused with the operator's name and both figures."""
+"""A job whose demand exceeds the cluster's maximum is refused with the operator's name and both figures."""
 
 from __future__ import annotations
 
@@ -36,35 +36,35 @@ def asking(name: str, cpu_millis: int, parallelism: int = 1, group: str = "defau
         ),
     ],
 )
-def test_what_fits_nowhere_is_refused_with_the_figures(graph: JobGraph, refusal: str) -> None:
+def test_a_job_that_fits_nowhere_is_refused_with_the_figures(graph: JobGraph, refusal: str) -> None:
     with pytest.raises(InsufficientResourcesError, match=refusal):
         check_job(graph, TWO_CORES, slots=2)
 
 
-def test_what_fits_when_all_task_managers_are_there_is_taken() -> None:
+def test_a_job_that_fits_on_the_maximum_of_task_managers_is_accepted() -> None:
     graph = graph_of(asking("parse", 1_500, group="a"), asking("count", 1_000, group="b"))
 
     check_job(graph, replace(TWO_CORES, max_task_managers=2), slots=2)
 
 
-def test_the_tasks_of_a_batch_job_take_turns() -> None:
+def test_tasks_of_a_batch_job_may_run_one_after_another() -> None:
     graph = graph_of(asking("parse", 1_500, group="a"), asking("count", 1_000, group="b"))
 
     check_job(replace(graph, job_type=JobType.BATCH), TWO_CORES, slots=2)
 
 
-def test_smaller_slots_than_those_of_equal_share_are_more_than_these() -> None:
+def test_slots_smaller_than_an_equal_share_allow_more_of_them() -> None:
     resources = TaskManagerResources(cpu_millis=2_000)
 
     check_job(graph_of(asking("parse", 500, parallelism=4)), replace(TWO_CORES, resources=resources), slots=2)
 
 
-def test_who_asks_for_nothing_is_told_of_slots() -> None:
+def test_a_job_without_resource_requirements_is_refused_by_slot_count() -> None:
     with pytest.raises(InsufficientSlotsError, match="needs 3 slots and the cluster has 2"):
         check_job(graph_of(vertex("parse", 3)), TWO_CORES, slots=2)
 
 
-def test_task_managers_that_have_declared_nothing_have_enough() -> None:
+def test_task_managers_without_declared_resources_always_suffice() -> None:
     check_job(graph_of(asking("parse", 64_000, parallelism=2)), ClusterSettings(), slots=2)
     with pytest.raises(InsufficientSlotsError, match="needs 3 slots and the cluster has 2"):
         check_job(graph_of(asking("parse", 1, parallelism=3)), ClusterSettings(), slots=2)

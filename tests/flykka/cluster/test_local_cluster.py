@@ -1,4 +1,4 @@
-"""A whole cluster on one thread, with a data plane that never answers: what it starts, loses, replaces and leaves."""
+"""A cluster on one thread, with a data plane that never answers: starts, losses, replacements and shutdown."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from tests.actors.peer import PeerActor
 
 
 class SilentDataPlane(ScriptedDataPlane):
-    """Its bridges take everything down and answer nothing: a job on it begins, and never ends."""
+    """Its bridges accept every command and answer nothing: a job on it starts, and never ends."""
 
     def bridge_props(self, descriptor: TaskDeploymentDescriptor) -> Props:
         return Props(PeerActor, [])
 
 
-class Made:
-    """A cluster with what it stands on."""
+class ClusterFixture:
+    """A cluster with its system, data plane and store."""
 
     def __init__(self, settings: ClusterSettings) -> None:
         self.system: SeededSystem = SeededSystem(3)
@@ -56,12 +56,12 @@ class Made:
 
 
 @pytest.fixture
-def start_local_cluster() -> Iterator[Callable[..., Made]]:
-    """Starts a cluster of two TaskManagers with two slots each, or as told."""
-    made: list[Made] = []
+def start_local_cluster() -> Iterator[Callable[..., ClusterFixture]]:
+    """Starts a cluster, by default of two TaskManagers with two slots each."""
+    made: list[ClusterFixture] = []
 
-    def begin(settings: ClusterSettings | None = None) -> Made:
-        made.append(Made(settings or ClusterSettings(task_managers=2, slots_per_task_manager=2)))
+    def begin(settings: ClusterSettings | None = None) -> ClusterFixture:
+        made.append(ClusterFixture(settings or ClusterSettings(task_managers=2, slots_per_task_manager=2)))
         return made[-1]
 
     yield begin
@@ -74,13 +74,15 @@ def job_without_restart(folder: Path, parallelism: int = 1) -> JobGraph:
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(folder)))
 
 
-def test_a_cluster_starts_its_task_managers(start_local_cluster: Callable[..., Made]) -> None:
+def test_a_cluster_starts_its_task_managers(start_local_cluster: Callable[..., ClusterFixture]) -> None:
     cluster = start_local_cluster().cluster
 
     assert cluster.task_managers() == ("task-manager-1", "task-manager-2")
 
 
-def test_a_cluster_that_was_shut_down_takes_no_job(start_local_cluster: Callable[..., Made], tmp_path: Path) -> None:
+def test_a_cluster_that_was_shut_down_refuses_jobs(
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
+) -> None:
     cluster = start_local_cluster().cluster
     cluster.shutdown()
 
@@ -96,7 +98,7 @@ def test_a_given_system_is_not_recorded_by_the_cluster(tmp_path: Path) -> None:
     assert not trace.exists()
 
 
-def test_a_killed_task_manager_is_replaced_under_a_new_name(start_local_cluster: Callable[..., Made]) -> None:
+def test_a_killed_task_manager_is_replaced_under_a_new_name(start_local_cluster: Callable[..., ClusterFixture]) -> None:
     made = start_local_cluster()
 
     made.cluster.kill_task_manager("task-manager-1")
@@ -106,7 +108,9 @@ def test_a_killed_task_manager_is_replaced_under_a_new_name(start_local_cluster:
 
 
 @pytest.mark.parametrize("name", ["task-manager-7", "job-manager", "/user/task-manager-1", ""])
-def test_nothing_but_a_living_task_manager_can_be_killed(start_local_cluster: Callable[..., Made], name: str) -> None:
+def test_only_a_living_task_manager_can_be_killed(
+    start_local_cluster: Callable[..., ClusterFixture], name: str
+) -> None:
     cluster = start_local_cluster().cluster
 
     with pytest.raises(UnknownTaskManagerError, match="there are: task-manager-1, task-manager-2"):
@@ -114,7 +118,7 @@ def test_nothing_but_a_living_task_manager_can_be_killed(start_local_cluster: Ca
 
 
 def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     made = start_local_cluster(ClusterSettings(task_managers=1, slots_per_task_manager=1))
     client = made.cluster.submit(job_without_restart(tmp_path))
@@ -128,7 +132,7 @@ def test_a_job_that_loses_its_task_manager_and_may_not_restart_fails(
 
 
 def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     cluster = start_local_cluster().cluster
 
@@ -136,8 +140,8 @@ def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
         cluster.submit(job_without_restart(tmp_path, parallelism=5))
 
 
-def test_the_refusal_says_at_which_parallelism_the_job_would_run(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+def test_the_refusal_names_the_parallelism_at_which_the_job_would_run(
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     cluster = start_local_cluster().cluster
 
@@ -146,7 +150,7 @@ def test_the_refusal_says_at_which_parallelism_the_job_would_run(
 
 
 def test_a_job_that_fits_when_more_task_managers_are_started_is_submitted(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     made = start_local_cluster(ClusterSettings(task_managers=1, max_task_managers=3, slots_per_task_manager=2))
 
@@ -180,7 +184,7 @@ def test_a_job_that_never_fits_into_the_network_buffers_is_not_submitted(
 
 
 @pytest.mark.parametrize(("task_managers", "needed", "slots"), [(1, 3, 3), (2, 3, 2), (2, 4, 2), (4, 1, 1)])
-def test_slots_that_are_not_given_are_as_many_as_are_needed(task_managers: int, needed: int, slots: int) -> None:
+def test_the_default_number_of_slots_is_the_required_one(task_managers: int, needed: int, slots: int) -> None:
     settings = ClusterSettings(task_managers=task_managers)
 
     assert settings.with_slots_for(needed).slots_per_task_manager == slots
@@ -188,7 +192,7 @@ def test_slots_that_are_not_given_are_as_many_as_are_needed(task_managers: int, 
 
 
 def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(
-    start_local_cluster: Callable[..., Made], tmp_path: Path
+    start_local_cluster: Callable[..., ClusterFixture], tmp_path: Path
 ) -> None:
     made = start_local_cluster()
     client = made.cluster.submit(job_without_restart(tmp_path))
@@ -202,7 +206,7 @@ def test_a_cluster_that_is_shut_down_leaves_no_actor_and_no_data(
     assert made.system.terminated.done()
 
 
-def test_a_cluster_may_be_shut_down_twice(start_local_cluster: Callable[..., Made]) -> None:
+def test_a_cluster_may_be_shut_down_twice(start_local_cluster: Callable[..., ClusterFixture]) -> None:
     made = start_local_cluster()
 
     made.cluster.shutdown()
@@ -211,7 +215,7 @@ def test_a_cluster_may_be_shut_down_twice(start_local_cluster: Callable[..., Mad
     assert made.cluster.task_managers() == ()
 
 
-def test_a_cluster_that_is_shut_down_writes_the_archives_that_are_begun() -> None:
+def test_a_shutdown_completes_archives_in_progress() -> None:
     shuts_down = threading.Event()
     checkpointing = CheckpointingSettings(directory="simulated://archiving", archive_directory="simulated://archiving")
     graph = replace(graph_of(vertex("source")), checkpointing=checkpointing)
@@ -220,7 +224,7 @@ def test_a_cluster_that_is_shut_down_writes_the_archives_that_are_begun() -> Non
         cluster.system.coordinated_shutdown.add_task(BEFORE_SERVICE_UNBIND, "begun", shuts_down.set)
 
         def fails(operation: Operation, path: str) -> bool:
-            # A system that waits for nothing would have ended long before.
+            # A system without pending messages would have terminated long before.
             return not shuts_down.wait(timeout=10) or cluster.system.terminated.ended_within(0.2)
 
         storage.fails = fails

@@ -1,4 +1,4 @@
-"""Details of a job with defaults, and what a terminal that is nowhere shows."""
+"""Job details with defaults, and renderings for a terminal that does not exist."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def completed_statistics(number: int) -> CheckpointStatistics:
     )
 
 
-def shown(picture: RenderableType, width: int = 120, encoding: str = "utf-8", height: int = 24) -> list[str]:
-    """The lines, without colours and what stands at the end of a line for nothing."""
+def rendered_lines(picture: RenderableType, width: int = 120, encoding: str = "utf-8", height: int = 24) -> list[str]:
+    """The lines without colours and trailing spaces."""
 
     class Nowhere(StringIO):
         # A StringIO has no encoding that could be set.

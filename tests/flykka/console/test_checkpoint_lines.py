@@ -1,4 +1,4 @@
-"""A day of checkpoints that go well is not eight thousand lines."""
+"""A day of successful checkpoints does not print eight thousand lines."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def every(interval_ms: int, count: int) -> list[CheckpointLine]:
     return [line for line in told if line is not None]
 
 
-def test_the_first_has_a_line_and_then_there_is_one_after_a_minute_after_two_after_four() -> None:
-    told = every(10_000, count=60)
+def test_the_intervals_between_lines_double_from_one_minute() -> None:
+    lines = every(10_000, count=60)
 
-    assert told == [
+    assert lines == [
         CheckpointLine(10_000, f"checkpoint 1 completed in 58 ms: {SIZE}"),
         CheckpointLine(70_000, f"checkpoints 2-7 completed, 58 ms at the median; the last: {SIZE}"),
         CheckpointLine(190_000, f"checkpoints 8-19 completed, 58 ms at the median; the last: {SIZE}"),
@@ -28,30 +28,30 @@ def test_the_first_has_a_line_and_then_there_is_one_after_a_minute_after_two_aft
 
 
 def test_a_day_is_some_thirty_lines() -> None:
-    told = every(10_000, count=8_640)
+    lines = every(10_000, count=8_640)
 
-    pauses = [later.timestamp_ms - line.timestamp_ms for line, later in pairwise(told)]
-    assert len(told) == 29
+    pauses = [later.timestamp_ms - line.timestamp_ms for line, later in pairwise(lines)]
+    assert len(lines) == 29
     assert max(pauses) == LONGEST_PAUSE_MS
 
 
-def test_those_that_are_rarer_than_their_lines_have_a_line_each() -> None:
-    told = every(2 * LONGEST_PAUSE_MS, count=3)
+def test_checkpoints_rarer_than_their_lines_have_a_line_each() -> None:
+    lines = every(2 * LONGEST_PAUSE_MS, count=3)
 
-    assert [line.text.partition(" in ")[0] for line in told] == [f"checkpoint {n} completed" for n in (1, 2, 3)]
+    assert [line.text.partition(" in ")[0] for line in lines] == [f"checkpoint {n} completed" for n in (1, 2, 3)]
 
 
-def test_the_median_is_of_those_in_the_line() -> None:
+def test_the_median_covers_the_checkpoints_of_the_line() -> None:
     lines = CheckpointLines()
     for number, duration_ms in enumerate((9_000, 10, 30, 500), start=1):
         lines.completed(checkpoint_completed(number, number, duration_ms))
 
-    told = lines.interrupted()
+    line = lines.interrupted()
 
-    assert told == CheckpointLine(4, f"checkpoints 2-4 completed, 30 ms at the median; the last: {SIZE}")
+    assert line == CheckpointLine(4, f"checkpoints 2-4 completed, 30 ms at the median; the last: {SIZE}")
 
 
-def test_what_happens_otherwise_is_preceded_by_what_was_held_back_and_followed_by_a_first_one() -> None:
+def test_another_event_flushes_pending_checkpoints_and_restarts_the_intervals() -> None:
     lines = CheckpointLines()
     lines.completed(checkpoint_completed(1, 0))
     lines.completed(checkpoint_completed(2, 10))

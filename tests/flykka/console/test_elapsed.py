@@ -1,4 +1,4 @@
-"""What takes seconds is said when it begins, counted on a terminal, and said again when it is done."""
+"""Work of several seconds is announced, counted on a terminal, and reported when it is done."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class _Terminal(StringIO):
 
 
 def clock(*seconds: float) -> Callable[[], float]:
-    """Shows these, one after the other, and then the last one for ever."""
+    """Returns these values in turn, and then the last one for ever."""
     shown = list(seconds)
     return lambda: shown.pop(0) if len(shown) > 1 else shown[0]
 
 
-def test_in_plain_output_there_is_a_line_at_the_beginning_and_one_at_the_end() -> None:
+def test_plain_output_has_a_line_at_the_beginning_and_the_end() -> None:
     file = StringIO()
 
     with elapsed(RichConsole(file=file), "starting Spark", "Spark is up", clock(100.0, 104.23)):
@@ -32,7 +32,7 @@ def test_in_plain_output_there_is_a_line_at_the_beginning_and_one_at_the_end() -
     assert file.getvalue() == "starting Spark\nSpark is up after 4.2 s\n"
 
 
-def test_on_a_terminal_the_seconds_are_counted_in_a_line_that_goes() -> None:
+def test_a_terminal_shows_counted_seconds_in_a_temporary_line() -> None:
     file = _Terminal()
     output = RichConsole(file=file, force_terminal=True, color_system=None, width=60)
 
@@ -45,7 +45,7 @@ def test_on_a_terminal_the_seconds_are_counted_in_a_line_that_goes() -> None:
     assert "starting Spark" not in last
 
 
-def test_what_fails_is_not_said_to_be_done() -> None:
+def test_failed_work_is_not_reported_as_done() -> None:
     file = StringIO()
 
     with pytest.raises(ValueError, match="no Java"), elapsed(RichConsole(file=file), "starting Spark", "Spark is up"):

@@ -1,4 +1,4 @@
-"""What a reader of the console is told."""
+"""Lines of the console about events of a job."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tests.flykka.console.pictures import checkpoint_completed
 JOB = JobId("job")
 
 
-def printed(messages: Sequence[Message], *, terminal: bool) -> str:
-    """What comes out where the output is a terminal of 40 columns, or a file."""
+def console_output(messages: Sequence[Message], *, terminal: bool) -> str:
+    """The output on a terminal of 40 columns, or in a file."""
     out = StringIO()
     colours: Literal["standard"] | None = "standard" if terminal else None
     output = RichConsole(file=out, force_terminal=terminal, color_system=colours, no_color=not terminal, width=40)
@@ -42,7 +42,7 @@ def printed(messages: Sequence[Message], *, terminal: bool) -> str:
 
 
 def lines(messages: Sequence[Message]) -> list[str]:
-    return printed(messages, terminal=False).splitlines()
+    return console_output(messages, terminal=False).splitlines()
 
 
 def task_running(task: str, task_manager: str, at: int = 0) -> ExecutionStateChanged:
@@ -66,7 +66,7 @@ def test_seconds_are_counted_from_the_first_message() -> None:
     assert lines(messages) == ["   0.00 s  job RUNNING", "  11.23 s  job FINISHED"]
 
 
-def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+def test_a_stopped_job_is_distinguished_from_a_finished_one() -> None:
     messages = [
         JobStatusChanged(job_id=JOB, status=JobStatus.FINISHED, timestamp_ms=1_000),
         JobResultSuccess(job_id=JOB, checkpoint_path="/chk-9"),
@@ -75,14 +75,14 @@ def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
     assert lines(messages) == ["   0.00 s  job STOPPED"]
 
 
-def test_a_restart_is_told_with_the_first_line_of_its_reason() -> None:
+def test_a_restart_is_printed_with_the_first_line_of_its_reason() -> None:
     cause = SerializedThrowable(type_name="py4j.protocol.SomeError", message="a worker died\n\tat java.lang.Thread")
     messages = [JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0, cause=cause)]
 
     assert lines(messages) == ["   0.00 s  job RESTARTING: SomeError: a worker died"]
 
 
-def test_one_cause_is_told_once() -> None:
+def test_one_cause_is_printed_once() -> None:
     cause = SerializedThrowable(type_name="SlotLostError", message="task-manager-2 has ended")
     statuses = (JobStatus.FAILING, JobStatus.RESTARTING, JobStatus.RUNNING, JobStatus.FAILING)
     causes = (cause, cause, None, cause)
@@ -114,7 +114,7 @@ def failed_and_restored(at: int, cause: SerializedThrowable) -> list[Message]:
     ]
 
 
-def test_the_same_failure_is_told_whole_once_and_then_counted_less_and_less_often() -> None:
+def test_a_repeated_failure_is_printed_once_and_counted_at_growing_intervals() -> None:
     cause = SerializedThrowable(
         type_name="ValueError", message="operator 'counts': no\n  File \"app.py\", line 7, in counts"
     )
@@ -134,7 +134,7 @@ def test_the_same_failure_is_told_whole_once_and_then_counted_less_and_less_ofte
     assert len(told) == 3 + 2 * 5
 
 
-def test_behind_a_checkpoint_the_same_failure_is_told_whole_again() -> None:
+def test_after_a_checkpoint_the_same_failure_is_printed_completely_again() -> None:
     cause = SerializedThrowable(type_name="ValueError", message="no")
     completed = CheckpointCompleted(
         job_id=JOB, checkpoint_id=4, duration_ms=3, size_bytes=0, incremental_bytes=0, path="/chk-4", timestamp_ms=0
@@ -145,7 +145,7 @@ def test_behind_a_checkpoint_the_same_failure_is_told_whole_again() -> None:
     assert not any("same failure" in line for line in told)
 
 
-def test_a_task_manager_that_is_lost_each_time_is_told_each_time() -> None:
+def test_each_loss_of_a_task_manager_is_printed() -> None:
     lost = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is lost")
 
     told = lines([message for at in range(4) for message in failed_and_restored(at, lost)])
@@ -153,7 +153,7 @@ def test_a_task_manager_that_is_lost_each_time_is_told_each_time() -> None:
     assert len(told) == 8
 
 
-def test_a_checkpoint_is_told_with_its_duration_and_sizes() -> None:
+def test_a_checkpoint_is_printed_with_its_duration_and_sizes() -> None:
     completed = CheckpointCompleted(
         job_id=JOB,
         checkpoint_id=4,
@@ -173,7 +173,7 @@ def test_a_checkpoint_is_told_with_its_duration_and_sizes() -> None:
     ]
 
 
-def test_a_restore_says_from_where() -> None:
+def test_a_restore_is_printed_with_its_source() -> None:
     restored = JobRestored(job_id=JOB, checkpoint_id=3, timestamp_ms=0)
     from_scratch = JobRestored(job_id=JOB, checkpoint_id=None, timestamp_ms=0)
 
@@ -183,7 +183,7 @@ def test_a_restore_says_from_where() -> None:
     ]
 
 
-def test_a_task_manager_is_told_of_when_it_first_runs_something_and_when_it_is_lost() -> None:
+def test_a_task_manager_is_printed_at_its_first_task_and_its_loss() -> None:
     messages = [
         task_running("Source: flights (1/1)", "task-manager-1"),
         task_running("delays (1/2)", "task-manager-1"),
@@ -205,7 +205,7 @@ def test_a_line_is_neither_cut_nor_marked_up_nor_wrapped() -> None:
     assert lines([lost]) == [f"   0.00 s  task-manager-1 lost: {reason}"]
 
 
-def test_on_a_terminal_a_failure_is_red_a_loss_yellow_and_a_completed_checkpoint_green() -> None:
+def test_failures_are_red_losses_yellow_and_completed_checkpoints_green_on_terminals() -> None:
     lost = TaskManagerLost(job_id=JOB, task_manager=TaskManagerId("task-manager-1"), reason="killed", timestamp_ms=0)
     failing = JobStatusChanged(job_id=JOB, status=JobStatus.FAILING, timestamp_ms=0)
     completed = CheckpointCompleted(
@@ -213,7 +213,7 @@ def test_on_a_terminal_a_failure_is_red_a_loss_yellow_and_a_completed_checkpoint
     )
     running = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
 
-    assert printed([lost, failing, completed, running], terminal=True).splitlines() == [
+    assert console_output([lost, failing, completed, running], terminal=True).splitlines() == [
         "   0.00 s  \x1b[33mtask-manager-1 lost: killed\x1b[0m",
         "   0.00 s  \x1b[31mjob FAILING\x1b[0m",
         "   0.00 s  \x1b[32mcheckpoint 4 completed in 3 ms: 2 B, 1 B of it new\x1b[0m",
@@ -227,7 +227,7 @@ def test_without_a_console_of_its_own_it_prints_to_standard_output(capsys: pytes
     assert capsys.readouterr().out == "   0.00 s  job RUNNING\n"
 
 
-def test_a_failed_checkpoint_is_shown_with_its_cause_and_equal_ones_are_counted() -> None:
+def test_a_failed_checkpoint_is_printed_with_its_cause_and_repetitions_are_counted() -> None:
     cause = SerializedThrowable(type_name="DiskFullError", message="No space left on device")
 
     def failed(times: int) -> CheckpointAborted:
@@ -244,7 +244,7 @@ def test_a_failed_checkpoint_is_shown_with_its_cause_and_equal_ones_are_counted(
     assert [line.partition(" (the same ")[2].split(" ")[0] for line in shown[1:]] == ["2", "5", "10"]
 
 
-def test_checkpoints_that_go_well_share_a_line_and_what_else_happens_stands_behind_it() -> None:
+def test_successful_checkpoints_share_a_line_that_precedes_other_events() -> None:
     failed = CheckpointAborted(job_id=JOB, checkpoint_id=5, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=5_000)
     messages = [
         *(checkpoint_completed(number, number * 1_000) for number in range(1, 5)),
@@ -260,7 +260,7 @@ def test_checkpoints_that_go_well_share_a_line_and_what_else_happens_stands_behi
     ]
 
 
-def test_a_savepoint_has_a_line_of_its_own() -> None:
+def test_a_savepoint_has_its_own_line() -> None:
     messages = [
         checkpoint_completed(1, 0),
         checkpoint_completed(2, 10),

@@ -18,13 +18,13 @@ def kept_checkpoint(client: JobClient) -> list[tuple[str, str]]:
     return [("kept", client.details.kept_checkpoint or "nothing")]
 
 
-def test_without_a_terminal_there_are_lines_and_a_summary_before_the_wait_is_over() -> None:
+def test_without_a_terminal_lines_and_a_summary_precede_the_end_of_wait() -> None:
     out = StringIO()
     with one_job() as job:
         JobConsole(RichConsole(file=out, width=40), kept_checkpoint).show(job.client)
 
-        job.say(status(JobStatus.RUNNING, at=50), status(JobStatus.FINISHED, at=1_250))
-        job.say(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
+        job.publish(status(JobStatus.RUNNING, at=50), status(JobStatus.FINISHED, at=1_250))
+        job.publish(JobResultSuccess(job_id=JOB, checkpoint_path=KEPT))
         job.client.wait(timeout=10)
 
     assert out.getvalue().splitlines() == [
@@ -38,22 +38,22 @@ def test_without_a_terminal_there_are_lines_and_a_summary_before_the_wait_is_ove
     ]
 
 
-def test_a_job_that_does_not_run_alone_has_its_name_on_its_lines() -> None:
+def test_lines_of_concurrent_jobs_have_the_name_of_their_job() -> None:
     out = StringIO()
     with one_job() as first, one_job() as second:
         console = JobConsole(RichConsole(file=out), kept_checkpoint)
         console.show(first.client)
-        # The same name, but another cluster: what counts is that one runs already.
+        # The same name on another cluster: only the fact that a console runs already matters.
         console.show(second.client)
 
-        second.say(status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
+        second.publish(status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.CANCELED))
         with pytest.raises(JobCancelledError):
             second.client.wait(timeout=10)
 
     assert out.getvalue().splitlines()[0] == "   0.00 s  delays: job RUNNING"
 
 
-def test_what_is_said_is_printed_as_it_is() -> None:
+def test_messages_are_printed_unchanged() -> None:
     out = StringIO()
 
     JobConsole(RichConsole(file=out, width=20), kept_checkpoint).notify(

@@ -1,4 +1,4 @@
-"""What a job looks like on terminals wide and narrow."""
+"""The picture of a job on wide and narrow terminals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flykka.messages.monitoring.job_details import (
 )
 from flykka.messages.tasks.task import EventTimeHold, ExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
-from tests.flykka.console.pictures import DETAILS, VERTEX, completed_statistics, shown
+from tests.flykka.console.pictures import DETAILS, VERTEX, completed_statistics, rendered_lines
 
 BUSY = replace(
     VERTEX,
@@ -40,23 +40,23 @@ ALL = "tasks rows_in rows_out rows/s watermark lag busy back-pressured queued"
 
 
 def vertex_lines(*vertices: JobVertexDetails, width: int, height: int = 24) -> list[str]:
-    """What is between the header and the checkpoints."""
-    return shown(JobPicture(replace(DETAILS, vertices=vertices)), width, height=height)[2:-2]
+    """The lines between the header and the checkpoints."""
+    return rendered_lines(JobPicture(replace(DETAILS, vertices=vertices)), width, height=height)[2:-2]
 
 
-def words(line: str) -> str:
-    """The titles of columns, with spaces between them."""
+def column_titles(line: str) -> str:
+    """The titles of columns, separated by single spaces."""
     return " ".join(title.strip().replace(" ", "_") for title in line.split("  ") if title.strip())
 
 
 def cells(vertex: JobVertexDetails, width: int = 140, encoding: str = "utf-8") -> dict[str, str]:
-    lines = shown(JobPicture(replace(DETAILS, vertices=(vertex,))), width, encoding)[2:4]
+    lines = rendered_lines(JobPicture(replace(DETAILS, vertices=(vertex,))), width, encoding)[2:4]
     titles, row = ([cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines)
     return dict(zip(titles, row, strict=True))
 
 
-def test_a_job_has_a_header_and_says_that_nothing_has_happened_yet() -> None:
-    assert shown(JobPicture(DETAILS), width=60) == [
+def test_a_new_job_has_a_header_and_a_note_that_nothing_happened() -> None:
+    assert rendered_lines(JobPicture(DETAILS), width=60) == [
         "",
         "delays  RUNNING  12.3 s",
         "  tasks            rows in     rows/s      lag  busy",
@@ -65,10 +65,10 @@ def test_a_job_has_a_header_and_says_that_nothing_has_happened_yet() -> None:
     ]
 
 
-def test_rows_that_were_published_and_rows_that_wait_for_a_checkpoint_are_told_apart() -> None:
+def test_published_rows_and_rows_that_wait_for_a_checkpoint_are_distinguished() -> None:
     sinks = tuple(replace(VERTEX, sinks=(name,), rows_published=668, rows_staged=20) for name in ("a", "b"))
 
-    lines = shown(JobPicture(replace(DETAILS, vertices=sinks)), width=60)
+    lines = rendered_lines(JobPicture(replace(DETAILS, vertices=sinks)), width=60)
 
     assert lines[-3:] == [
         "written      1,336 rows published, 40 staged",
@@ -84,17 +84,17 @@ def test_rows_that_were_published_and_rows_that_wait_for_a_checkpoint_are_told_a
         (1_240, "delays  RUNNING  12.3 s  1,240 files wait"),
     ],
 )
-def test_the_header_says_how_many_files_wait(waiting: int, header: str) -> None:
+def test_the_header_counts_waiting_files(waiting: int, header: str) -> None:
     behind = replace(DETAILS, vertices=(replace(VERTEX, files_waiting=waiting), VERTEX))
 
-    assert shown(JobPicture(behind), width=60)[1] == header
+    assert rendered_lines(JobPicture(behind), width=60)[1] == header
 
 
-def test_the_header_names_what_event_time_waits_for() -> None:
+def test_the_header_names_the_source_that_holds_back_event_time() -> None:
     hold = EventTimeHold(subtask=0, since_ms=DETAILS.duration_ms + (DETAILS.started_ms or 0) - 60_000, partition="3")
     source = replace(VERTEX, sources=("bids",), held_back_by=hold)
 
-    header = shown(JobPicture(replace(DETAILS, vertices=(source, VERTEX))), width=120)[1]
+    header = rendered_lines(JobPicture(replace(DETAILS, vertices=(source, VERTEX))), width=120)[1]
 
     assert header.endswith("  event time waits for partition '3' of bids: no row with an event time for 1 min 0 s")
 
@@ -109,15 +109,15 @@ def test_the_header_names_what_event_time_waits_for() -> None:
     ],
     ids=["with a gap", "the last twenty", "nothing read", "no such characters"],
 )
-def test_the_header_ends_with_the_rows_that_sources_have_read_lately(
+def test_the_header_ends_with_the_recent_read_rate_of_sources(
     rates: tuple[float | None, ...], encoding: str, told: str
 ) -> None:
     reading = replace(DETAILS, throughput=TimeSeries(start_ms=12_000 - 1_000 * (len(rates) - 1), values=rates))
 
-    assert shown(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
+    assert rendered_lines(JobPicture(reading), encoding=encoding)[1] == f"delays  RUNNING  12.3 s{told}"
 
 
-def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
+def test_a_wide_terminal_shows_all_figures_of_a_vertex() -> None:
     assert cells(BUSY, width=200) == {
         "vertex": "Source: flights",
         "tasks": "2 RUNNING",
@@ -144,17 +144,17 @@ def test_a_vertex_is_told_with_everything_where_there_is_room() -> None:
         (20, "tasks"),
     ],
 )
-def test_the_name_is_whole_and_the_most_important_figures_find_room(width: int, titles: str) -> None:
+def test_the_whole_name_and_the_most_important_figures_have_priority(width: int, titles: str) -> None:
     long = replace(BUSY, name="delays per origin and hour -> Sink: b")
 
     heading, *lines = vertex_lines(long, width=width)
 
-    assert words(heading) == titles
+    assert column_titles(heading) == titles
     assert lines[0].startswith(long.name[: width - 1])
     assert len(lines) == (1 if titles.startswith("vertex") else 2)
 
 
-def test_where_name_and_figures_do_not_fit_beside_each_other_they_have_a_line_each() -> None:
+def test_name_and_figures_have_separate_lines_if_too_wide_for_one() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
     assert vertex_lines(long, VERTEX, width=80) == [
@@ -166,12 +166,12 @@ def test_where_name_and_figures_do_not_fit_beside_each_other_they_have_a_line_ea
     ]
 
 
-def test_where_there_is_neither_the_width_nor_the_height_names_are_cut() -> None:
+def test_names_are_cut_if_the_terminal_is_narrow_and_low() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
 
     heading, *lines = vertex_lines(*[long] * 8, width=80, height=24)
 
-    assert words(heading) == "vertex tasks rows_in rows/s lag busy"
+    assert column_titles(heading) == "vertex tasks rows_in rows/s lag busy"
     assert lines == ["Source: flights -> lo…  2 RUNNING        336,776     12,346    2.5 s  ██▒·· 40%"] * 8
 
 
@@ -179,16 +179,16 @@ def test_jobs_that_share_the_terminal_share_its_height() -> None:
     long = replace(BUSY, name="Source: flights -> local delays per origin and hour")
     details = replace(DETAILS, vertices=(long,) * 3)
 
-    assert [len(shown(JobPicture(details, jobs=jobs), width=80, height=24)) for jobs in (1, 2)] == [11, 8]
+    assert [len(rendered_lines(JobPicture(details, jobs=jobs), width=80, height=24)) for jobs in (1, 2)] == [11, 8]
 
 
-def test_batches_that_wait_before_and_behind_a_vertex_are_seen_on_a_wide_terminal() -> None:
+def test_batches_queued_before_and_after_a_vertex_are_shown_if_wide() -> None:
     waiting = replace(BUSY, input_queue_length=3, output_queue_length=12)
 
     assert cells(waiting, width=200)["queued"] == "3|12"
 
 
-def test_latency_has_a_column_where_it_is_tracked() -> None:
+def test_latency_has_a_column_if_it_is_tracked() -> None:
     tracked = replace(BUSY, latency=Latency(median_ms=120, p99_ms=900))
 
     assert cells(tracked, width=200)["latency"] == "120 ms"
@@ -204,7 +204,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
         restarts=(Restart(at_ms=0, cause=SerializedThrowable(type_name="E", message="why " * 100)),),
     )
 
-    lines = shown(JobPicture(busy), width)
+    lines = rendered_lines(JobPicture(busy), width)
 
     assert len(lines) == 7
     assert max(map(len, lines)) <= width
@@ -218,7 +218,7 @@ def test_nothing_is_wider_than_the_terminal(width: int) -> None:
         (ExecutionState.FINISHED, {ExecutionState.FINISHED: 2}, "2 FINISHED"),
     ],
 )
-def test_subtasks_that_are_elsewhere_are_seen(
+def test_subtasks_in_other_states_are_shown(
     state: ExecutionState, subtasks: dict[ExecutionState, int], text: str
 ) -> None:
     counts = tuple(SubtaskCount(state=each, count=count) for each, count in subtasks.items())
@@ -226,20 +226,20 @@ def test_subtasks_that_are_elsewhere_are_seen(
     assert cells(replace(BUSY, state=state, subtask_counts=counts))["tasks"] == text
 
 
-def test_the_end_of_the_input_takes_the_place_of_the_watermark() -> None:
+def test_the_end_of_the_input_replaces_the_watermark() -> None:
     ended = replace(BUSY, watermark_ms=None, watermark_lag_ms=None, event_time_ended=True)
 
     assert (cells(ended)["watermark"], cells(ended)["lag"]) == ("end of input", "-")
 
 
-def test_what_was_not_measured_is_left_open() -> None:
+def test_unmeasured_values_are_left_blank() -> None:
     assert (cells(VERTEX)["watermark"], cells(VERTEX)["busy"], cells(VERTEX)["back-pressured"]) == ("-", "-", "-")
 
 
-def test_a_terminal_without_unicode_gets_nothing_that_it_cannot_show() -> None:
+def test_a_terminal_without_unicode_gets_printable_characters_only() -> None:
     long = replace(BUSY, name="a name that is longer than any terminal " * 10)
 
-    lines = shown(JobPicture(replace(DETAILS, vertices=(long, VERTEX))), encoding="latin-1")
+    lines = rendered_lines(JobPicture(replace(DETAILS, vertices=(long, VERTEX))), encoding="latin-1")
 
     assert "\n".join(lines).isascii()
     assert cells(BUSY, encoding="latin-1")["busy"] == "##=.. 40%"
@@ -249,7 +249,7 @@ def details(**changes: object) -> JobDetails:
     return replace(DETAILS, **changes)  # type: ignore[arg-type]
 
 
-def test_the_last_five_checkpoints_are_there_the_newest_first() -> None:
+def test_the_last_five_checkpoints_are_shown_newest_first() -> None:
     failed = CheckpointStatistics(
         checkpoint_id=7,
         status=CheckpointStatsStatus.FAILED,
@@ -258,30 +258,30 @@ def test_the_last_five_checkpoints_are_there_the_newest_first() -> None:
     )
     seven = (*(completed_statistics(number) for number in range(1, 7)), failed)
 
-    line = shown(JobPicture(details(checkpoints=seven)), width=200)[-2]
+    line = rendered_lines(JobPicture(details(checkpoints=seven)), width=200)[-2]
 
     size = "300 ms, 2.0 KiB (512 B new)"
     assert line == f"checkpoints  #7 EXPIRED   #6 in {size}   #5 in {size}   #4 in {size}   #3 in {size}"
 
 
-def test_the_reason_of_the_last_restart_is_told() -> None:
+def test_the_reason_of_the_last_restart_is_shown() -> None:
     restarts = (
         Restart(at_ms=0, cause=None),
         Restart(at_ms=1, cause=SerializedThrowable(type_name="ValueError", message="boom\nat line 1")),
     )
 
     assert (
-        shown(JobPicture(details(restarts=restarts, number_of_restarts=2)))[-1]
+        rendered_lines(JobPicture(details(restarts=restarts, number_of_restarts=2)))[-1]
         == "restarts     2, the last after ValueError: boom"
     )
 
 
-def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+def test_a_stopped_job_is_distinguished_from_a_finished_one() -> None:
     stopped = details(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
 
-    assert shown(JobPicture(stopped))[1] == "delays  STOPPED  12.3 s"
+    assert rendered_lines(JobPicture(stopped))[1] == "delays  STOPPED  12.3 s"
 
 
 @pytest.mark.parametrize("status", JobStatus)
 def test_every_status_can_be_shown(status: JobStatus) -> None:
-    assert shown(JobPicture(details(status=status)))[1] == f"delays  {status}  12.3 s"
+    assert rendered_lines(JobPicture(details(status=status)))[1] == f"delays  {status}  12.3 s"

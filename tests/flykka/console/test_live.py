@@ -1,4 +1,4 @@
-"""Pictures at the bottom of a terminal, and what is printed meanwhile above them."""
+"""Pictures at the bottom of a terminal, and the lines printed above them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_job_is_drawn_at_once(screen: LiveScreen, terminal: RichConsole) -> No
     assert "first  RUNNING" in terminal_text(terminal)
 
 
-def test_a_job_is_drawn_with_what_takes_long_in_spark(screen: LiveScreen, terminal: RichConsole) -> None:
+def test_a_job_is_drawn_with_its_long_spark_work(screen: LiveScreen, terminal: RichConsole) -> None:
     opening = WorkProgress(piece=1, what="opening", age_ms=7_000, tasks=8, tasks_done=3)
 
     screen.show(first, lambda: (opening,))
@@ -56,7 +56,7 @@ def test_a_job_is_drawn_with_what_takes_long_in_spark(screen: LiveScreen, termin
     assert "3 of 8 Spark tasks, 7 s into" in terminal_text(terminal)
 
 
-def test_what_python_prints_goes_above_the_picture(screen: LiveScreen, terminal: RichConsole) -> None:
+def test_python_output_is_printed_above_the_picture(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
 
     print("from the app")
@@ -67,9 +67,7 @@ def test_what_python_prints_goes_above_the_picture(screen: LiveScreen, terminal:
     assert drawn.index("a warning") < drawn.rindex("first  RUNNING")
 
 
-def test_the_last_picture_of_the_last_job_stays_and_the_terminal_is_as_it_was(
-    screen: LiveScreen, terminal: RichConsole
-) -> None:
+def test_the_last_picture_stays_and_the_terminal_is_restored(screen: LiveScreen, terminal: RichConsole) -> None:
     before = sys.stdout, sys.stderr
     names = ["begun"]
 
@@ -87,7 +85,7 @@ def test_the_last_picture_of_the_last_job_stays_and_the_terminal_is_as_it_was(
     assert (sys.stdout, sys.stderr) == before
 
 
-def test_of_two_jobs_each_is_drawn_until_its_own_end(screen: LiveScreen, terminal: RichConsole) -> None:
+def test_two_jobs_are_drawn_until_each_has_ended(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
     screen.show(second_details)
     screen.leave(first)
@@ -98,7 +96,7 @@ def test_of_two_jobs_each_is_drawn_until_its_own_end(screen: LiveScreen, termina
     assert "second  RUNNING" in terminal_text(terminal)[between:]
 
 
-def test_a_job_that_is_not_there_may_leave(screen: LiveScreen, terminal: RichConsole) -> None:
+def test_removing_a_job_that_is_not_shown_has_no_effect(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
 
     screen.leave(second_details)
@@ -108,7 +106,7 @@ def test_a_job_that_is_not_there_may_leave(screen: LiveScreen, terminal: RichCon
     assert terminal_text(terminal).endswith("\x1b[?25h")
 
 
-def test_after_its_last_job_a_screen_can_show_another(screen: LiveScreen, terminal: RichConsole) -> None:
+def test_a_screen_can_show_another_job_after_its_last_one(screen: LiveScreen, terminal: RichConsole) -> None:
     screen.show(first)
     screen.leave(first)
 
@@ -124,5 +122,5 @@ def test_a_terminal_can_be_live_unless_it_is_a_dumb_one(term: str, live: bool) -
         assert can_be_live(RichConsole(file=terminal, _environ={"TERM": term})) is live
 
 
-def test_a_file_cannot_be_live_even_if_it_is_to_have_colours() -> None:
+def test_a_file_cannot_be_live_even_with_forced_colours() -> None:
     assert not can_be_live(RichConsole(file=StringIO(), _environ={"FORCE_COLOR": "1", "TERM": "xterm"}))

@@ -1,4 +1,4 @@
-"""Long work in Spark is seen beside the thread that draws, and told in the job's first line."""
+"""Long work in Spark is observed by the drawing thread, and shown in the job's first line."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from threading import Event
 from flykka.console.job_picture import JobPicture
 from flykka.console.live import LongWork
 from flykka.messages.attempt.answers import WorkProgress
-from tests.flykka.console.pictures import DETAILS, shown
+from tests.flykka.console.pictures import DETAILS, rendered_lines
 
 PATIENCE_SECONDS = 10
 YOUNG = WorkProgress(piece=2, what="stage 2 of 'merge'", age_ms=1_200, jobs=1, tasks=4)
 OLD = WorkProgress(piece=1, what="stage 1 of 'merge'", age_ms=4_900, jobs=1, tasks=8, tasks_done=3, tasks_active=2)
 
 
-def test_the_oldest_is_the_first_to_be_seen() -> None:
+def test_the_oldest_work_is_shown_first() -> None:
     work = LongWork(lambda: (YOUNG, OLD))
 
     work.look()
@@ -22,7 +22,7 @@ def test_the_oldest_is_the_first_to_be_seen() -> None:
     assert work.seen() == (OLD, YOUNG)
 
 
-def test_where_spark_has_gone_nothing_is_seen_any_more() -> None:
+def test_after_the_end_of_spark_no_work_is_shown() -> None:
     answers = [(OLD,)]
     work = LongWork(lambda: answers.pop())
 
@@ -34,7 +34,7 @@ def test_where_spark_has_gone_nothing_is_seen_any_more() -> None:
     assert work.seen() == ()
 
 
-def test_spark_is_asked_again_and_again_without_the_thread_that_draws() -> None:
+def test_spark_is_polled_outside_of_the_drawing_thread() -> None:
     looks: list[int] = []
     looked_twice, may_answer = Event(), Event()
 
@@ -55,20 +55,23 @@ def test_spark_is_asked_again_and_again_without_the_thread_that_draws() -> None:
     assert seen_meanwhile == (OLD,)
 
 
-def test_the_picture_says_how_many_spark_tasks_of_the_oldest_are_done() -> None:
+def test_the_picture_counts_finished_spark_tasks_of_the_oldest_work() -> None:
     picture = JobPicture(DETAILS, long_work=(OLD, YOUNG))
 
-    assert shown(picture)[1] == "delays  RUNNING  12.3 s  3 of 8 Spark tasks, 4 s into stage 1 of 'merge', and 1 more"
+    assert (
+        rendered_lines(picture)[1]
+        == "delays  RUNNING  12.3 s  3 of 8 Spark tasks, 4 s into stage 1 of 'merge', and 1 more"
+    )
 
 
-def test_the_picture_is_no_taller_for_it_and_on_a_narrow_terminal_the_tasks_stay() -> None:
-    lines = shown(JobPicture(DETAILS, long_work=(OLD,)), width=60)
+def test_the_picture_keeps_its_height_and_task_counts_on_narrow_terminals() -> None:
+    lines = rendered_lines(JobPicture(DETAILS, long_work=(OLD,)), width=60)
 
-    assert len(lines) == len(shown(JobPicture(DETAILS), width=60))
+    assert len(lines) == len(rendered_lines(JobPicture(DETAILS), width=60))
     assert lines[1].startswith("delays  RUNNING  12.3 s  3 of 8 Spark tasks, 4 s into")
 
 
-def test_work_that_spark_has_not_heard_of_says_so() -> None:
+def test_work_unknown_to_spark_is_marked() -> None:
     opening = WorkProgress(piece=1, what="opening", age_ms=7_000)
 
-    assert shown(JobPicture(DETAILS, long_work=(opening,)))[1].endswith("no Spark task yet, 7 s into opening")
+    assert rendered_lines(JobPicture(DETAILS, long_work=(opening,)))[1].endswith("no Spark task yet, 7 s into opening")

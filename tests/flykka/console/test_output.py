@@ -1,4 +1,4 @@
-"""A reader may leave before the end, a terminal may go, or not know every character: the jobs go on."""
+"""A reader may close early, a terminal may disappear or lack a character: the jobs continue."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ raise SystemExit(7)
 
 
 def talkative(*options: str, output: int, error: int, argument: str = "") -> subprocess.Popen[str]:
-    """A program that says a lot, once it has read a line."""
+    """A program that prints a lot, once it has read a line."""
     words = [sys.executable, *options, "-c", TALKATIVE, argument]
     return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=error, text=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [(), ("-u",)], ids=["buffered", "unbuffered"])
-def test_a_program_goes_on_when_nobody_reads_it_any_more(options: tuple[str, ...]) -> None:
+def test_a_program_continues_when_its_reader_has_left(options: tuple[str, ...]) -> None:
     program = talkative(*options, output=subprocess.PIPE, error=subprocess.PIPE)
     assert program.stdout is not None
     program.stdout.close()
@@ -46,7 +46,7 @@ def test_a_program_goes_on_when_nobody_reads_it_any_more(options: tuple[str, ...
 
 
 @pytest.mark.slow
-def test_a_program_goes_on_when_its_terminal_has_gone() -> None:
+def test_a_program_continues_when_its_terminal_has_gone() -> None:
     ours, theirs = os.openpty()
     program = talkative(output=theirs, error=theirs)
     os.close(theirs)
@@ -74,7 +74,7 @@ raise SystemExit(7)
     "opened",
     [pytest.param(os.openpty, id="terminal", marks=pytest.mark.long), pytest.param(os.pipe, id="pipe")],
 )
-def test_a_program_that_is_to_end_waits_only_so_long_for_a_reader(opened: Callable[[], tuple[int, int]]) -> None:
+def test_an_ending_program_waits_a_limited_time_for_its_reader(opened: Callable[[], tuple[int, int]]) -> None:
     ours, theirs = opened()
     try:
         ended = subprocess.run([sys.executable, "-c", HURRIED], cwd=ROOT, stdout=theirs, timeout=60, check=False)
@@ -87,7 +87,7 @@ def test_a_program_that_is_to_end_waits_only_so_long_for_a_reader(opened: Callab
 
 @pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
-def test_a_program_goes_on_when_the_disk_is_full() -> None:
+def test_a_program_continues_when_the_disk_is_full() -> None:
     with open("/dev/full", "w") as full:
         program = talkative(output=full.fileno(), error=full.fileno(), argument="a child may fail")
 
@@ -96,7 +96,7 @@ def test_a_program_goes_on_when_the_disk_is_full() -> None:
     assert program.returncode == 7
 
 
-def test_a_character_that_the_encoding_does_not_know_is_written_as_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_character_missing_in_the_encoding_is_written_as_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     written = BytesIO()
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, encoding="ascii"))
 

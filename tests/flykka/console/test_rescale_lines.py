@@ -52,5 +52,5 @@ def rescale(
         (rescale(Trigger.INITIAL_SCHEDULE, Reason.EXCEPTION_OCCURRED, None, 0, "0 came"), "not rescaled: 0 came"),
     ],
 )
-def test_what_has_come_of_a_rescale_is_one_line(told: Rescale, line: str | None) -> None:
+def test_the_outcome_of_a_rescale_is_one_line(told: Rescale, line: str | None) -> None:
     assert rescale_text(told) == line

@@ -1,4 +1,4 @@
-"""What is said of a job when it has ended."""
+"""The summary of an ended job."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def summary(details: JobDetails, *more: tuple[str, str]) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_what_was_read_and_written_and_which_checkpoints_there_were() -> None:
+def test_the_summary_counts_rows_read_and_written_and_checkpoints() -> None:
     assert summary(FINISHED) == [
         "job 'delays' FINISHED in 12.3 s",
         "  read         336,776 rows from 'flights'",
@@ -47,7 +47,7 @@ def test_what_was_read_and_written_and_which_checkpoints_there_were() -> None:
     ]
 
 
-def test_rows_that_no_reader_sees_are_told_apart_from_those_that_were_published() -> None:
+def test_unpublished_rows_are_distinguished_from_published_ones() -> None:
     half = replace(SINK, sinks=("delays",), rows_out=376, rows_published=336, rows_staged=40)
 
     lines = summary(replace(FINISHED, vertices=(half,)))
@@ -55,13 +55,13 @@ def test_rows_that_no_reader_sees_are_told_apart_from_those_that_were_published(
     assert "  written      336 rows to 'delays'; 40 more were staged and not published" in lines
 
 
-def test_behind_a_restart_at_least_so_many_rows_are_published() -> None:
+def test_after_a_restart_published_rows_are_a_lower_bound() -> None:
     lines = summary(replace(FINISHED, number_of_restarts=1))
 
     assert "  written      at least 19,486 rows to 'delays' and 'archive'" in lines
 
 
-def test_late_rows_are_told_where_there_were_any() -> None:
+def test_late_rows_are_listed_if_there_are_any() -> None:
     late = replace(FINISHED, vertices=(replace(SINK, late_rows=7), replace(SINK, late_rows=5)))
 
     assert "  late         12 rows came too late for their windows" in summary(late)
@@ -79,7 +79,7 @@ def root_failure(number: int = 1, outcome: FailureOutcome = FailureOutcome.RESTA
     )
 
 
-def test_failures_are_told_with_what_was_done_about_them_and_that_rows_were_read_again() -> None:
+def test_failures_are_listed_with_their_handling_and_repeated_reads() -> None:
     lines = summary(replace(FINISHED, started_ms=1_000, exceptions=(root_failure(),), number_of_restarts=1))
 
     assert lines[1].endswith(" (rows read again after a restart are counted again)")
@@ -91,13 +91,13 @@ def test_failures_are_told_with_what_was_done_about_them_and_that_rows_were_read
     ]
 
 
-def test_a_failure_that_ended_the_job_is_told_as_such() -> None:
+def test_a_failure_that_ended_the_job_is_marked() -> None:
     lines = summary(replace(FINISHED, exceptions=(root_failure(outcome=FailureOutcome.FAILED),)))
 
     assert lines[-1].strip() == "not recovered: the job has FAILED"
 
 
-def test_of_many_failures_the_last_are_told() -> None:
+def test_only_the_last_of_many_failures_are_listed() -> None:
     exceptions = tuple(root_failure(number) for number in range(9))
 
     lines = summary(replace(FINISHED, exceptions=exceptions, number_of_restarts=90))
@@ -105,7 +105,7 @@ def test_of_many_failures_the_last_are_told() -> None:
     assert lines[-16] == "  restarts     90"
 
 
-def test_more_lines_may_be_added_and_none_is_wrapped_or_marked_up() -> None:
+def test_additional_lines_are_neither_wrapped_nor_marked_up() -> None:
     path = "/a/[red]/very/long/path/to/a/checkpoint/of/this/job/chk-4"
 
     assert summary(FINISHED, ("kept", path))[-1] == f"  kept         {path}"

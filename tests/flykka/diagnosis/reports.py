@@ -1,4 +1,6 @@
-"""Reports as the actors of a job of a source and a window of two would give them, forty seconds after its begin."""
+"""Reports that the actors of a job (a source, and a window of parallelism two) would send forty seconds after its
+start.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole cast in virtual time, asked why it does not go on: as it works, as it waits, and with an actor stuck."""
+"""A whole cluster in virtual time, asked why it makes no progress: working, waiting, and with a stuck actor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ JOB = JobId("job")
 
 
 class HangingSnapshots(SlowEngine):
-    """Never has a snapshot written."""
+    """Never completes a snapshot."""
 
     takes_ms = MappingProxyType({**SlowEngine.takes_ms, "write_snapshot": None})
 
@@ -51,46 +51,46 @@ def submitted(system: SeededSystem, folder: Path, data_plane: Names, *, parallel
     return stage
 
 
-def test_a_job_at_work_says_who_is_at_it(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_working_job_names_its_busy_actors(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames())
     stage.run(seconds=1)
 
-    told = why(system)
+    explanation = why(system)
 
-    assert "sink" in told.answer
-    assert "its stage 1 of 'sink'" in told.answer
-    assert [each.name for each in told.attempts] == ["source (1/2)", "source (2/2)", "sink (1/2)", "sink (2/2)"]
-    assert {each.state for each in told.attempts} == {"RUNNING"}
+    assert "sink" in explanation.answer
+    assert "its stage 1 of 'sink'" in explanation.answer
+    assert [each.name for each in explanation.attempts] == ["source (1/2)", "source (2/2)", "sink (1/2)", "sink (2/2)"]
+    assert {each.state for each in explanation.attempts} == {"RUNNING"}
 
 
-def test_a_snapshot_that_is_never_written_is_named(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_snapshot_that_never_completes_is_named(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, HangingNames(), parallelism=1)
     stage.run(seconds=30)
 
-    told = why(system)
+    explanation = why(system)
 
-    assert told.answer.startswith("sink (1/1) has not acknowledged checkpoint 1 for ")
-    assert "writes its snapshot for checkpoint 1" in told.answer
+    assert explanation.answer.startswith("sink (1/1) has not acknowledged checkpoint 1 for ")
+    assert "writes its snapshot for checkpoint 1" in explanation.answer
 
 
-def test_a_job_without_slots_says_how_many_there_are(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_job_without_slots_is_explained_with_their_number(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames(), parallelism=5)
     stage.run(seconds=2)
 
-    told = why(system)
+    explanation = why(system)
 
-    assert "wait for a slot" in told.answer
-    assert "2 TaskManagers with 4 slots" in told.answer
+    assert "wait for a slot" in explanation.answer
+    assert "2 TaskManagers with 4 slots" in explanation.answer
 
 
-def test_a_job_that_is_over_is_told_by_its_details(system: SeededSystem, tmp_path: Path) -> None:
+def test_an_ended_job_is_explained_from_its_details(system: SeededSystem, tmp_path: Path) -> None:
     stage = submitted(system, tmp_path, SlowNames())
     stage.run(seconds=30)
 
     assert why(system).answer == "job 'job' has FINISHED: it waits for nothing"
 
 
-def test_asking_changes_nothing(tmp_path: Path) -> None:
+def test_a_diagnosis_has_no_side_effects(tmp_path: Path) -> None:
     def outcome(folder: Path, *, ask: bool) -> list[object]:
         with SeededSystem(7) as system:
             stage = submitted(system, folder, SlowNames())

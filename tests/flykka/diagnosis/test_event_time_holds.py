@@ -1,4 +1,4 @@
-"""`flykka why` names the source or partition that event time waits for."""
+"""`flykka why` names the source or partition that holds event time back."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.flykka.diagnosis.reports import NOW, SOURCE, WINDOW_1, answers, task
             "waits at 1970-01-01 01:00:00 for source (1/1): no row for 20 s",
         ),
         (
-            # What is further back counts, and it is not silent.
+            # The one that is further back counts, and it is not idle.
             [
                 EventTimeHold(subtask=0, since_ms=NOW - 20_000, watermark_ms=3_600_000),
                 EventTimeHold(subtask=0, since_ms=NOW, watermark_ms=1_800_000),

@@ -1,4 +1,4 @@
-"""The facts that a diagnosis rests on."""
+"""The facts that a diagnosis is based on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_the_cause_of_the_last_failed_checkpoint_is_named() -> None:
     )
 
 
-def test_what_others_keep_for_a_source_is_shown() -> None:
+def test_rows_that_others_retain_for_a_source_are_shown() -> None:
     retained = ("the replication slot 'orders' keeps 12 MB of the server's log",)
 
     assert dict(diagnose(answers(job=job(retained=retained))).facts)["retained"] == retained[0]

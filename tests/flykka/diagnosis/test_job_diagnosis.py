@@ -1,4 +1,4 @@
-"""Every kind of wait has its sentence: a table of answers, and what is concluded from them."""
+"""Every kind of wait has its sentence: a table of answers and of the conclusions from them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NO_CHECKPOINT = details(
 )
 
 TABLE: list[tuple[str, ActorReports, str]] = [
-    # The job has ended, or nobody leads it, or nobody answers.
+    # The job has ended, has no leader, or no actor answers.
     (
         "finished",
         answers(job=None, details=details(JobStatus.FINISHED)),
@@ -118,7 +118,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         answers(job=None, leadership=led(job="is being accepted: its graph is checked and stored")),
         "job 'prices' is being accepted: its graph is checked and stored",
     ),
-    # It begins, restarts, ends.
+    # It starts, restarts or ends.
     ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),
     (
         "restarting",
@@ -203,7 +203,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "window (2/2) is being deployed for 40 s on task-manager-1: it is DEPLOYING: its opening has no running Spark"
         " job",
     ),
-    # Somebody is stuck.
+    # An actor is stuck.
     (
         "task",
         answers(task(SOURCE), unresponsive=(silent("window (2/2)", WINDOW_2),)),
@@ -332,22 +332,22 @@ def test_an_explanation_is_text_of_one_screen_and_html(given: ActorReports) -> N
 
 
 @pytest.mark.parametrize("status", [JobStatus.FINISHED, JobStatus.CANCELED])
-def test_a_job_that_has_ended_well_speaks_of_no_failure(status: JobStatus) -> None:
+def test_a_successful_job_mentions_no_failure(status: JobStatus) -> None:
     why = diagnose(answers(job=None, details=details(status, last_failure=BUG)))
 
     assert "failure" not in str(why)
     assert BUG.message not in str(why)
 
 
-def test_two_that_wait_for_each_other_are_told_without_end() -> None:
-    # Reports of different moments may say so.
+def test_a_mutual_wait_is_explained_without_an_endless_loop() -> None:
+    # Reports from different moments may contradict each other like this.
     full = task(SOURCE, outputs=(full_output(1),))
     reader = idle_window(1)
 
     assert "its output is full: window (2/2) takes no more" in diagnose(answers(full, reader)).answer
 
 
-def test_of_ten_thousand_attempts_those_are_shown_that_tell_something() -> None:
+def test_of_ten_thousand_attempts_only_informative_ones_are_shown() -> None:
     many = tuple(
         replace(attempt(WINDOW_1), attempt=attempt_id(JOB, JobVertexId("window"), n, 0), name=f"window ({n + 1})")
         for n in range(9_999)
@@ -359,7 +359,7 @@ def test_of_ten_thousand_attempts_those_are_shown_that_tell_something() -> None:
     assert why.left_out == 10_000 - len(why.attempts)
 
 
-def test_what_it_rests_on_is_told_by_its_labels() -> None:
+def test_facts_are_listed_with_their_labels() -> None:
     why = diagnose(TABLE_BY_NAME["hanging-stage"])
 
     assert why.facts == (
@@ -383,7 +383,7 @@ def test_what_it_rests_on_is_told_by_its_labels() -> None:
         (3_400, 2**20, "source (1/1) has 3,400 files to read, 1.0 MiB in a batch: as much as it reads in a second"),
     ],
 )
-def test_of_a_source_with_a_backlog_it_is_told_how_much_waits_and_how_much_a_batch_takes(
+def test_the_backlog_of_a_source_is_stated_with_its_batch_size(
     unread: int, limit: int | None, backlog: str | None
 ) -> None:
     reading = task(SOURCE, is_source=True, files_unread=unread, batch_limit_bytes=limit)
@@ -391,7 +391,7 @@ def test_of_a_source_with_a_backlog_it_is_told_how_much_waits_and_how_much_a_bat
     assert dict(diagnose(answers(reading)).facts).get("backlog") == backlog
 
 
-def test_names_of_the_users_are_escaped_in_html() -> None:
+def test_user_names_are_escaped_in_html() -> None:
     why = JobDiagnosis(job_name="<b>", job_id="j", answer="job '<b>' works")
 
     assert "<b>" not in why._repr_html_()

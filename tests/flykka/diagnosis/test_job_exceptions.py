@@ -16,7 +16,7 @@ CAUSE = SerializedThrowable(
 ROOT = ExceptionHistoryEntry(cause=CAUSE, timestamp_ms=11_000, task_name="counts (1/1)")
 
 
-def test_a_failure_is_shown_with_the_author_s_line_and_what_was_done_about_it() -> None:
+def test_a_failure_is_shown_with_the_users_line_and_its_handling() -> None:
     entry = RootExceptionHistoryEntry(number=1, root=ROOT, outcome=FailureOutcome.RESTARTED, delay_ms=1_000)
 
     assert repr(JobExceptionHistory((entry,), began_ms=10_000)).splitlines() == [
@@ -26,7 +26,7 @@ def test_a_failure_is_shown_with_the_author_s_line_and_what_was_done_about_it() 
     ]
 
 
-def test_a_failure_that_has_ended_the_job_tells_why_it_was_not_restarted() -> None:
+def test_a_failure_that_ended_the_job_explains_the_missing_restart() -> None:
     why = "the restart strategy forbids it: it allows no restart"
     entry = RootExceptionHistoryEntry(number=1, root=ROOT, outcome=FailureOutcome.FAILED, why_not_restarted=why)
 
@@ -35,7 +35,7 @@ def test_a_failure_that_has_ended_the_job_tells_why_it_was_not_restarted() -> No
     assert outcome.strip() == f"not recovered: the job has FAILED ({why})"
 
 
-def test_a_failure_that_has_come_back_is_shown_once_with_how_often_it_came() -> None:
+def test_a_repeated_failure_is_shown_once_with_its_count() -> None:
     entry = RootExceptionHistoryEntry(
         number=1, root=ROOT, outcome=FailureOutcome.RESTARTED, delay_ms=1_000, times=52, last_timestamp_ms=111_000
     )

@@ -1,4 +1,4 @@
-"""A recorded run is explained as the living one was: at its end, behind a turn, for one job of several."""
+"""A recorded run is explained like a live one: at its end, after a turn, and for one job of several."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
-    """A job of the slow cast, run for thirty seconds, in which it finishes."""
+    """A job of the slow cluster, run for thirty seconds, in which it finishes."""
     folder = tmp_path_factory.mktemp("recorded")
     with SeededSystem(3, recorder=TraceRecorder(folder / "run.trace")) as system:
         stage = WholeCluster(system, folder / "checkpoints", SlowNames())
@@ -34,38 +34,38 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 
 def a_turn_of_a_stage(trace: TraceReader) -> int:
-    """The turn at which the tenth stage has finished."""
+    """The turn after which the tenth stage has finished."""
     return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageResult)][9]
 
 
-def test_a_run_that_ended_says_so(trace: TraceReader) -> None:
+def test_an_ended_run_is_reported_as_ended(trace: TraceReader) -> None:
     assert diagnose_recorded(trace).answer == "job 'job' has FINISHED: it waits for nothing"
 
 
-def test_behind_a_turn_it_is_told_what_the_job_waited_for(trace: TraceReader) -> None:
+def test_after_a_turn_the_explanation_names_the_wait_of_the_job(trace: TraceReader) -> None:
     why = diagnose_recorded(trace, a_turn_of_a_stage(trace))
 
     assert "source" in why.answer or "sink" in why.answer
     assert [each.name for each in why.attempts] == ["source (1/2)", "source (2/2)", "sink (1/2)", "sink (2/2)"]
 
 
-def test_the_same_turn_is_explained_alike(trace: TraceReader) -> None:
+def test_the_same_turn_has_the_same_explanation(trace: TraceReader) -> None:
     turn = a_turn_of_a_stage(trace)
 
     assert str(diagnose_recorded(trace, turn)) == str(diagnose_recorded(trace, turn))
 
 
-def test_a_turn_that_is_not_there_is_refused(trace: TraceReader) -> None:
+def test_a_missing_turn_is_refused(trace: TraceReader) -> None:
     with pytest.raises(ReplaySessionError, match="has no turn 9999999"):
         diagnose_recorded(trace, 9_999_999)
 
 
-def test_a_job_that_is_not_there_is_refused_with_those_that_are(trace: TraceReader) -> None:
+def test_a_missing_job_is_refused_with_the_existing_ones(trace: TraceReader) -> None:
     with pytest.raises(TraceSelectionError, match=r"there is no job 'prices'; name one of: 'job' job"):
         diagnose_recorded(trace, job="prices")
 
 
-def test_the_command_prints_it(trace: TraceReader, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_explanation(trace: TraceReader, capsys: pytest.CaptureFixture[str]) -> None:
     turn = a_turn_of_a_stage(trace)
 
     code = main(["why", "--trace", str(trace.path), "--turn", str(turn)])
@@ -81,6 +81,6 @@ def test_the_command_refuses_a_turn_without_a_trace(capsys: pytest.CaptureFixtur
     assert "--turn N needs --trace FILE" in capsys.readouterr().err
 
 
-def test_the_command_tells_of_a_file_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["why", "--trace", str(tmp_path / "none.trace")]) == 2
     assert "none.trace" in capsys.readouterr().err

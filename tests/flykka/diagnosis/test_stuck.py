@@ -1,4 +1,4 @@
-"""With threads: an actor that is stuck in its turn keeps nobody from the answer, and is the answer."""
+"""With threads: an actor stuck in its turn does not delay the answer, and the answer names it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.actors.machines.graph.graphs import graph_of, vertex
 pytestmark = pytest.mark.slow
 
 PATIENCE = 30.0
-"""Seconds that a test waits for what it has brought about."""
+"""Seconds that a test waits for something it has triggered."""
 
 
 class StuckNames(Names):
-    """Has the Task of the sink wait, in its turn, for the gate to be opened."""
+    """Makes the sink's task wait, in its turn, until the gate opens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class StuckNames(Names):
         return super().bridge_props(descriptor)
 
 
-def test_a_task_that_is_stuck_is_the_answer(tmp_path: Path) -> None:
+def test_a_stuck_task_is_the_answer(tmp_path: Path) -> None:
     data_plane = StuckNames()
     sink = vertex("sink", 1, reads=("source",), ship_strategy=ShipStrategy.HASH)
     checkpointing = CheckpointingSettings(directory=str(tmp_path))

@@ -1,4 +1,4 @@
-"""At most one attempt of a subtask lives, and what a dead one reports changes nothing."""
+"""At most one attempt of a subtask runs, and reports of dead attempts change nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.monitors.attempts import AttemptMonitor
 from flykka.runtime.trace.records import Turn
 from tests.actors.machines.graph.graphs import vertex
-from tests.flykka.monitors.turns import CLIENT, COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, seen, turn
+from tests.flykka.monitors.turns import CLIENT, COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, turn, violations_of
 
 DUE = JobRestartDue(version=1)
 
@@ -57,46 +57,51 @@ def state_report(reporter: ExecutionAttemptId, state: ExecutionState) -> tuple[R
     return CLIENT, change
 
 
-def test_an_attempt_may_follow_one_that_has_ended() -> None:
+def test_an_attempt_may_follow_an_ended_one() -> None:
     failed = state_update(
         ExecutionState.FAILED, 0, moved(ExecutionState.FAILED), state_report(attempt(), ExecutionState.FAILED)
     )
 
-    assert seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), failed, turn(JOB_MASTER, DUE, submit(1))) == []
+    assert (
+        violations_of(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), failed, turn(JOB_MASTER, DUE, submit(1)))
+        == []
+    )
 
 
-def test_an_attempt_must_not_be_deployed_while_another_one_of_its_subtask_lives() -> None:
-    said = seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), turn(JOB_MASTER, DUE, submit(1)))
+def test_an_attempt_must_not_be_deployed_while_another_of_its_subtask_runs() -> None:
+    violations = violations_of(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(0)), turn(JOB_MASTER, DUE, submit(1)))
 
-    assert said == ["job_map_0_1 is deployed while job_map_0_0 runs"]
+    assert violations == ["job_map_0_1 is deployed while job_map_0_0 runs"]
 
 
-def test_attempts_must_be_numbered_upwards() -> None:
+def test_attempt_numbers_must_grow() -> None:
     ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED, 1))
-    said = seen(AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1)))
+    violations = violations_of(
+        AttemptMonitor(), turn(JOB_MASTER, DUE, submit(1)), ended, turn(JOB_MASTER, DUE, submit(1))
+    )
 
-    assert said == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
+    assert violations == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
 
 
-def test_what_a_dead_attempt_reports_must_change_nothing() -> None:
+def test_reports_of_a_dead_attempt_must_change_nothing() -> None:
     ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED))
     run = [turn(JOB_MASTER, DUE, submit(0)), ended, turn(JOB_MASTER, DUE, submit(1))]
     cancel = (TASK_MANAGER, CancelTask(attempt=attempt()))
 
-    assert seen(AttemptMonitor(), *run, state_update(ExecutionState.FAILED, 0)) == []
-    assert seen(AttemptMonitor(), *run, state_update(ExecutionState.RUNNING, 0, cancel)) == []
-    said = seen(
+    assert violations_of(AttemptMonitor(), *run, state_update(ExecutionState.FAILED, 0)) == []
+    assert violations_of(AttemptMonitor(), *run, state_update(ExecutionState.RUNNING, 0, cancel)) == []
+    violations = violations_of(
         AttemptMonitor(),
         *run,
         state_update(ExecutionState.FINISHED, 0, state_report(attempt(), ExecutionState.FINISHED)),
     )
-    assert said == ["the report FINISHED of job_map_0_0, which has ended, causes ExecutionStateChanged"]
+    assert violations == ["the report FINISHED of job_map_0_0, which has ended, causes ExecutionStateChanged"]
 
 
-def test_an_attempt_must_begin_from_the_checkpoint_that_the_job_goes_back_to() -> None:
+def test_an_attempt_must_start_from_the_restored_checkpoint_of_the_job() -> None:
     checkpoint = CompletedCheckpoint(job_id=JOB, checkpoint_id=3, timestamp_ms=0, duration_ms=0, task_states=())
     restored = RestoreState(job_id=JOB, checkpoint=checkpoint)
 
-    assert seen(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=3))) == []
-    said = seen(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=2)))
-    assert said == ["job_map_0_0 begins from checkpoint 2, and the job from 3"]
+    assert violations_of(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=3))) == []
+    violations = violations_of(AttemptMonitor(), turn(JOB_MASTER, restored, submit(0, restored_id=2)))
+    assert violations == ["job_map_0_0 begins from checkpoint 2, and the job from 3"]

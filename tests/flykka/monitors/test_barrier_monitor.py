@@ -1,4 +1,6 @@
-"""A snapshot is a cut through the channels of all inputs: it has all before their barriers, and nothing behind."""
+"""A snapshot is a cut through the channels of all inputs: it contains everything before their barriers and nothing
+after.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,12 @@ from tests.flykka.monitors.turns import (
     JOB,
     JOB_MASTER,
     TASK,
-    arrived,
     attempt,
     batch_ref,
     partition_request,
-    seen,
+    receive_turn,
     turn,
+    violations_of,
 )
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
@@ -77,25 +79,30 @@ ACKNOWLEDGED = turn(
 
 
 def barrier_violations(*run: Turn) -> list[str]:
-    return seen(BarrierMonitor(), *run)
+    return violations_of(BarrierMonitor(), *run)
 
 
 def test_an_aligned_snapshot_waits_for_the_barriers_of_both_inputs() -> None:
-    both = [chain_opened_turn(), arrived(LEFT, BARRIER), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
-    ended = [chain_opened_turn(), arrived(LEFT, EndOfPartition()), arrived(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    both = [chain_opened_turn(), receive_turn(LEFT, BARRIER), receive_turn(RIGHT, BARRIER, ALIGNED), ACKNOWLEDGED]
+    ended = [
+        chain_opened_turn(),
+        receive_turn(LEFT, EndOfPartition()),
+        receive_turn(RIGHT, BARRIER, ALIGNED),
+        ACKNOWLEDGED,
+    ]
 
     assert barrier_violations(*both) == barrier_violations(*ended) == []
-    assert barrier_violations(chain_opened_turn(), arrived(LEFT, BARRIER, ALIGNED)) == [
+    assert barrier_violations(chain_opened_turn(), receive_turn(LEFT, BARRIER, ALIGNED)) == [
         "checkpoint 1: the snapshot is taken, and no barrier has come in subpartition 0 of right:0"
     ]
 
 
-def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
+def test_data_after_a_barrier_must_not_be_read_before_the_snapshot() -> None:
     run = [
         chain_opened_turn(),
-        arrived(LEFT, BARRIER),
-        arrived(LEFT, batch_ref("b"), process_batch("b")),
-        arrived(RIGHT, BARRIER, ALIGNED),
+        receive_turn(LEFT, BARRIER),
+        receive_turn(LEFT, batch_ref("b"), process_batch("b")),
+        receive_turn(RIGHT, BARRIER, ALIGNED),
     ]
 
     assert barrier_violations(*run) == [
@@ -103,14 +110,14 @@ def test_what_stands_behind_a_barrier_is_not_read_before_the_snapshot() -> None:
     ]
 
 
-def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
+def test_an_unaligned_snapshot_contains_in_flight_data_of_both_inputs() -> None:
     def run(*names: str) -> list[str]:
         return barrier_violations(
             chain_opened_turn(),
-            arrived(LEFT, batch_ref("l")),
-            arrived(LEFT, BARRIER, UNALIGNED),
-            arrived(RIGHT, batch_ref("r"), process_batch("l"), process_batch("r")),
-            arrived(RIGHT, BARRIER, write_channel_state(*names)),
+            receive_turn(LEFT, batch_ref("l")),
+            receive_turn(LEFT, BARRIER, UNALIGNED),
+            receive_turn(RIGHT, batch_ref("r"), process_batch("l"), process_batch("r")),
+            receive_turn(RIGHT, BARRIER, write_channel_state(*names)),
             ACKNOWLEDGED,
         )
 
@@ -120,12 +127,12 @@ def test_an_unaligned_snapshot_holds_what_is_in_flight_on_both_inputs() -> None:
     assert run("r") == [f"checkpoint 1: l {lost}"]
 
 
-def test_what_is_in_the_state_is_not_in_flight_too() -> None:
+def test_data_in_the_state_must_not_be_in_flight_too() -> None:
     run = [
         chain_opened_turn(),
-        arrived(LEFT, batch_ref("l"), process_batch("l")),
-        arrived(LEFT, BARRIER, UNALIGNED),
-        arrived(RIGHT, BARRIER, write_channel_state("l")),
+        receive_turn(LEFT, batch_ref("l"), process_batch("l")),
+        receive_turn(LEFT, BARRIER, UNALIGNED),
+        receive_turn(RIGHT, BARRIER, write_channel_state("l")),
         ACKNOWLEDGED,
     ]
 
@@ -134,16 +141,20 @@ def test_what_is_in_the_state_is_not_in_flight_too() -> None:
     ]
 
 
-def test_an_unaligned_checkpoint_is_not_acknowledged_before_the_barriers_of_both_inputs() -> None:
-    run = [chain_opened_turn(), arrived(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
+def test_an_unaligned_checkpoint_needs_the_barriers_of_both_inputs() -> None:
+    run = [chain_opened_turn(), receive_turn(LEFT, BARRIER, UNALIGNED), ACKNOWLEDGED]
 
     assert barrier_violations(*run) == [
         "checkpoint 1: it is acknowledged, and no barrier has come in subpartition 0 of right:0"
     ]
 
 
-def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
-    snapshot = [arrived(LEFT, BARRIER, UNALIGNED), arrived(RIGHT, BARRIER, write_channel_state()), ACKNOWLEDGED]
+def test_recovered_data_that_is_still_unread_is_in_flight_again() -> None:
+    snapshot = [
+        receive_turn(LEFT, BARRIER, UNALIGNED),
+        receive_turn(RIGHT, BARRIER, write_channel_state()),
+        ACKNOWLEDGED,
+    ]
 
     assert barrier_violations(chain_opened_turn(), *snapshot) == []
     assert barrier_violations(opening("b"), chain_opened_turn("b"), *snapshot) == [
@@ -151,7 +162,7 @@ def test_what_was_recovered_and_is_not_read_yet_is_in_flight_again() -> None:
     ]
 
 
-def test_what_is_acknowledged_of_a_checkpoint_that_was_given_up_is_nothing() -> None:
+def test_acknowledgements_of_an_aborted_checkpoint_have_no_effect() -> None:
     notified = NotifyCheckpointAborted(
         job_id=JOB, attempt=attempt(), checkpoint_id=1, latest_completed_id=None, timestamp_ms=0
     )
@@ -159,7 +170,7 @@ def test_what_is_acknowledged_of_a_checkpoint_that_was_given_up_is_nothing() -> 
     for given_up in (turn(TASK, notified), turn(TASK, SNAPSHOTTED, (JOB_MASTER, DECLINED))):
         assert (
             barrier_violations(
-                opening("b"), chain_opened_turn("b"), arrived(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED
+                opening("b"), chain_opened_turn("b"), receive_turn(LEFT, BARRIER, UNALIGNED), given_up, ACKNOWLEDGED
             )
             == []
         )

@@ -1,4 +1,4 @@
-"""A checkpoint completes with every acknowledgement, its id is a new one, and the job goes back to the latest."""
+"""A checkpoint completes with all acknowledgements, its id is new, and the job restores the latest one."""
 
 from __future__ import annotations
 
@@ -40,13 +40,22 @@ from flykka.monitors.checkpoints import CheckpointMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.effects import Undecoded
 from flykka.runtime.trace.records import Record, Turn
-from tests.flykka.monitors.turns import COORDINATOR, JOB, JOB_MASTER, TASK_MANAGER, attempt, notify_complete, seen, turn
+from tests.flykka.monitors.turns import (
+    COORDINATOR,
+    JOB,
+    JOB_MASTER,
+    TASK_MANAGER,
+    attempt,
+    notify_complete,
+    turn,
+    violations_of,
+)
 
 MAP = JobVertexId("map")
 
 
 def tasks(*subtasks: int, number: int = 0) -> Turn:
-    """The coordinator learns of the attempts; they run."""
+    """The coordinator receives the attempts; they run."""
     running = tuple(
         CoordinatedTask(
             attempt=attempt(subtask, number),
@@ -148,20 +157,24 @@ def whole_life(checkpoint_id: int) -> list[Record]:
     ]
 
 
-def test_a_checkpoint_that_everybody_has_acknowledged_may_complete() -> None:
-    assert seen(CheckpointMonitor(), tasks(0, 1), *whole_life(1), *whole_life(2)) == []
+def test_a_checkpoint_with_all_acknowledgements_may_complete() -> None:
+    assert violations_of(CheckpointMonitor(), tasks(0, 1), *whole_life(1), *whole_life(2)) == []
 
 
 def test_a_checkpoint_must_not_complete_without_an_acknowledgement() -> None:
-    said = seen(CheckpointMonitor(), tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1))
+    violations = violations_of(
+        CheckpointMonitor(), tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1)
+    )
 
-    assert said == ["checkpoint 1 completes without the acknowledgement of job_map_1_0"]
+    assert violations == ["checkpoint 1 completes without the acknowledgement of job_map_1_0"]
 
 
-def test_an_acknowledgement_that_comes_twice_must_not_count_for_another() -> None:
+def test_a_duplicate_acknowledgement_must_not_count_for_another_task() -> None:
     run = [tasks(0, 1), begin_turn(1), trigger_turn(1), acknowledge(1, 0), acknowledge(1, 0), completion_turn(1)]
 
-    assert "checkpoint 1 completes without the acknowledgement of job_map_1_0" in seen(CheckpointMonitor(), *run)
+    assert "checkpoint 1 completes without the acknowledgement of job_map_1_0" in violations_of(
+        CheckpointMonitor(), *run
+    )
 
 
 def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
@@ -174,10 +187,12 @@ def test_the_acknowledgement_of_a_dead_attempt_must_not_count() -> None:
         completion_turn(1),
     ]
 
-    assert "checkpoint 1 completes without the acknowledgement of job_map_1_1" in seen(CheckpointMonitor(), *run)
+    assert "checkpoint 1 completes without the acknowledgement of job_map_1_1" in violations_of(
+        CheckpointMonitor(), *run
+    )
 
 
-def test_nobody_waits_for_a_task_that_has_finished_before() -> None:
+def test_a_finished_task_need_not_acknowledge() -> None:
     finished = CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt(1), state=ExecutionState.FINISHED)
     run = [
         tasks(0, 1),
@@ -188,76 +203,78 @@ def test_nobody_waits_for_a_task_that_has_finished_before() -> None:
         completion_turn(1),
     ]
 
-    assert seen(CheckpointMonitor(), *run) == []
+    assert violations_of(CheckpointMonitor(), *run) == []
 
 
 def test_a_checkpoint_must_not_complete_before_its_metadata_is_written() -> None:
     early = completion_turn(1, AcknowledgeCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=1))
     run = [tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early]
 
-    assert seen(CheckpointMonitor(), *run) == ["checkpoint 1 completes before its metadata is written"]
+    assert violations_of(CheckpointMonitor(), *run) == ["checkpoint 1 completes before its metadata is written"]
 
 
-def test_a_checkpoint_must_end_once() -> None:
-    said = seen(
+def test_a_checkpoint_must_end_exactly_once() -> None:
+    violations = violations_of(
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), completion_turn(1), abort(1)
     )
 
-    assert said == ["checkpoint 1 is aborted, which was completed or aborted already"]
+    assert violations == ["checkpoint 1 is aborted, which was completed or aborted already"]
 
 
-def test_a_checkpoint_that_was_given_up_must_not_complete() -> None:
-    said = seen(
+def test_an_aborted_checkpoint_must_not_complete() -> None:
+    violations = violations_of(
         CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), abort(1), completion_turn(1)
     )
 
-    assert said == ["checkpoint 1 completes, which never began, or was completed or aborted already"]
+    assert violations == ["checkpoint 1 completes, which never began, or was completed or aborted already"]
 
 
-def test_a_task_that_takes_part_in_a_checkpoint_must_be_told_that_it_is_given_up() -> None:
+def test_tasks_of_an_aborted_checkpoint_must_be_notified() -> None:
     begun = [tasks(0, 1), begin_turn(1), trigger_turn(1)]
 
-    assert seen(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
-    assert seen(CheckpointMonitor(), *begun, abort(1)) == ["checkpoint 1 is aborted, and job_map_1_0 is not notified"]
+    assert violations_of(CheckpointMonitor(), *begun, abort(1, told=[0, 1])) == []
+    assert violations_of(CheckpointMonitor(), *begun, abort(1)) == [
+        "checkpoint 1 is aborted, and job_map_1_0 is not notified"
+    ]
 
 
-def test_of_a_checkpoint_that_no_task_has_heard_of_none_need_be_told() -> None:
-    assert seen(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, told=())) == []
+def test_an_abort_before_any_trigger_needs_no_notification() -> None:
+    assert violations_of(CheckpointMonitor(), tasks(0, 1), begin_turn(1), abort(1, told=())) == []
 
 
-def test_nobody_must_be_told_that_a_checkpoint_is_complete_which_is_not() -> None:
+def test_completion_must_not_be_announced_for_an_incomplete_checkpoint() -> None:
     early = turn(COORDINATOR, PeriodicTriggerDue(), (TASK_MANAGER, notify_complete(1)))
-    said = seen(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
+    violations = violations_of(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), acknowledge(1, 0), early)
 
-    assert said == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
-
-
-def test_ids_must_only_grow() -> None:
-    said = seen(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
-
-    assert said == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
+    assert violations == ["job_map_0_0 is notified that checkpoint 1 is complete, and it is not"]
 
 
-def test_a_job_must_go_back_to_the_latest_checkpoint() -> None:
+def test_checkpoint_ids_must_grow() -> None:
+    violations = violations_of(CheckpointMonitor(), tasks(0), begin_turn(2), abort(2), begin_turn(1))
+
+    assert violations == ["checkpoint 1 begins after checkpoint 2: ids only grow"]
+
+
+def test_a_job_must_restore_the_latest_checkpoint() -> None:
     lives = [tasks(0, 1), *whole_life(1), *whole_life(2)]
 
-    assert seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0, 1))) == []
-    said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
-    assert said == ["the job restarts from checkpoint 1; the latest one is 2"]
-    said = seen(CheckpointMonitor(), *lives, restore(None))
-    assert said == ["the job starts from the beginning, although checkpoint 2 is complete"]
-    said = seen(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
-    assert said == ["checkpoint 2 has lost the state of map (1)"]
+    assert violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0, 1))) == []
+    violations = violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(1, 0, 1)))
+    assert violations == ["the job restarts from checkpoint 1; the latest one is 2"]
+    violations = violations_of(CheckpointMonitor(), *lives, restore(None))
+    assert violations == ["the job starts from the beginning, although checkpoint 2 is complete"]
+    violations = violations_of(CheckpointMonitor(), *lives, restore(checkpoint_of_subtasks(2, 0)))
+    assert violations == ["checkpoint 2 has lost the state of map (1)"]
 
 
-def test_a_job_does_not_go_back_to_a_savepoint_of_the_users() -> None:
+def test_a_job_does_not_restore_a_user_savepoint() -> None:
     savepoint = CheckpointOptions(snapshot_type=SnapshotType.SAVEPOINT)
     run = [tasks(0), begin_turn(1), trigger_turn(1, savepoint), acknowledge(1, 0), completion_turn(1), restore(None)]
 
-    assert seen(CheckpointMonitor(), *run) == []
+    assert violations_of(CheckpointMonitor(), *run) == []
 
 
-def test_a_job_goes_back_to_a_full_checkpoint_as_to_any_other() -> None:
+def test_a_job_restores_a_full_checkpoint_like_any_other() -> None:
     full = CheckpointOptions(snapshot_type=SnapshotType.FULL_CHECKPOINT)
     run = [
         tasks(0),
@@ -268,18 +285,21 @@ def test_a_job_goes_back_to_a_full_checkpoint_as_to_any_other() -> None:
         restore(checkpoint_of_subtasks(1, 0)),
     ]
 
-    assert seen(CheckpointMonitor(), *run) == []
+    assert violations_of(CheckpointMonitor(), *run) == []
 
 
-def test_a_job_may_begin_from_a_checkpoint_of_another_one_and_from_no_other() -> None:
+def test_a_job_may_start_only_from_an_adopted_checkpoint() -> None:
     adopted = turn(COORDINATOR, MetadataRead(version=1, checkpoint=checkpoint_of_subtasks(7, 0)))
 
-    assert seen(CheckpointMonitor(), adopted, restore(checkpoint_of_subtasks(7, 0)), tasks(0), begin_turn(8)) == []
-    said = seen(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
-    assert said == ["the job restarts from checkpoint 7, which has not completed"]
+    assert (
+        violations_of(CheckpointMonitor(), adopted, restore(checkpoint_of_subtasks(7, 0)), tasks(0), begin_turn(8))
+        == []
+    )
+    violations = violations_of(CheckpointMonitor(), restore(checkpoint_of_subtasks(7, 0)))
+    assert violations == ["the job restarts from checkpoint 7, which has not completed"]
 
 
-def test_of_a_run_that_is_not_shown_from_its_beginning_nothing_is_expected_that_came_before() -> None:
+def test_a_partial_run_is_not_checked_against_earlier_events() -> None:
     run = [
         acknowledge(1, 0),
         completion_turn(1),
@@ -290,28 +310,31 @@ def test_of_a_run_that_is_not_shown_from_its_beginning_nothing_is_expected_that_
         completion_turn(3),
     ]
 
-    assert seen(CheckpointMonitor(is_whole=False), *run) == []
+    assert violations_of(CheckpointMonitor(is_whole=False), *run) == []
 
 
-def test_an_unreadable_message_may_have_been_the_acknowledgement_that_is_missing() -> None:
+def test_an_undecoded_message_may_be_the_missing_acknowledgement() -> None:
     unreadable = turn(COORDINATOR, Undecoded(data=b"", reason="too large"))
 
-    assert seen(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), unreadable, completion_turn(1)) == []
+    assert (
+        violations_of(CheckpointMonitor(), tasks(0), begin_turn(1), trigger_turn(1), unreadable, completion_turn(1))
+        == []
+    )
 
 
-def test_what_a_coordinator_knew_goes_with_it() -> None:
+def test_pending_checkpoints_end_with_their_coordinator() -> None:
     monitor = CheckpointMonitor()
-    seen(monitor, tasks(0), begin_turn(5), turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR)))
+    violations_of(monitor, tasks(0), begin_turn(5), turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR)))
 
-    assert seen(monitor, tasks(0), begin_turn(1)) == []
+    assert violations_of(monitor, tasks(0), begin_turn(1)) == []
 
 
 def recover(*completed: CompletedCheckpoint) -> Turn:
-    """A coordinator of the job begins with what is in the store."""
+    """A coordinator of the job starts with the checkpoints in the store."""
     return turn(COORDINATOR, CheckpointsRecovered(ids=CheckpointIds(first=9, count=9), completed=completed))
 
 
-def test_the_next_coordinator_goes_back_to_what_the_former_has_completed() -> None:
+def test_the_next_coordinator_restores_checkpoints_of_the_former() -> None:
     gone = turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR))
 
     recovered = [
@@ -322,18 +345,18 @@ def test_the_next_coordinator_goes_back_to_what_the_former_has_completed() -> No
         restore(checkpoint_of_subtasks(1, 0, 1)),
     ]
 
-    assert seen(CheckpointMonitor(), *recovered) == []
+    assert violations_of(CheckpointMonitor(), *recovered) == []
 
 
-def test_a_completed_checkpoint_is_not_lost_with_its_coordinator() -> None:
+def test_a_completed_checkpoint_survives_its_coordinator() -> None:
     gone = turn(JOB_MASTER, DeathWatchNotification(ref=COORDINATOR))
 
     lost = [tasks(0, 1), *whole_life(1), gone, recover()]
 
-    assert seen(CheckpointMonitor(), *lost) == ["no checkpoint is recovered, and checkpoint 1 was complete"]
+    assert violations_of(CheckpointMonitor(), *lost) == ["no checkpoint is recovered, and checkpoint 1 was complete"]
 
 
-def test_another_job_of_the_name_has_checkpoints_of_its_own() -> None:
+def test_another_job_of_the_same_name_has_its_own_checkpoints() -> None:
     ended = turn(COORDINATOR, StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    assert seen(CheckpointMonitor(), tasks(0, 1), *whole_life(1), ended, recover()) == []
+    assert violations_of(CheckpointMonitor(), tasks(0, 1), *whole_life(1), ended, recover()) == []

@@ -1,4 +1,4 @@
-"""No batch is sent without credit, and what is sent on a channel arrives in its order, without a gap."""
+"""No batch is sent without credit, and the batches of a channel arrive in order, without a gap."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.monitors.exchange import ExchangeMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import JOB_MASTER, TASK, TASK_MANAGER, seen, turn
+from tests.flykka.monitors.turns import JOB_MASTER, TASK, TASK_MANAGER, turn, violations_of
 
 PARTITION = ResultPartitionId("job_source_0_0:0")
 PRODUCER = Ref("/user/task-manager-1/source-0.0-2", 1)
@@ -55,71 +55,76 @@ def sends(*elements: Message) -> Turn:
     return turn(PRODUCER, DONE, *((TASK, each) for each in elements))
 
 
-def test_what_is_paid_for_may_be_sent_and_events_cost_nothing() -> None:
+def test_batches_within_credit_may_be_sent_and_events_are_free() -> None:
     sent = sends(element(0), element(1), element(2, Watermark(timestamp_ms=1)))
 
-    assert seen(ExchangeMonitor(), request_turn(), sent, turn(PRODUCER, more(1)), sends(element(3))) == []
+    assert violations_of(ExchangeMonitor(), request_turn(), sent, turn(PRODUCER, more(1)), sends(element(3))) == []
 
 
 def test_a_batch_must_not_be_sent_without_credit() -> None:
-    said = seen(ExchangeMonitor(), request_turn(credit=1), sends(element(0), element(1, EMPTY)))
+    violations = violations_of(ExchangeMonitor(), request_turn(credit=1), sends(element(0), element(1, EMPTY)))
 
-    assert said == ["element 1 of subpartition 0 of job_source_0_0:0 is sent without credit"]
+    assert violations == ["element 1 of subpartition 0 of job_source_0_0:0 is sent without credit"]
 
 
 @pytest.mark.parametrize("number", [0, 2])
-def test_elements_must_be_sent_in_their_order(number: int) -> None:
-    said = seen(ExchangeMonitor(), request_turn(), sends(element(0), element(number)))
+def test_elements_must_be_sent_in_order(number: int) -> None:
+    violations = violations_of(ExchangeMonitor(), request_turn(), sends(element(0), element(number)))
 
-    assert said == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, and element 1 is the next"]
+    assert violations == [f"element {number} of subpartition 0 of job_source_0_0:0 is sent, and element 1 is the next"]
 
 
-def test_what_a_consumer_has_room_for_may_arrive() -> None:
+def test_batches_within_the_announced_credit_may_arrive() -> None:
     run = [request_sent_turn(), turn(TASK, element(0)), turn(TASK, element(1)), turn(TASK, element(2, EMPTY))]
     gives = turn(TASK, DONE, (TASK_MANAGER, more(1)))
 
-    assert seen(ExchangeMonitor(), *run, gives, turn(TASK, element(3)), turn(TASK, element(4, EndOfPartition()))) == []
+    assert (
+        violations_of(ExchangeMonitor(), *run, gives, turn(TASK, element(3)), turn(TASK, element(4, EndOfPartition())))
+        == []
+    )
 
 
 def test_a_batch_must_not_arrive_without_credit() -> None:
-    said = seen(ExchangeMonitor(), request_sent_turn(credit=1), turn(TASK, element(0)), turn(TASK, element(1)))
+    violations = violations_of(
+        ExchangeMonitor(), request_sent_turn(credit=1), turn(TASK, element(0)), turn(TASK, element(1))
+    )
 
-    assert said == ["element 1 of subpartition 0 of job_source_0_0:0 arrives without credit"]
+    assert violations == ["element 1 of subpartition 0 of job_source_0_0:0 arrives without credit"]
 
 
-def test_no_element_must_be_lost_or_doubled_on_its_way() -> None:
-    said = seen(
+def test_no_element_may_be_lost_or_duplicated_in_transit() -> None:
+    violations = violations_of(
         ExchangeMonitor(), request_sent_turn(), turn(TASK, element(0)), turn(TASK, element(0)), turn(TASK, element(2))
     )
 
-    assert said[:2] == [
+    assert violations[:2] == [
         "element 0 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
         "element 2 of subpartition 0 of job_source_0_0:0 arrives, and element 1 is the next",
     ]
 
 
-def test_who_asks_again_is_served_from_the_beginning() -> None:
-    assert seen(ExchangeMonitor(), request_turn(), sends(element(0)), request_turn(), sends(element(0))) == []
+def test_a_repeated_request_is_served_from_the_beginning() -> None:
+    assert violations_of(ExchangeMonitor(), request_turn(), sends(element(0)), request_turn(), sends(element(0))) == []
 
 
-def test_what_comes_behind_a_leave_or_before_any_request_is_not_looked_at() -> None:
+def test_elements_after_a_cancel_or_before_any_request_are_ignored() -> None:
     leaves = turn(TASK, DONE, (TASK_MANAGER, CancelPartitionRequest(partition_id=PARTITION, subpartition=0)))
     run = [turn(TASK, element(7)), sends(element(7)), request_sent_turn(), leaves, turn(TASK, element(9))]
 
-    assert seen(ExchangeMonitor(), *run) == []
+    assert violations_of(ExchangeMonitor(), *run) == []
 
 
-def test_a_task_manager_that_hands_a_request_on_produces_nothing() -> None:
+def test_a_task_manager_that_forwards_a_request_is_no_producer() -> None:
     handed_on = turn(TASK_MANAGER, request(0), (PRODUCER, request(0)))
     sent = turn(TASK_MANAGER, DONE, (TASK, element(5)))
 
-    assert seen(ExchangeMonitor(), handed_on, sent) == []
+    assert violations_of(ExchangeMonitor(), handed_on, sent) == []
 
 
-def test_the_channels_of_who_has_ended_are_forgotten() -> None:
+def test_channels_of_an_ended_reader_are_dropped() -> None:
     ended = turn(TASK_MANAGER, DeathWatchNotification(ref=PRODUCER))
 
-    assert seen(ExchangeMonitor(), request_turn(credit=0), ended, sends(element(3))) == []
+    assert violations_of(ExchangeMonitor(), request_turn(credit=0), ended, sends(element(3))) == []
 
 
 def finishes(attempt_id: str = "job_source_0_0") -> Turn:
@@ -128,14 +133,14 @@ def finishes(attempt_id: str = "job_source_0_0") -> Turn:
     return turn(PRODUCER, ChainClosed(), (JOB_MASTER, report), (TASK_MANAGER, report))
 
 
-def test_a_task_that_has_finished_must_have_sent_the_end() -> None:
-    said = seen(ExchangeMonitor(), request_turn(), sends(element(0)), finishes())
+def test_a_finished_task_must_have_sent_the_end() -> None:
+    violations = violations_of(ExchangeMonitor(), request_turn(), sends(element(0)), finishes())
 
-    assert said == ["job_source_0_0 finishes, and the end of subpartition 0 of job_source_0_0:0 was not sent"]
+    assert violations == ["job_source_0_0 finishes, and the end of subpartition 0 of job_source_0_0:0 was not sent"]
 
 
-def test_a_task_may_finish_behind_the_end_or_when_its_reader_has_left() -> None:
+def test_a_task_may_finish_after_the_end_or_its_readers_departure() -> None:
     left = turn(PRODUCER, CancelPartitionRequest(partition_id=PARTITION, subpartition=0))
 
-    assert seen(ExchangeMonitor(), request_turn(), sends(element(0, EndOfPartition())), finishes()) == []
-    assert seen(ExchangeMonitor(), request_turn(), left, finishes()) == []
+    assert violations_of(ExchangeMonitor(), request_turn(), sends(element(0, EndOfPartition())), finishes()) == []
+    assert violations_of(ExchangeMonitor(), request_turn(), left, finishes()) == []

@@ -1,4 +1,4 @@
-"""Monitors see the same in a run as it happens, and in its trace; and in runs that are right they see nothing wrong."""
+"""Monitors report the same on a live run and on its trace; on correct runs they report nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 
 def run_with_a_kill(seed: int, folder: Path, *, ring: int | None = None) -> list[Violation]:
-    """What was seen meanwhile. The trace is in `run.trace`."""
+    """The violations of the live run. The trace is in `run.trace`."""
     recorder = MonitoringRecorder(TraceRecorder(folder / "run.trace", ring=ring), all_monitors())
     with SeededSystem(seed, recorder=recorder) as system:
         stage = WholeCluster(system, folder)
@@ -38,12 +38,12 @@ def seen_in_trace(folder: Path) -> list[Violation]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_run_that_is_right_breaks_no_law_neither_live_nor_recorded(seed: int, tmp_path: Path) -> None:
+def test_a_correct_run_violates_no_law_live_or_recorded(seed: int, tmp_path: Path) -> None:
     assert run_with_a_kill(seed, tmp_path) == []
     assert seen_in_trace(tmp_path) == []
 
 
-def test_the_rest_of_a_trace_breaks_no_law_wherever_it_begins(tmp_path: Path) -> None:
+def test_a_suffix_of_a_correct_trace_violates_no_law(tmp_path: Path) -> None:
     run_with_a_kill(0, tmp_path)
     records = list(TraceReader.open(tmp_path / "run.trace").records())
 
@@ -51,7 +51,7 @@ def test_the_rest_of_a_trace_breaks_no_law_wherever_it_begins(tmp_path: Path) ->
         assert list(check(records[begin:], all_monitors(is_whole=False))) == []
 
 
-def test_what_is_monitored_is_recorded_as_without_monitors_a_ring_with_its_snapshots(tmp_path: Path) -> None:
+def test_monitored_runs_are_recorded_as_without_monitors_including_ring_snapshots(tmp_path: Path) -> None:
     run_with_a_kill(0, tmp_path, ring=100)
 
     assert {snapshot.ref.path for snapshot in TraceReader.open(tmp_path / "run.trace").snapshots()} >= {
@@ -59,7 +59,7 @@ def test_what_is_monitored_is_recorded_as_without_monitors_a_ring_with_its_snaps
     }
 
 
-def test_a_broken_law_is_seen_live_and_in_the_trace_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_violation_is_found_live_and_in_the_trace_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     acknowledge = PendingCheckpoint.acknowledge
 
     def for_all(self: PendingCheckpoint, attempt: ExecutionAttemptId, state: TaskStateSnapshot | None) -> object:

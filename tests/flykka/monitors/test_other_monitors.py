@@ -1,4 +1,4 @@
-"""Batches that were released are not used, no actor fails of flykka's own mistakes, and jobs make progress."""
+"""Released batches are not used, no actor fails with an internal error, and jobs make progress."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flykka.monitors.batches import BatchMonitor
 from flykka.monitors.failures import FailureMonitor
 from flykka.monitors.liveness import LivenessMonitor
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import BRIDGE, CLIENT, JOB, JOB_MASTER, TASK, attempt, seen, turn
+from tests.flykka.monitors.turns import BRIDGE, CLIENT, JOB, JOB_MASTER, TASK, attempt, turn, violations_of
 
 DONE = StageResult(stage=0)
 BATCH = BatchRef(batch_id=BatchId("b"), rows=1, size_bytes=1)
@@ -31,29 +31,31 @@ SENT = BufferResponse(partition_id=ResultPartitionId("p:0"), subpartition=0, seq
 @pytest.mark.parametrize(
     ("use", "what"), [(READ, "is read"), (HELD, "is held for a checkpoint"), (SENT, "is sent")], ids=str
 )
-def test_a_batch_must_not_be_used_behind_its_release(use: Message, what: str) -> None:
+def test_a_batch_must_not_be_used_after_its_release(use: Message, what: str) -> None:
     used = turn(TASK, DONE, (BRIDGE, use))
 
-    assert seen(BatchMonitor(), used, RELEASED) == []
-    assert seen(BatchMonitor(), RELEASED, used) == [f"b {what}, and was released in turn 0"]
+    assert violations_of(BatchMonitor(), used, RELEASED) == []
+    assert violations_of(BatchMonitor(), RELEASED, used) == [f"b {what}, and was released in turn 0"]
 
 
-def test_a_turn_must_not_fail_of_an_assertion() -> None:
+def test_a_turn_must_not_fail_with_an_assertion_error() -> None:
     mistake = SerializedThrowable(type_name="AssertionError", message="a credit is lost")
     others = SerializedThrowable(type_name="AssertionError", message="the user's own")
 
-    assert seen(FailureMonitor(), turn(BRIDGE, READ, failure=others)) == []
-    assert seen(FailureMonitor(), turn(TASK, DONE, failure=mistake)) == ["raises AssertionError: a credit is lost"]
+    assert violations_of(FailureMonitor(), turn(BRIDGE, READ, failure=others)) == []
+    assert violations_of(FailureMonitor(), turn(TASK, DONE, failure=mistake)) == [
+        "raises AssertionError: a credit is lost"
+    ]
 
 
-def test_an_attempt_must_not_fail_of_a_channel_in_disorder() -> None:
+def test_an_attempt_must_not_fail_with_a_channel_order_error() -> None:
     def failing(type_name: str) -> Turn:
         failure = SerializedThrowable(type_name=type_name, message="element 3")
         failed = TaskExecutionState(attempt=attempt(), state=ExecutionState.FAILED, failure=failure)
         return turn(TASK, DONE, (JOB_MASTER, UpdateTaskExecutionState(state=failed)))
 
-    assert seen(FailureMonitor(), failing("ValueError")) == []
-    assert seen(FailureMonitor(), failing("CreditOverrunError")) == [
+    assert violations_of(FailureMonitor(), failing("ValueError")) == []
+    assert violations_of(FailureMonitor(), failing("CreditOverrunError")) == [
         "job_map_0_0 fails with CreditOverrunError: element 3"
     ]
 
@@ -67,26 +69,28 @@ def pulse(now_ms: int) -> Turn:
     return turn(JOB_MASTER, HeartbeatDue(), now_ms=now_ms)
 
 
-def test_a_job_that_reads_is_alive() -> None:
+def test_a_job_that_reads_makes_progress() -> None:
     reads = turn(TASK, DONE, (BRIDGE, ReadSplits(stage=1, splits=())), now_ms=1_500)
 
-    assert seen(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_000), reads, pulse(2_500)) == []
+    assert (
+        violations_of(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_000), reads, pulse(2_500)) == []
+    )
 
 
-def test_a_job_that_does_nothing_for_too_long_is_stuck() -> None:
-    said = seen(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_001), pulse(2_500))
+def test_a_job_without_progress_for_too_long_is_stuck() -> None:
+    violations = violations_of(LivenessMonitor(1_000), moved(JobStatus.RUNNING, 1_000), pulse(2_001), pulse(2_500))
 
-    assert said == ["job job (RUNNING) made no progress for 1001 ms, since turn 0"]
+    assert violations == ["job job (RUNNING) made no progress for 1001 ms, since turn 0"]
 
 
-def test_a_job_that_is_over_may_rest_for_ever() -> None:
+def test_an_ended_job_may_be_idle_for_ever() -> None:
     run = [moved(JobStatus.RUNNING, 0), moved(JobStatus.FINISHED, 1), pulse(100_000)]
 
-    assert seen(LivenessMonitor(1_000), *run) == []
+    assert violations_of(LivenessMonitor(1_000), *run) == []
 
 
 def test_a_run_must_not_end_before_its_jobs() -> None:
     monitor = LivenessMonitor(1_000)
-    seen(monitor, moved(JobStatus.RUNNING, 0))
+    violations_of(monitor, moved(JobStatus.RUNNING, 0))
 
     assert [violation.text for violation in monitor.end()] == ["job job is RUNNING at the end of the run"]

@@ -1,4 +1,4 @@
-"""What is said under a session that its receiver knows to be over is not handled."""
+"""Messages under a session that their receiver knows to have ended are ignored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.monitors.sessions import SessionMonitor
 from flykka.runtime.signals import Terminated
 from flykka.runtime.trace.records import Turn
-from tests.flykka.monitors.turns import JOB, JOB_MASTER, TASK_MANAGER, seen, turn
+from tests.flykka.monitors.turns import JOB, JOB_MASTER, TASK_MANAGER, turn, violations_of
 
 RESOURCE_MANAGER = Ref("/user/resource-manager", 1)
 HERE = TaskManagerId("task-manager-1")
@@ -47,8 +47,8 @@ def heartbeat(session: LeaderSessionId = REGISTRATION, *, to: Ref = JOB_MASTER) 
     return turn(to, LeaderSessionMessage(leader_session_id=session, message=Heartbeat(task_manager_id=HERE)))
 
 
-def test_while_a_registration_holds_its_session_is_heard() -> None:
-    assert seen(SessionMonitor(), REGISTERED, heartbeat()) == []
+def test_messages_of_a_valid_session_are_handled() -> None:
+    assert violations_of(SessionMonitor(), REGISTERED, heartbeat()) == []
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_while_a_registration_holds_its_session_is_heard() -> None:
     ],
     ids=["it has ended", "it was taken leave of"],
 )
-def test_when_it_is_over_its_session_is_not_heard(end: Turn) -> None:
-    assert seen(SessionMonitor(), REGISTERED, end, heartbeat()) == OVER
+def test_messages_of_an_ended_session_are_not_handled(end: Turn) -> None:
+    assert violations_of(SessionMonitor(), REGISTERED, end, heartbeat()) == OVER
 
 
-def test_who_registers_again_is_heard_again_under_another_session() -> None:
+def test_a_new_registration_has_another_valid_session() -> None:
     again = LeaderSessionId("again")
     fresh = AcknowledgeRegistration(
         leader_session_id=LEADER, heartbeat_interval_ms=1, heartbeat_timeout_ms=2, registration_session=again
@@ -77,10 +77,10 @@ def test_who_registers_again_is_heard_again_under_another_session() -> None:
 
     said: tuple[Turn, ...] = (REGISTERED, registered_again, heartbeat(again), heartbeat())
 
-    assert seen(SessionMonitor(), *said) == OVER
+    assert violations_of(SessionMonitor(), *said) == OVER
 
 
-def test_a_silent_job_master_leads_on_for_who_takes_leave_of_it_and_registers_again_at_once() -> None:
+def test_a_silent_job_master_stays_leader_for_reregistered_task_managers() -> None:
     slot = SlotId("task-manager-1/0")
     allocate = AllocateSlot(
         slot_id=slot,
@@ -97,21 +97,21 @@ def test_a_silent_job_master_leads_on_for_who_takes_leave_of_it_and_registers_ag
     left = turn(TASK_MANAGER, HeartbeatDue(), farewell)
     came_back = turn(TASK_MANAGER, HeartbeatDue(), farewell, back)
 
-    assert seen(SessionMonitor(), allocated, left, late) == ["is handled under leader, which has ended"]
-    assert seen(SessionMonitor(), allocated, came_back, late) == []
+    assert violations_of(SessionMonitor(), allocated, left, late) == ["is handled under leader, which has ended"]
+    assert violations_of(SessionMonitor(), allocated, came_back, late) == []
 
 
-def test_others_go_on_to_hear_who_is_over_for_one_of_them() -> None:
+def test_an_ended_session_of_one_actor_stays_valid_for_others() -> None:
     gone = turn(JOB_MASTER, Terminated(ref=TASK_MANAGER))
 
-    assert seen(SessionMonitor(), REGISTERED, gone, heartbeat(to=RESOURCE_MANAGER)) == []
+    assert violations_of(SessionMonitor(), REGISTERED, gone, heartbeat(to=RESOURCE_MANAGER)) == []
 
 
-def test_a_resource_manager_that_has_ended_is_not_heard_by_a_job_master() -> None:
+def test_an_ended_resource_manager_is_ignored_by_a_job_master() -> None:
     success: Message = JobMasterRegistrationSuccess(leader_session_id=REGISTRATION)
     registered = turn(RESOURCE_MANAGER, Terminated(ref=TASK_MANAGER), (JOB_MASTER, success))
     late = SlotRequestFailed(allocation_id=AllocationId("a"), reason="it is late")
     told = turn(JOB_MASTER, LeaderSessionMessage(leader_session_id=REGISTRATION, message=late))
 
-    assert seen(SessionMonitor(), registered, told) == []
-    assert seen(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), told) == OVER
+    assert violations_of(SessionMonitor(), registered, told) == []
+    assert violations_of(SessionMonitor(), registered, turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER)), told) == OVER

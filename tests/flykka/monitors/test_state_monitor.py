@@ -1,4 +1,4 @@
-"""Jobs, execution attempts and tasks move as their tables let them."""
+"""Jobs, execution attempts and tasks make only the transitions of their tables."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.monitors.states import StateMonitor
 from flykka.runtime.signals import DeathWatchNotification
 from flykka.runtime.trace.records import Killed, Turn
-from tests.flykka.monitors.turns import CLIENT, JOB, JOB_MASTER, TASK, TASK_MANAGER, attempt, seen, turn
+from tests.flykka.monitors.turns import CLIENT, JOB, JOB_MASTER, TASK, TASK_MANAGER, attempt, turn, violations_of
 
 E = ExecutionState
 DUE = JobRestartDue(version=1)
@@ -39,91 +39,95 @@ def task_turn(*states: ExecutionState) -> Turn:
 
 
 @pytest.mark.parametrize("status", JOB_MOVES[JobStatus.RUNNING])
-def test_a_job_may_move_as_its_table_says(status: JobStatus) -> None:
-    assert seen(StateMonitor(), job_turn(JobStatus.RUNNING), job_turn(status)) == []
+def test_a_job_may_make_the_transitions_of_its_table(status: JobStatus) -> None:
+    assert violations_of(StateMonitor(), job_turn(JobStatus.RUNNING), job_turn(status)) == []
 
 
-def test_a_job_must_not_move_otherwise() -> None:
-    said = seen(StateMonitor(), job_turn(JobStatus.RUNNING, JobStatus.FINISHED), job_turn(JobStatus.RUNNING))
+def test_a_job_must_not_make_other_transitions() -> None:
+    violations = violations_of(
+        StateMonitor(), job_turn(JobStatus.RUNNING, JobStatus.FINISHED), job_turn(JobStatus.RUNNING)
+    )
 
-    assert said == ["job job moves from FINISHED to RUNNING"]
+    assert violations == ["job job moves from FINISHED to RUNNING"]
 
 
-def test_every_listener_hears_of_every_move() -> None:
+def test_every_listener_receives_every_transition() -> None:
     run = [
         job_turn(JobStatus.RUNNING),
         job_turn(JobStatus.RUNNING, to=TASK_MANAGER),
         job_turn(JobStatus.FINISHED, to=TASK_MANAGER),
     ]
 
-    assert seen(StateMonitor(), *run) == []
+    assert violations_of(StateMonitor(), *run) == []
 
 
-def test_the_turn_in_which_an_actor_was_killed_may_come_behind_the_kill() -> None:
+def test_the_turn_of_a_killed_actor_may_follow_its_kill() -> None:
     killed = Killed(sequence=2, now_ms=0, ref=JOB_MASTER)
     news = turn(TASK_MANAGER, DeathWatchNotification(ref=JOB_MASTER))
 
-    assert seen(StateMonitor(), job_turn(JobStatus.RUNNING), killed, news, job_turn(JobStatus.FINISHED)) == []
+    assert violations_of(StateMonitor(), job_turn(JobStatus.RUNNING), killed, news, job_turn(JobStatus.FINISHED)) == []
 
 
 @pytest.mark.parametrize("state", EXECUTION_MOVES[E.RUNNING])
-def test_an_attempt_may_move_as_its_table_says(state: ExecutionState) -> None:
-    assert seen(StateMonitor(), execution_turn(E.SCHEDULED, E.DEPLOYING, E.RUNNING, state)) == []
+def test_an_attempt_may_make_the_transitions_of_its_table(state: ExecutionState) -> None:
+    assert violations_of(StateMonitor(), execution_turn(E.SCHEDULED, E.DEPLOYING, E.RUNNING, state)) == []
 
 
-def test_an_attempt_must_not_move_otherwise() -> None:
-    said = seen(StateMonitor(), execution_turn(E.SCHEDULED, E.RUNNING), execution_turn(E.CANCELED, E.FINISHED))
+def test_an_attempt_must_not_make_other_transitions() -> None:
+    violations = violations_of(
+        StateMonitor(), execution_turn(E.SCHEDULED, E.RUNNING), execution_turn(E.CANCELED, E.FINISHED)
+    )
 
-    assert said == ["job_map_0_0 moves from SCHEDULED to RUNNING", "job_map_0_0 moves from CANCELED to FINISHED"]
+    assert violations == ["job_map_0_0 moves from SCHEDULED to RUNNING", "job_map_0_0 moves from CANCELED to FINISHED"]
 
 
-def test_an_attempt_must_not_move_when_another_has_taken_its_place() -> None:
-    said = seen(
+def test_a_replaced_attempt_must_not_change_its_state() -> None:
+    violations = violations_of(
         StateMonitor(),
         execution_turn(E.SCHEDULED, E.CANCELED),
         execution_turn(E.SCHEDULED, number=1),
         execution_turn(E.FAILED),
     )
 
-    assert said == ["job_map_0_0 moves to FAILED, and job_map_0_1 has replaced it"]
+    assert violations == ["job_map_0_0 moves to FAILED, and job_map_0_1 has replaced it"]
 
 
 @pytest.mark.parametrize("state", TASK_MOVES[E.RUNNING])
-def test_a_task_need_not_tell_of_every_state(state: ExecutionState) -> None:
-    assert seen(StateMonitor(), task_turn(E.RUNNING), task_turn(state)) == []
-    assert seen(StateMonitor(), task_turn(E.CANCELED)) == []
+def test_a_task_need_not_report_every_state(state: ExecutionState) -> None:
+    assert violations_of(StateMonitor(), task_turn(E.RUNNING), task_turn(state)) == []
+    assert violations_of(StateMonitor(), task_turn(E.CANCELED)) == []
 
 
-def test_a_task_must_not_come_to_life_again() -> None:
-    said = seen(StateMonitor(), task_turn(E.FAILED), task_turn(E.RUNNING))
+def test_an_ended_task_must_not_run_again() -> None:
+    violations = violations_of(StateMonitor(), task_turn(E.FAILED), task_turn(E.RUNNING))
 
-    assert said == ["job_map_0_0 moves from FAILED to RUNNING"]
+    assert violations == ["job_map_0_0 moves from FAILED to RUNNING"]
 
 
-def test_of_a_run_that_is_not_shown_from_its_beginning_the_first_state_is_believed() -> None:
+def test_the_first_state_of_a_partial_run_is_accepted() -> None:
     run = [job_turn(JobStatus.FINISHED), execution_turn(E.RUNNING, E.FINISHED), task_turn(E.CANCELED)]
 
-    assert seen(StateMonitor(is_whole=False), *run) == []
+    assert violations_of(StateMonitor(is_whole=False), *run) == []
 
 
-def test_ids_of_another_form_do_not_disturb() -> None:
+def test_ids_of_another_form_are_ignored() -> None:
     update = TaskExecutionState(attempt=ExecutionAttemptId("x"), state=E.FAILED)
     reports = [(JOB_MASTER, UpdateTaskExecutionState(state=update))]
 
-    assert seen(StateMonitor(), turn(TASK, ChainClosed(), *reports)) == []
+    assert violations_of(StateMonitor(), turn(TASK, ChainClosed(), *reports)) == []
 
 
-def test_who_comes_later_is_told_how_everything_stands() -> None:
+def test_a_late_listener_receives_the_current_states() -> None:
     register = RegisterJobClient(job_id=JOB, client=CLIENT)
     running = JobStatusChanged(job_id=JOB, status=JobStatus.FAILING, timestamp_ms=0)
     runs = ExecutionStateChanged(job_id=JOB, attempt=attempt(), task_name="map", state=E.RUNNING, timestamp_ms=0)
 
     told = turn(JOB_MASTER, register, (CLIENT, running), (CLIENT, runs))
 
-    assert seen(StateMonitor(), told) == []
+    assert violations_of(StateMonitor(), told) == []
 
 
-def test_a_job_manager_speaks_for_a_job_master_that_is_gone() -> None:
+def test_a_job_manager_reports_for_an_ended_job_master() -> None:
     restarting = JobStatusChanged(job_id=JOB, status=JobStatus.RESTARTING, timestamp_ms=0)
 
-    assert seen(StateMonitor(), turn(Ref("/user/job-manager", 1), DUE, (CLIENT, restarting))) == []
+    assert violations_of(StateMonitor(), turn(Ref("/user/job-manager", 1), DUE, (CLIENT, restarting))) == []

@@ -1,4 +1,4 @@
-"""A task says no more of event time than the slowest of its channels, and no less than it has read."""
+"""A task's watermark never exceeds that of its slowest channel, and always reaches what it has read."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.flykka.monitors.turns import (
     JOB_MASTER,
     TASK,
     TASK_MANAGER,
-    arrived,
     attempt,
     batch_ref,
     partition_request,
-    seen,
+    receive_turn,
     turn,
+    violations_of,
 )
 
 LEFT, RIGHT = ResultPartitionId("left:0"), ResultPartitionId("right:0")
@@ -45,50 +45,50 @@ def advanced(watermark_ms: int) -> AdvanceWatermark:
     return AdvanceWatermark(stage=0, watermark_ms=watermark_ms)
 
 
-LEFT_AT_9 = arrived(LEFT, Watermark(timestamp_ms=9))
-RIGHT_AT_5 = arrived(RIGHT, Watermark(timestamp_ms=5))
+LEFT_AT_9 = receive_turn(LEFT, Watermark(timestamp_ms=9))
+RIGHT_AT_5 = receive_turn(RIGHT, Watermark(timestamp_ms=5))
 
 
 @pytest.mark.parametrize("said", [advanced(6), process_batch("b", 6)], ids=str)
 def test_a_task_must_not_be_ahead_of_its_slower_input(said: Message) -> None:
-    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch_ref("b"), said)]
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, receive_turn(LEFT, batch_ref("b"), said)]
 
-    (text,) = seen(WatermarkMonitor(), *run)
+    (text,) = violations_of(WatermarkMonitor(), *run)
 
     assert text.endswith(" watermark 6, and subpartition 0 of right:0 has reached 5")
 
 
-def test_a_task_may_say_the_minimum_of_its_inputs() -> None:
-    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(LEFT, batch_ref("b"), advanced(5), process_batch("b", 5))]
+def test_a_task_may_emit_the_minimum_of_its_inputs() -> None:
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, receive_turn(LEFT, batch_ref("b"), advanced(5), process_batch("b", 5))]
 
-    assert seen(WatermarkMonitor(), *run) == []
+    assert violations_of(WatermarkMonitor(), *run) == []
 
 
-def test_a_task_must_not_stay_behind_what_all_inputs_have_said() -> None:
+def test_a_task_must_not_lag_the_minimum_of_its_inputs() -> None:
     run = [
         *(OPENED, LEFT_AT_9, RIGHT_AT_5),
-        arrived(LEFT, batch_ref("l"), process_batch("l", 5)),
-        arrived(RIGHT, batch_ref("r"), process_batch("r", 4)),
+        receive_turn(LEFT, batch_ref("l"), process_batch("l", 5)),
+        receive_turn(RIGHT, batch_ref("r"), process_batch("r", 4)),
     ]
 
-    assert seen(WatermarkMonitor(), *run) == [
+    assert violations_of(WatermarkMonitor(), *run) == [
         "r is read at watermark 4, and all channels had reached 5 before their last batches"
     ]
 
 
-def test_an_input_that_was_idle_may_be_left_out() -> None:
-    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, arrived(RIGHT, WatermarkStatus(idle=True), advanced(9))]
+def test_an_idle_input_may_be_ignored() -> None:
+    run = [OPENED, LEFT_AT_9, RIGHT_AT_5, receive_turn(RIGHT, WatermarkStatus(idle=True), advanced(9))]
 
-    assert seen(WatermarkMonitor(), *run) == []
+    assert violations_of(WatermarkMonitor(), *run) == []
 
 
-def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
+def test_an_aligned_source_must_not_read_beyond_its_limit() -> None:
     def run(max_watermark_ms: int) -> list[str]:
         said = BufferResponse(
             partition_id=LEFT, subpartition=0, sequence_number=0, buffer=Watermark(timestamp_ms=9), backlog=0
         )
         told = AlignWatermark(attempt=attempt(), max_watermark_ms=max_watermark_ms)
-        return seen(
+        return violations_of(
             WatermarkMonitor(),
             turn(TASK, ChainOpened()),
             turn(TASK, StageResult(stage=0), (TASK_MANAGER, said)),
@@ -100,7 +100,7 @@ def test_an_aligned_source_must_not_read_on_beyond_what_it_was_told() -> None:
 
 
 def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
-    """A task begins with a watermark."""
+    """A task starts with a restored watermark."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=WatermarkState(watermark_ms=watermark_ms))
     deployed = descriptor(OperatorKind.WINDOW_AGGREGATE)
     deployed = replace(deployed, attempt=attempt(), restore=TaskStateSnapshot(operators=(state,)))
@@ -111,17 +111,20 @@ def turns_of_restored_task(watermark_ms: int) -> list[Turn]:
     ]
 
 
-def test_a_task_may_begin_with_the_watermark_of_its_checkpoint() -> None:
+def test_a_task_may_start_with_the_watermark_of_its_checkpoint() -> None:
     assert (
-        seen(WatermarkMonitor(), *turns_of_restored_task(7), arrived(LEFT, batch_ref("b"), process_batch("b", 7))) == []
+        violations_of(
+            WatermarkMonitor(), *turns_of_restored_task(7), receive_turn(LEFT, batch_ref("b"), process_batch("b", 7))
+        )
+        == []
     )
 
 
 def test_a_row_that_was_late_before_a_restart_must_stay_late() -> None:
-    assert seen(
-        WatermarkMonitor(), *turns_of_restored_task(7), arrived(LEFT, batch_ref("b"), process_batch("b", 6))
+    assert violations_of(
+        WatermarkMonitor(), *turns_of_restored_task(7), receive_turn(LEFT, batch_ref("b"), process_batch("b", 6))
     ) == ["b is read at watermark 6, and all channels had reached 7 before their last batches"]
 
 
-def test_of_a_task_whose_beginning_was_not_seen_nothing_is_said() -> None:
-    assert seen(WatermarkMonitor(), LEFT_AT_9, turn(TASK, StageResult(stage=0), (BRIDGE, advanced(9)))) == []
+def test_a_task_without_a_recorded_start_is_not_checked() -> None:
+    assert violations_of(WatermarkMonitor(), LEFT_AT_9, turn(TASK, StageResult(stage=0), (BRIDGE, advanced(9)))) == []

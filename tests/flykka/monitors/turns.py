@@ -1,4 +1,4 @@
-"""Turns as a trace tells of them, and what a monitor says of them: what a law is not about has a default."""
+"""Turns as a trace records them, and a monitor's violations; fields that a law ignores have defaults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ CLIENT = Ref("/user/client", 1)
 
 
 def attempt(subtask: int = 0, number: int = 0) -> ExecutionAttemptId:
-    """An attempt of the vertex `map`."""
     return ExecutionAttemptId(f"job_map_{subtask}_{number}")
 
 
@@ -34,7 +33,7 @@ def turn(
     now_ms: int = 0,
     failure: SerializedThrowable | None = None,
 ) -> Turn:
-    """A turn in which `recipient` handled `message` and sent what it sent."""
+    """A turn in which `recipient` handled `message` and sent these messages."""
     return Turn(
         sequence=0,
         now_ms=now_ms,
@@ -49,17 +48,16 @@ def turn(
 
 
 def batch_ref(name: str) -> BatchRef:
-    """A batch of one row."""
     return BatchRef(batch_id=BatchId(name), rows=1, size_bytes=1)
 
 
 def partition_request(partition_id: ResultPartitionId) -> tuple[Ref, Message]:
-    """A request of the task, as it is sent."""
+    """The task's partition request with its recipient."""
     return TASK_MANAGER, PartitionRequest(partition_id=partition_id, subpartition=0, credit=2, consumer=TASK)
 
 
-def arrived(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
-    """The task takes a buffer, and sends commands to its bridge."""
+def receive_turn(partition_id: ResultPartitionId, buffer: Buffer, *sends: Message) -> Turn:
+    """The task receives a buffer and sends commands to its bridge."""
     message = BufferResponse(partition_id=partition_id, subpartition=0, sequence_number=0, buffer=buffer, backlog=0)
     return turn(TASK, message, *((BRIDGE, sent) for sent in sends))
 
@@ -68,7 +66,7 @@ def notify_complete(checkpoint_id: int) -> NotifyCheckpointComplete:
     return NotifyCheckpointComplete(job_id=JOB, attempt=attempt(), checkpoint_id=checkpoint_id, timestamp_ms=0)
 
 
-def seen(monitor: Monitor, *records: Record) -> list[str]:
-    """What the monitor says of a run, without the turns it says it of."""
+def violations_of(monitor: Monitor, *records: Record) -> list[str]:
+    """The texts of the monitor's violations, without their turns."""
     watch = Watch([monitor])
     return [violation.text.partition(": ")[2] for record in records for violation in watch.observe(record)]

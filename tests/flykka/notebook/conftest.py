@@ -1,4 +1,4 @@
-"""What the tests of notebooks share."""
+"""Fixtures for tests of notebooks."""
 
 from __future__ import annotations
 

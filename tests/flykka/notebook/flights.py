@@ -1,4 +1,4 @@
-"""Runs the example notebook from top to bottom; as a program, keeps what it showed in it.
+"""Runs the example notebook from top to bottom; as a program, stores the outputs in it.
 
 `python -m tests.flykka.notebook.flights` writes the outputs into `examples/flights.ipynb`, so that a reader sees them
 without running it.
@@ -19,7 +19,7 @@ NOTEBOOK = ROOT / "examples" / "flights.ipynb"
 CELL_TIMEOUT = 120
 
 
-def executed(folder: Path) -> NotebookNode:
+def execute_notebook(folder: Path) -> NotebookNode:
     """The notebook after a run in a kernel of its own, whose working directory is `folder`.
 
     Raises:
@@ -31,8 +31,8 @@ def executed(folder: Path) -> NotebookNode:
     return client.execute(env={**os.environ, "PYTHONPATH": path})
 
 
-def quiet(notebook: NotebookNode) -> NotebookNode:
-    """Without what a JVM says when it starts, and without the times at which the cells ran."""
+def without_noise(notebook: NotebookNode) -> NotebookNode:
+    """The notebook without the JVM's startup messages and the execution times of the cells."""
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":
@@ -41,4 +41,4 @@ def quiet(notebook: NotebookNode) -> NotebookNode:
 
 
 if __name__ == "__main__":
-    nbformat.write(quiet(executed(NOTEBOOK.parent)), NOTEBOOK)
+    nbformat.write(without_noise(execute_notebook(NOTEBOOK.parent)), NOTEBOOK)

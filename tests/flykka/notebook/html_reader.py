@@ -6,12 +6,12 @@ from html.parser import HTMLParser
 
 
 class Reader(HTMLParser):
-    """Reads tables row by row, all text, and whether every tag is closed in its turn."""
+    """Reads tables row by row, all text, and whether the tags are properly nested."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.seen: set[str] = set()
+        self.tags: set[str] = set()
         self.rows: list[list[str]] = []
         self.text = ""
         self.feed(html)
@@ -19,7 +19,7 @@ class Reader(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.add(tag)
+        self.tags.add(tag)
         self.open.append(tag)
         if tag == "tr":
             self.rows.append([])

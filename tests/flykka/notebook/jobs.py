@@ -1,4 +1,4 @@
-"""Jobs at one moment, to be shown."""
+"""Job details at one moment, to be displayed."""
 
 from __future__ import annotations
 

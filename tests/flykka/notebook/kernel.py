@@ -1,4 +1,4 @@
-"""A real Jupyter kernel, as a frontend drives it: cells are run, outputs are collected, displays are updated by id."""
+"""A real Jupyter kernel, driven like a frontend does: runs cells, collects outputs, updates displays by id."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ PATIENCE = 60.0
 
 
 def wait_until(condition: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Look again and again, for what another process does and tells nobody.
+    """Poll a condition that another process brings about without a notification.
 
     Raises:
-        TimeoutError: it has not come about in that many seconds.
+        TimeoutError: the condition is still false after that many seconds.
     """
     deadline = time.monotonic() + patience
     while not condition():
@@ -40,33 +40,33 @@ class CellError(AssertionError):
 
 @dataclass(slots=True)
 class Cell:
-    """One run of a cell: what it printed, showed and raised."""
+    """One run of a cell: its printed text, displays and error."""
 
     message_id: str
     printed: str = ""
     shown: list[dict[str, str]] = field(default_factory=list)
     display_ids: list[str] = field(default_factory=list)
     error: tuple[str, str] | None = None
-    """Name and text of what it raised."""
+    """Name and text of the exception."""
     traceback: str = ""
     done: bool = False
 
     @property
     def text(self) -> str:
-        """The plain text of what it showed last."""
+        """The plain text of its last display."""
         return self.shown[-1]["text/plain"]
 
 
 @dataclass(slots=True)
 class Update:
-    """A new picture of a display, and when it came."""
+    """An update of a display, and its time."""
 
     at: float
     data: dict[str, str]
 
 
 class Kernel:
-    """Runs from its making until the end of a `with` statement."""
+    """Runs from its construction until the end of a `with` statement."""
 
     def __init__(self, folder: Path) -> None:
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep)
@@ -81,7 +81,6 @@ class Kernel:
 
     @property
     def pid(self) -> int:
-        """The process of the kernel."""
         pid = self._manager.provisioner.pid  # type: ignore[union-attr]
         assert isinstance(pid, int)
         return pid
@@ -98,8 +97,8 @@ class Kernel:
         return cell
 
     def start(self, code: str, *, cell_id: str | None = None) -> Cell:
-        """Send a cell, and do not wait for it."""
-        # A kernel drops what is sent just after an error, unless it is told not to.
+        """Send a cell without waiting for it."""
+        # By default a kernel drops requests that arrive just after an error.
         content = {"code": code, "silent": False, "allow_stdin": False, "stop_on_error": False}
         request = self._client.session.msg(
             "execute_request", content, metadata={} if cell_id is None else {"cellId": cell_id}
@@ -110,10 +109,10 @@ class Kernel:
         return cell
 
     def wait(self, cell: Cell, patience: float = PATIENCE) -> Cell:
-        """Listen until the cell is done.
+        """Handle messages until the cell is done.
 
         Raises:
-            queue.Empty: it is not, in that many seconds.
+            queue.Empty: it is not done after that many seconds.
         """
         deadline = time.monotonic() + patience
         while not cell.done:
@@ -121,23 +120,23 @@ class Kernel:
         return cell
 
     def listen(self, patience: float = PATIENCE) -> None:
-        """Take in the next message of the kernel.
+        """Handle the next message of the kernel.
 
         Raises:
-            queue.Empty: there is none in that many seconds.
+            queue.Empty: there is no message within that many seconds.
         """
         self._hear(self._client.get_iopub_msg(timeout=patience))
 
     def interrupt(self) -> None:
-        """What the stop button does."""
+        """Act as the stop button does."""
         self._manager.interrupt_kernel()
 
     def kill(self) -> None:
-        """As with `kill -9`."""
+        """Act as `kill -9` does."""
         os.kill(self.pid, signal.SIGKILL)
 
     def restart(self) -> None:
-        """What the restart button does: the kernel is asked to end, and a new one begins."""
+        """Act as the restart button does: ask the kernel to end, and start a new one."""
         self._manager.restart_kernel()
         self._client.wait_for_ready(timeout=PATIENCE)
 

@@ -1,4 +1,4 @@
-"""What is written into cells: a job that goes on until a file says that there is no more, in `folder`."""
+"""Code for cells: a job that runs until a file in `folder` marks the end of its input."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka import FileSink, FileSource, StreamExecutionEnvironment, WatermarkSt
 env = StreamExecutionEnvironment.get_execution_environment("local[1]")
 env.enable_checkpointing("200ms")
 """
-"""No checkpoint directory was named: checkpoints are in a temporary folder."""
+"""A program without a checkpoint directory: its checkpoints are in a temporary folder."""
 
 ENVIRONMENT = UNNAMED + 'env.set_checkpoint_dir(f"{folder}/checkpoints")\n'
 
@@ -31,23 +31,21 @@ NUMBERS = 1_000
 
 
 def write_input(folder: Path) -> None:
-    """A thousand numbers, and no mark of their end."""
+    """Write a thousand numbers without the mark of their end."""
     (folder / "input").mkdir()
     pd.DataFrame({"number": range(NUMBERS)}).to_parquet(folder / "input" / "numbers.parquet")
 
 
 def end_input(folder: Path) -> None:
-    """The mark."""
+    """Write the mark."""
     (folder / "input" / "_SUCCESS").touch()
 
 
 def checkpoints(folder: Path) -> list[Path]:
-    """The folder of completed checkpoints."""
     return [metadata.parent for metadata in folder.glob("checkpoints/*/*/_metadata")]
 
 
 def published_numbers(folder: Path) -> list[int]:
-    """What the job has published."""
     return sorted(pd.read_parquet(folder / "output")["number"])
 
 

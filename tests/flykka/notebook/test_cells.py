@@ -1,4 +1,4 @@
-"""What a cell has written down and not executed is taken back when the cell is run again, and nothing else is."""
+"""Running a cell again removes the operators that it had declared and not executed, and no others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Events:
-    """IPython's: callbacks by the name of what happens."""
+    """IPython's events: callbacks by the name of the event."""
 
     def __init__(self) -> None:
         self._callbacks: dict[str, Callable[[object], None]] = {}
@@ -33,7 +33,7 @@ class Events:
 
 
 class Notebook:
-    """Cells over one environment, of which only the program matters."""
+    """Cells over one environment that has only a program."""
 
     def __init__(self) -> None:
         self._events = Events()
@@ -46,11 +46,11 @@ class Notebook:
         return self._environment.program
 
     def execute(self) -> None:
-        """The program is handed over, and another one begins."""
+        """The program is submitted, and another one begins."""
         self._environment.program = Program()
 
     def run(self, cell_id: str | None, *written: tuple[str, Transformation | None]) -> list[Transformation]:
-        """Run a cell that writes down operators, each a uid and what feeds it."""
+        """Run a cell that declares operators, each a uid and its input."""
         self._events.trigger("pre_run_cell", SimpleNamespace(cell_id=cell_id))
         try:
             return [self._write(uid, source) for uid, source in written]
@@ -74,13 +74,11 @@ class Notebook:
 
 
 class Environment:
-    """Has a program."""
-
     def __init__(self) -> None:
         self.program = Program()
 
 
-def test_a_cell_that_is_run_again_writes_its_operators_down_once() -> None:
+def test_a_cell_that_is_run_again_declares_its_operators_once() -> None:
     notebook = Notebook()
     notebook.run("a", ("flights", None))
 
@@ -89,7 +87,7 @@ def test_a_cell_that_is_run_again_writes_its_operators_down_once() -> None:
     assert notebook.uids() == ["flights"]
 
 
-def test_what_hangs_on_them_goes_too_and_what_other_cells_wrote_stays() -> None:
+def test_dependent_operators_are_removed_and_those_of_other_cells_stay() -> None:
     notebook = Notebook()
     (flights,) = notebook.run("a", ("flights", None))
     notebook.run("b", ("late", flights), ("airports", None))
@@ -99,7 +97,7 @@ def test_what_hangs_on_them_goes_too_and_what_other_cells_wrote_stays() -> None:
     assert notebook.uids() == ["airports", "flights"]
 
 
-def test_operators_get_the_places_again_that_they_had() -> None:
+def test_operators_get_their_former_positions_again() -> None:
     notebook = Notebook()
     notebook.run("a", ("flights", None))
     notebook.run("b", ("airports", None))
@@ -109,7 +107,7 @@ def test_operators_get_the_places_again_that_they_had() -> None:
     assert flights.position == 1
 
 
-def test_what_was_executed_is_not_taken_back_from_the_next_program() -> None:
+def test_executed_operators_are_not_removed_from_the_next_program() -> None:
     notebook = Notebook()
     notebook.run("a", ("flights", None))
     notebook.execute()
@@ -120,7 +118,7 @@ def test_what_was_executed_is_not_taken_back_from_the_next_program() -> None:
     assert notebook.uids() == ["airports", "flights"]
 
 
-def test_cells_without_an_id_are_refused_a_second_uid_as_in_a_program() -> None:
+def test_cells_without_an_id_cannot_repeat_a_uid() -> None:
     notebook = Notebook()
     notebook.run(None, ("flights", None))
 

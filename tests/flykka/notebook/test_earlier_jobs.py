@@ -1,4 +1,4 @@
-"""A job whose cell is run again is ended with a checkpoint if it can be stopped, and in any case."""
+"""Running a cell again ends its job: with a checkpoint if the job can be stopped, otherwise without."""
 
 from __future__ import annotations
 
@@ -22,26 +22,26 @@ def test_a_job_is_stopped_with_a_checkpoint_and_not_cancelled(capsys: pytest.Cap
     end_job(client, timeout=2)
 
     assert client.done()
-    assert [type(asked) for asked in cluster.asked[1:]] == [StopJob]
+    assert [type(request) for request in cluster.requests[1:]] == [StopJob]
     assert capsys.readouterr().out == "job 'counts' (job) still ran: stopping it with a checkpoint\n"
 
 
 @pytest.mark.parametrize("answer", [StoppingFailure(job_id=JOB, cause=BOOM), None], ids=["refused", "too slow"])
-def test_a_job_that_cannot_be_stopped_is_cancelled_and_that_is_said(
+def test_a_job_that_cannot_be_stopped_is_cancelled_with_a_message(
     answer: StoppingFailure | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster = ClientCluster(answers=Answers(stopping=answer))
     client = cluster.submit()
 
-    # Nobody tells here that it has ended.
+    # No message here reports that it has ended.
     with pytest.raises(TimeoutError, match="after 2 seconds"):
         end_job(client, timeout=2)
 
-    assert [type(asked) for asked in cluster.asked[1:]] == [StopJob, CancelJob]
+    assert [type(request) for request in cluster.requests[1:]] == [StopJob, CancelJob]
     assert capsys.readouterr().out.endswith("; cancelling it\n")
 
 
-def test_a_batch_job_has_nothing_to_be_stopped_with(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_batch_job_has_no_checkpoint_to_stop_with(capsys: pytest.CaptureFixture[str]) -> None:
     cluster = ClientCluster()
     client = JobClient(cluster.system, cluster.job_manager, replace(GRAPH, job_type=JobType.BATCH))
     cluster.system.run_until_idle()
@@ -49,5 +49,5 @@ def test_a_batch_job_has_nothing_to_be_stopped_with(capsys: pytest.CaptureFixtur
     with pytest.raises(TimeoutError, match="after 2 seconds"):
         end_job(client, timeout=2)
 
-    assert [type(asked) for asked in cluster.asked[1:]] == [CancelJob]
+    assert [type(request) for request in cluster.requests[1:]] == [CancelJob]
     assert "still ran: cancelling it" in capsys.readouterr().out

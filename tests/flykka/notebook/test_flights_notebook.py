@@ -1,4 +1,4 @@
-"""The example notebook: it runs from top to bottom, and what is kept in it is what a run has shown."""
+"""The example notebook: it runs from top to bottom, and its stored outputs are those of a run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import nbformat
 import pytest
 from nbformat import NotebookNode
 
-from tests.flykka.notebook.flights import NOTEBOOK, executed, quiet
+from tests.flykka.notebook.flights import NOTEBOOK, execute_notebook, without_noise
 
 
 def text_of(notebook: NotebookNode, containing: str) -> str:
-    """The plain text that the cell with this code has shown last."""
+    """The plain text that the cell with this code displayed last."""
     (cell,) = (cell for cell in notebook.cells if cell.cell_type == "code" and containing in cell.source)
     return str(cell.outputs[-1].data["text/plain"])
 
 
 def check(notebook: NotebookNode) -> None:
-    """What a reader is promised."""
+    """Check the outputs that the text of the notebook promises."""
     job = text_of(notebook, "execute_async").splitlines()
     found = ast.literal_eval(text_of(notebook, "exceptAll"))
     assert job[0].startswith("job 'flight delays' FINISHED")
@@ -35,14 +35,14 @@ def check(notebook: NotebookNode) -> None:
 def test_the_notebook_runs_and_its_job_is_exactly_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
 
-    notebook = executed(tmp_path)
+    notebook = execute_notebook(tmp_path)
 
     check(notebook)
     assert not any(tmp_path.glob("flykka-notebook-*"))
 
 
-def test_what_is_kept_in_the_notebook_is_what_a_run_has_shown() -> None:
+def test_the_stored_outputs_of_the_notebook_match_a_run() -> None:
     notebook = nbformat.read(NOTEBOOK, as_version=4)
 
     check(notebook)
-    assert quiet(nbformat.read(NOTEBOOK, as_version=4)) == notebook
+    assert without_noise(nbformat.read(NOTEBOOK, as_version=4)) == notebook

@@ -1,4 +1,4 @@
-"""What a fork looks like in a notebook: where it begins, and both outcomes when it has run."""
+"""Display of a fork in a notebook: where it begins, and both outcomes after its run."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ HISTORY = HISTORIES / "killed-task-manager.trace"
 
 @pytest.fixture
 def fork() -> JobFork:
-    """Right before a checkpoint begins."""
+    """A fork right before a checkpoint begins."""
     session = Replayer().session(HISTORY)
     session.run_until("CheckpointCoordinator <- PeriodicTriggerDue")
     return session.fork()
 
 
 @pytest.mark.slow
-def test_a_fork_that_has_not_run_shows_where_it_begins_and_what_can_be_done(fork: JobFork) -> None:
-    shown = Reader(fork_bundle(fork)["text/html"])
+def test_a_fork_before_its_run_shows_its_start_and_next_calls(fork: JobFork) -> None:
+    page = Reader(fork_bundle(fork)["text/html"])
 
-    assert "checkpoint-coordinator <- PeriodicTriggerDue" in shown.text
-    assert "crash(path)" in shown.text
+    assert "checkpoint-coordinator <- PeriodicTriggerDue" in page.text
+    assert "crash(path)" in page.text
 
 
 @pytest.mark.slow
-def test_a_fork_that_has_run_shows_both_outcomes_beside_each_other(fork: JobFork) -> None:
+def test_a_fork_after_its_run_shows_both_outcomes_side_by_side(fork: JobFork) -> None:
     fork.crash("task-manager-1")
     run = fork.run()
 
@@ -43,7 +43,7 @@ def test_a_fork_that_has_run_shows_both_outcomes_beside_each_other(fork: JobFork
     assert fork_run_bundle(run)["text/plain"].startswith(f"fork: {run.turns:,} turns, ")
 
 
-def test_who_did_not_answer_in_a_fork_is_named() -> None:
+def test_actors_that_did_not_answer_in_a_fork_are_named() -> None:
     run = ForkRun(turns=3, duration_ms=2_000, ended="nothing is left to do", silent={"/user/shop": "Buy(item=fig)"})
 
     bundle = fork_run_bundle(run)

@@ -31,7 +31,7 @@ while not any(vertex.rows_published for vertex in job.details.vertices):
 """
 
 
-# Each says that it waits when it does: an interrupt before that would interrupt something else.
+# Each prints a line when it starts to wait: an earlier interrupt would hit something else.
 BLOCKING = """
 import sys, threading, time, traceback
 
@@ -53,16 +53,14 @@ await job
 
 @pytest.fixture
 def cells_folder(kernel: Kernel, tmp_path: Path) -> Iterator[Path]:
-    """The folder of a test's cells, with input in it. What a test has left running is ended."""
+    """A folder with input for the cells of a test; its running jobs are ended."""
     write_input(tmp_path)
     kernel.run(f"folder = {str(tmp_path)!r}")
     yield tmp_path
     kernel.run("env.close()")
 
 
-def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_when_it_is_wanted(
-    kernel: Kernel, cells_folder: Path
-) -> None:
+def test_a_job_runs_while_the_kernel_is_free_and_can_be_awaited(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + JOB)
     free = kernel.run("job.status")
     end_input(cells_folder)
@@ -73,12 +71,10 @@ def test_a_job_runs_while_the_kernel_is_free_and_is_awaited_when_it_is_wanted(
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_a_job_is_shown_live_and_its_last_picture_is_there_when_it_was_waited_for(
-    kernel: Kernel, cells_folder: Path
-) -> None:
+def test_a_job_is_shown_live_and_its_last_picture_stays_after_wait(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + JOB)
-    shown = kernel.run("job")
-    (place,) = shown.display_ids
+    cell = kernel.run("job")
+    (place,) = cell.display_ids
     while not kernel.updates[place]:
         kernel.listen()
     end_input(cells_folder)
@@ -86,25 +82,25 @@ def test_a_job_is_shown_live_and_its_last_picture_is_there_when_it_was_waited_fo
 
     times = [update.at for update in kernel.updates[place]]
     last = kernel.updates[place][-1].data
-    assert shown.shown[0].keys() == {"text/html", "text/plain"}
+    assert cell.shown[0].keys() == {"text/html", "text/plain"}
     assert last["text/plain"].startswith("job 'even numbers' FINISHED")
     assert "FINISHED" in last["text/html"]
     assert len(times) < 2 + 4 * (times[-1] - times[0] + 1)
 
 
-def test_a_job_that_has_failed_shows_why(kernel: Kernel, cells_folder: Path) -> None:
+def test_a_failed_job_shows_its_cause(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT + "from flykka import RestartStrategies\n")
     kernel.run("env.set_restart_strategy(RestartStrategies.no_restart())\n")
     (cells_folder / "input" / "numbers.parquet").write_bytes(b"no parquet")
 
     kernel.run(JOB)
     failed = kernel.wait(kernel.start("await job"))
-    shown = kernel.run("job")
+    cell = kernel.run("job")
 
     assert failed.error is not None
     assert failed.error[0] == "JobExecutionError"
-    assert "FAILED" in shown.text
-    assert "numbers.parquet" in shown.shown[0]["text/html"]
+    assert "FAILED" in cell.text
+    assert "numbers.parquet" in cell.shown[0]["text/html"]
     assert "skipping hidden" in failed.traceback
     assert kernel.run("job.exception()").text.startswith("JobExecutionError: job 'even numbers' failed: ")
 
@@ -116,7 +112,7 @@ def test_a_job_that_has_failed_shows_why(kernel: Kernel, cells_folder: Path) -> 
         pytest.param(AWAITING, "CancelledError", id="await", marks=pytest.mark.long),
     ],
 )
-def test_the_stop_button_ends_the_wait_and_not_the_job(
+def test_the_stop_button_ends_the_wait_but_not_the_job(
     kernel: Kernel, cells_folder: Path, wait: str, error: str
 ) -> None:
     kernel.run(ENVIRONMENT + JOB)
@@ -136,9 +132,7 @@ def test_the_stop_button_ends_the_wait_and_not_the_job(
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_can_continue_it(
-    kernel: Kernel, cells_folder: Path
-) -> None:
+def test_the_next_cell_can_continue_a_job_interrupted_during_execute(kernel: Kernel, cells_folder: Path) -> None:
     executing = kernel.start(ENVIRONMENT + JOB.replace("job = env.execute_async", "env.execute"))
     wait_until(lambda: checkpoints(cells_folder))
     kernel.interrupt()
@@ -161,7 +155,7 @@ def test_the_stop_button_during_execute_leaves_the_job_to_the_next_cell_which_ca
         pytest.param(UNNAMED, False, id="temporary checkpoints, in one environment", marks=pytest.mark.long),
     ],
 )
-def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_nothing_behind(
+def test_a_cell_run_again_continues_its_job_and_leaves_no_remains(
     kernel: Kernel, cells_folder: Path, environment: str, with_environment: bool
 ) -> None:
     cell = environment + JOB if with_environment else JOB
@@ -186,7 +180,7 @@ def test_a_cell_that_is_run_again_goes_on_where_its_job_left_off_and_leaves_noth
     [ENVIRONMENT, pytest.param(UNNAMED, marks=pytest.mark.long)],
     ids=["named checkpoints", "temporary checkpoints"],
 )
-def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_run_again(
+def test_a_finished_job_publishes_no_row_twice_if_its_cell_is_rerun(
     kernel: Kernel, cells_folder: Path, environment: str
 ) -> None:
     end_input(cells_folder)
@@ -204,7 +198,7 @@ def test_the_cell_of_a_job_that_has_finished_publishes_no_row_twice_when_it_is_r
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel, cells_folder: Path) -> None:
+def test_jobs_of_one_name_in_one_cell_follow_each_other(kernel: Kernel, cells_folder: Path) -> None:
     end_input(cells_folder)
     kernel.run(UNNAMED + "for _ in range(2):\n" + indent(JOB + "await job", "    "))
 
@@ -212,7 +206,7 @@ def test_jobs_of_one_name_in_one_run_of_a_cell_follow_each_other(kernel: Kernel,
 
 
 @pytest.mark.long
-def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_the_mended_cell(
+def test_a_corrected_cell_continues_an_unstoppable_job_from_its_last_checkpoint(
     kernel: Kernel, cells_folder: Path
 ) -> None:
     kernel.run(UNNAMED + JOB)
@@ -230,7 +224,7 @@ def test_a_job_that_cannot_be_stopped_is_continued_from_its_last_checkpoint_by_t
 
 
 @pytest.mark.long
-def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel: Kernel, cells_folder: Path) -> None:
+def test_a_cancelled_job_is_continued_when_its_cell_is_run_again(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(UNNAMED + JOB)
     kernel.run(WAIT_FOR_ROWS)
     kernel.run("job.cancel()\nwhile not job.done(): time.sleep(0.02)")
@@ -243,7 +237,7 @@ def test_a_job_that_was_cancelled_is_continued_when_its_cell_is_run_again(kernel
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_a_cell_that_failed_half_way_may_be_mended_and_run_again(kernel: Kernel, cells_folder: Path) -> None:
+def test_a_cell_that_failed_midway_may_be_corrected_and_run_again(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT, cell_id="environment")
     failed = kernel.wait(kernel.start(JOB.replace("number % 2", "nombre % 2"), cell_id="job"))
     kernel.run(JOB, cell_id="job")
@@ -265,9 +259,7 @@ def test_the_checkpoints_of_a_job_are_a_table(kernel: Kernel, cells_folder: Path
     assert ",COMPLETED," in table[-2]
 
 
-def test_a_session_of_the_users_own_loses_its_interrupt_handler_while_flykka_works_in_it(
-    kernel: Kernel, cells_folder: Path
-) -> None:
+def test_a_users_session_has_no_interrupt_handler_while_flykka_works_in_it(kernel: Kernel, cells_folder: Path) -> None:
     cell = """
 import signal
 from pyspark.sql import SparkSession
@@ -283,9 +275,7 @@ spark = signal.getsignal(signal.SIGINT)
 
 
 @pytest.mark.long
-def test_the_last_picture_of_a_job_shows_how_it_has_done_and_why_speaks_of_no_failure_that_it_overcame(
-    kernel: Kernel, cells_folder: Path
-) -> None:
+def test_the_last_picture_summarises_a_job_and_why_omits_overcome_failures(kernel: Kernel, cells_folder: Path) -> None:
     kernel.run(ENVIRONMENT.replace('"local[1]"', '"local[1]", task_managers=2, slots_per_task_manager=1'))
     kernel.run(JOB)
     (place,) = kernel.run("job").display_ids
@@ -305,7 +295,7 @@ def test_the_last_picture_of_a_job_shows_how_it_has_done_and_why_speaks_of_no_fa
     assert published_numbers(cells_folder) == EVEN_NUMBERS
 
 
-def test_streams_and_environments_show_themselves_and_a_stream_its_first_rows(
+def test_streams_and_environments_display_themselves_and_a_stream_its_first_rows(
     kernel: Kernel, cells_folder: Path
 ) -> None:
     kernel.run(ENVIRONMENT)

@@ -1,4 +1,4 @@
-"""A kernel that is killed or restarted: nothing of it runs on, and what it has checkpointed can be continued."""
+"""A kernel that is killed or restarted: nothing of it keeps running, and its checkpoints can be continued from."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.flykka.notebook.programs import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow, pytest.mark.long]
 
-# A function in Python: there are Python workers too.
+# With a function in Python there are Python workers too.
 JOB_WITH_WORKERS = JOB.replace('.where("number % 2 = 0")', '.map_in_pandas(even, "number long")').replace(
     "numbers =",
     "def even(frames):\n    for frame in frames:\n        yield frame[frame.number % 2 == 0]\n\nnumbers =",
@@ -29,7 +29,7 @@ JOB_WITH_WORKERS = JOB.replace('.where("number % 2 = 0")', '.map_in_pandas(even,
 
 
 def run_job(kernel: Kernel, folder: Path) -> list[psutil.Process]:
-    """Start a job, wait until a checkpoint holds what it has read, and return all processes that came of it."""
+    """Start a job, wait until a checkpoint covers its input, and return all processes of the job."""
     write_input(folder)
     kernel.run(f"folder = {str(folder)!r}\n" + ENVIRONMENT + JOB_WITH_WORKERS)
     wait_until(lambda: (folder / "output").exists() and any((folder / "output").glob("*.parquet")))
@@ -37,11 +37,11 @@ def run_job(kernel: Kernel, folder: Path) -> list[psutil.Process]:
 
 
 def running_names(processes: list[psutil.Process]) -> list[str]:
-    """The names of those that still run; a zombie does not, and a process that has taken over a number is another."""
+    """The names of the running processes, without zombies and without processes that reuse an id."""
     return [one.name() for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
-def test_when_a_kernel_is_killed_nothing_of_it_runs_on(tmp_path: Path) -> None:
+def test_a_killed_kernel_leaves_nothing_running(tmp_path: Path) -> None:
     with Kernel(tmp_path) as kernel:
         processes = run_job(kernel, tmp_path)
         names = running_names(processes)

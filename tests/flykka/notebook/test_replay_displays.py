@@ -1,4 +1,4 @@
-"""What replays look like in a notebook: how they went, where they left the record, and a walk through one."""
+"""Displays of replays in a notebook: their outcome, their divergence from the record, and a walk through one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def html(bundle: Bundle) -> Reader:
     return Reader(bundle["text/html"])
 
 
-def test_a_replay_that_is_as_recorded_says_how_much_was_compared(tmp_path: Path) -> None:
+def test_a_matching_replay_states_how_much_was_compared(tmp_path: Path) -> None:
     result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", Echo))
 
     bundle = result_bundle(result)
@@ -34,39 +34,39 @@ def test_a_replay_that_is_as_recorded_says_how_much_was_compared(tmp_path: Path)
     assert "as recorded" in html(bundle).text
 
 
-def test_a_replay_that_has_diverged_shows_the_report_with_its_fields(tmp_path: Path) -> None:
+def test_a_diverged_replay_shows_the_report_with_its_fields(tmp_path: Path) -> None:
     result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", ReadsTheClock))
     assert result.divergence is not None
 
-    shown = html(result_bundle(result))
+    page = html(result_bundle(result))
 
-    assert f"diverged at turn {result.divergence.turn.sequence}" in shown.text
-    assert result.divergence.text() in shown.text
-    assert ["what differs", "recorded", "now"] in shown.rows
-    assert html(divergence_bundle(result.divergence)).rows == shown.rows
+    assert f"diverged at turn {result.divergence.turn.sequence}" in page.text
+    assert result.divergence.text() in page.text
+    assert ["what differs", "recorded", "now"] in page.rows
+    assert html(divergence_bundle(result.divergence)).rows == page.rows
 
 
-def test_what_was_not_replayed_is_named_with_the_reason(tmp_path: Path) -> None:
+def test_actors_that_were_not_replayed_are_named_with_the_reason(tmp_path: Path) -> None:
     class Hidden(Echo):
-        """A class that nobody can import."""
+        """A class that cannot be imported."""
 
     result = TraceReplayer().replay(record_echo(tmp_path / "run.trace", Hidden))
 
     assert "not replayed: /user/actor: " in html(result_bundle(result)).text
 
 
-def test_a_session_shows_the_turns_around_it_and_marks_its_own(session: ReplaySession) -> None:
+def test_a_session_shows_the_surrounding_turns_and_marks_its_own(session: ReplaySession) -> None:
     step = session.run_until(Note, text="two")
     assert step is not None
 
-    shown = html(session_bundle(session))
+    page = html(session_bundle(session))
 
-    marked = [row for row in shown.rows if row[0] == "▸"]
+    marked = [row for row in page.rows if row[0] == "▸"]
     assert [row[1] for row in marked] == [str(step.turn.sequence)]
-    assert shown.rows[-1] == ["_words[1]", "nothing", "two"]
+    assert page.rows[-1] == ["_words[1]", "nothing", "two"]
 
 
-def test_a_session_at_its_beginning_shows_what_comes_next(session: ReplaySession) -> None:
+def test_a_session_at_its_start_shows_the_next_turn(session: ReplaySession) -> None:
     shown = session_bundle(session)
 
     assert "at the beginning" in shown["text/plain"]
@@ -74,7 +74,7 @@ def test_a_session_at_its_beginning_shows_what_comes_next(session: ReplaySession
     assert "▸" not in html(shown).text
 
 
-def test_a_step_shows_what_the_turn_changed_of_its_actor(session: ReplaySession) -> None:
+def test_a_step_shows_the_changes_to_the_state_of_its_actor(session: ReplaySession) -> None:
     step = session.run_until(Note, text="three")
     assert step is not None
 
@@ -84,7 +84,7 @@ def test_a_step_shows_what_the_turn_changed_of_its_actor(session: ReplaySession)
     assert ["_words[2]", "nothing", "three"] in html(bundle).rows
 
 
-def test_a_session_that_has_diverged_says_so_where_it_has(tmp_path: Path) -> None:
+def test_a_diverged_session_reports_the_position(tmp_path: Path) -> None:
     session = TraceReplayer().session(record_echo(tmp_path / "run.trace", ReadsTheClock))
     session.run_until(Note, text="nobody says this")
     assert session.divergence is not None
@@ -92,7 +92,7 @@ def test_a_session_that_has_diverged_says_so_where_it_has(tmp_path: Path) -> Non
     assert session.divergence.text() in html(session_bundle(session)).text
 
 
-def test_a_state_is_shown_as_a_tree_with_the_class_it_is_of(session: ReplaySession) -> None:
+def test_a_state_is_shown_as_a_tree_with_its_class(session: ReplaySession) -> None:
     session.run_until(Note, text="three")
 
     state = session.state("actor")
@@ -101,7 +101,7 @@ def test_a_state_is_shown_as_a_tree_with_the_class_it_is_of(session: ReplaySessi
     assert state_bundle(state)["text/plain"] == "Counter(_words=[one, two, three])"
 
 
-def test_a_cause_is_a_line_with_what_led_on(tmp_path: Path) -> None:
+def test_a_cause_is_a_line_with_its_turn_message_and_effect(tmp_path: Path) -> None:
     session = TraceReplayer().session(record_echo(tmp_path / "run.trace", Echo))
     session.run_until(Note, text="one")
     session.step()
@@ -111,7 +111,7 @@ def test_a_cause_is_a_line_with_what_led_on(tmp_path: Path) -> None:
     assert cause_text(cause).startswith(f"turn {cause.turn.sequence}  /user/actor <- Note(text=one)  by  send")
 
 
-def test_of_many_changes_and_a_large_state_the_first_are_shown_and_how_many_more_there_are(tmp_path: Path) -> None:
+def test_many_changes_and_large_states_are_cut_with_a_count(tmp_path: Path) -> None:
     session = TraceReplayer().session(record_echo(tmp_path / "run.trace", Crowded))
     step = session.run_until(Note)
     assert step is not None

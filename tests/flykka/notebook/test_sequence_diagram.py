@@ -1,4 +1,4 @@
-"""A sequence diagram in a cell: its page, unharmed, in a frame that reaches nothing else."""
+"""A sequence diagram in a cell: its page, unchanged, in a sandboxed frame."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.bad_input.recorded import record_echo
 
 
 class Frames(HTMLParser):
-    """Keeps the attributes of all frames."""
+    """Collects the attributes of all frames."""
 
     def __init__(self, html: str) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ def trace(tmp_path: Path) -> Trace:
     return Trace.open(record_echo(tmp_path / "run.trace"))
 
 
-def test_the_frame_holds_the_whole_page_and_lets_its_script_run_alone(trace: Trace) -> None:
+def test_the_frame_contains_the_whole_page_and_allows_only_its_script(trace: Trace) -> None:
     diagram = trace.sequence_diagram(actors=["actor"])
 
     (frame,) = Frames(diagram._repr_mimebundle_()["text/html"]).found
@@ -39,19 +39,19 @@ def test_the_frame_holds_the_whole_page_and_lets_its_script_run_alone(trace: Tra
     assert frame["sandbox"] == "allow-scripts"
 
 
-def test_a_diagram_is_as_high_as_it_is_asked_to_be(trace: Trace) -> None:
+def test_a_diagram_has_the_requested_height(trace: Trace) -> None:
     (frame,) = Frames(trace.sequence_diagram(height=900)._repr_mimebundle_()["text/html"]).found
 
     assert "height: 900px" in str(frame["style"])
 
 
-def test_where_there_is_no_html_it_says_what_it_is_of(trace: Trace) -> None:
+def test_without_html_the_diagram_names_its_subject(trace: Trace) -> None:
     diagram = trace.sequence_diagram()
 
     assert diagram._repr_mimebundle_()["text/plain"].startswith("sequence diagram of run.trace: ")
     assert repr(diagram).startswith("<SequenceDiagram: sequence diagram of run.trace: ")
 
 
-def test_a_diagram_of_nothing_is_refused(trace: Trace) -> None:
+def test_an_empty_diagram_is_refused(trace: Trace) -> None:
     with pytest.raises(TraceSelectionError, match="no turn matches"):
         trace.sequence_diagram(actors=["nobody"])

@@ -1,4 +1,4 @@
-"""What a simulation looks like in a notebook: how it ended, what was done to it, and what was wrong."""
+"""Display of a simulation in a notebook: its end, its faults, and its violations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OUTCOME = SimulationOutcome(
 WRONG = replace(OUTCOME, violations=(Violation(monitor="commits", text="checkpoint 3 <b>was never complete</b>"),))
 
 
-def test_a_simulation_shows_what_happened_in_it() -> None:
+def test_a_simulation_shows_its_events() -> None:
     bundle = simulation_bundle(OUTCOME)
 
     facts = dict(row for row in Reader(bundle["text/html"]).rows if len(row) == 2)
@@ -37,11 +37,11 @@ def test_a_simulation_shows_what_happened_in_it() -> None:
     assert bundle["text/plain"].startswith("simulation 39: no violations\n  job: STOPPED")
 
 
-def test_a_violation_is_shown_and_becomes_no_markup() -> None:
+def test_a_violation_is_shown_without_becoming_markup() -> None:
     bundle = simulation_bundle(WRONG)
 
-    shown = Reader(bundle["text/html"])
-    assert "1 violation" in shown.text
-    assert "checkpoint 3 <b>was never complete</b> [commits]" in shown.text
-    assert "b" not in shown.seen
+    page = Reader(bundle["text/html"])
+    assert "1 violation" in page.text
+    assert "checkpoint 3 <b>was never complete</b> [commits]" in page.text
+    assert "b" not in page.tags
     assert bundle["text/plain"].endswith("checkpoint 3 <b>was never complete</b> [commits]")

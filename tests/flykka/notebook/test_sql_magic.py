@@ -1,4 +1,4 @@
-"""Cells of SQL in a real kernel."""
+"""SQL cells in a real kernel."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ SHOW TABLES
 
 @pytest.fixture
 def kernel(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernel of the other tests, which have closed their environments, without a name of theirs."""
+    """The kernel of the other tests, which have closed their environments, with none of their names."""
     kernel.run("%reset -f")
     yield kernel
     kernel.run("env.close()")
 
 
 def test_a_cell_declares_shows_and_counts(kernel: Kernel) -> None:
-    kernel.run("import flykka")  # That is when IPython learns of the magic.
+    kernel.run("import flykka")  # The import registers the magic with IPython.
     with pytest.raises(CellError, match="there is no environment yet"):
         kernel.run("%%flykka_sql\nSHOW TABLES")
     kernel.run(BEGIN)
 
-    shown = kernel.run(TABLES)
+    cell = kernel.run(TABLES)
     counted = kernel.run("%%flykka_sql env\nSELECT auction, count(*) AS n FROM bid GROUP BY auction;\nSHOW VIEWS;")
 
-    assert "bids\tdatagen" in shown.text
+    assert "bids\tdatagen" in cell.text
     table = kernel.updates[counted.display_ids[0]][-1].data
     assert table["text/plain"].splitlines()[0] == "auction\tn"
     assert len(table["text/plain"].splitlines()) == 5
@@ -48,7 +48,7 @@ def test_a_cell_declares_shows_and_counts(kernel: Kernel) -> None:
     assert "<td" in table["text/html"]
 
 
-def test_an_interrupt_ends_a_query_and_an_insert_goes_on(kernel: Kernel) -> None:
+def test_an_interrupt_ends_a_query_and_an_insert_continues(kernel: Kernel) -> None:
     kernel.run("import flykka")
     kernel.run(BEGIN)
     kernel.run(TABLES)

@@ -1,4 +1,4 @@
-"""Streams and environments show themselves: what they read, how far they are written, what can be done next."""
+"""Streams and environments display themselves: their inputs, their progress, and the next possible calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def bids_source(env: StreamExecutionEnvironment) -> DataStream:
 
 
 @pytest.mark.spark
-def test_a_stream_tells_its_columns_its_source_its_watermark_and_its_operators(env: StreamExecutionEnvironment) -> None:
+def test_a_stream_lists_its_columns_source_watermark_and_operators(env: StreamExecutionEnvironment) -> None:
     assert repr(bids_source(env).where("price > 1")).splitlines() == [
         "DataStream of where(price > 1)",
         "  columns     price bigint, at timestamp",
@@ -30,12 +30,12 @@ def test_a_stream_tells_its_columns_its_source_its_watermark_and_its_operators(e
 
 
 @pytest.mark.spark
-def test_a_stream_that_has_lost_its_event_time_says_so(env: StreamExecutionEnvironment) -> None:
+def test_a_stream_that_lost_its_event_time_is_marked(env: StreamExecutionEnvironment) -> None:
     assert "  event time  none: windows need" in repr(bids_source(env).select("price"))
 
 
 @pytest.mark.spark
-def test_an_environment_tells_what_is_written_down_and_what_comes_next(env: StreamExecutionEnvironment) -> None:
+def test_an_environment_lists_its_program_and_the_next_calls(env: StreamExecutionEnvironment) -> None:
     env.enable_checkpointing("10s").set_checkpoint_dir("/checkpoints")
     empty = repr(env)
     stream = bids_source(env)
@@ -50,17 +50,17 @@ def test_an_environment_tells_what_is_written_down_and_what_comes_next(env: Stre
 
 
 @pytest.mark.spark
-def test_an_environment_that_is_closed_says_so_and_asks_no_spark(env: StreamExecutionEnvironment) -> None:
+def test_a_closed_environment_is_marked_without_a_spark_call(env: StreamExecutionEnvironment) -> None:
     env.close()
 
     assert repr(env).startswith("StreamExecutionEnvironment, closed\n")
 
 
-def test_a_summary_is_a_table_in_which_names_are_text() -> None:
+def test_a_summary_is_a_table_with_escaped_names() -> None:
     summary = Summary(title="<script>", facts=(("next", "<b>"),), columns=(("<i>", "bigint"),))
 
     picture = Reader(summary.html())
 
     assert picture.rows == [["columns", "<i> bigint"], ["next", "<b>"]]
     assert "<script>" in picture.text
-    assert picture.seen.isdisjoint({"script", "b", "i"})
+    assert picture.tags.isdisjoint({"script", "b", "i"})

@@ -1,4 +1,4 @@
-"""What traces look like in a notebook: every fact is there, long ones stop, nothing of the user's becomes markup."""
+"""Displays of traces in a notebook: every fact is shown, long ones are cut, and user text never becomes markup."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ def html(bundle: Bundle) -> Reader:
     return Reader(bundle["text/html"])
 
 
-def test_a_trace_shows_what_was_recorded_and_a_row_for_each_record(trace: TraceReader) -> None:
-    shown = html(trace_bundle(trace))
+def test_a_trace_shows_its_origin_and_a_row_for_each_record(trace: TraceReader) -> None:
+    page = html(trace_bundle(trace))
 
-    heard = [row for row in shown.rows if row[3] == "Note(text=hello)"]
-    assert "recording of actor system 'recorded'" in shown.text
-    assert len(shown.rows) == 1 + len([*trace.records()])
+    heard = [row for row in page.rows if row[3] == "Note(text=hello)"]
+    assert "recording of actor system 'recorded'" in page.text
+    assert len(page.rows) == 1 + len([*trace.records()])
     assert [row[2] for row in heard] == ["/user/actor"]
     assert heard[0][5] == "sends Note to /user/actor"
 
 
-def test_of_a_long_trace_the_first_turns_are_shown_and_how_to_read_on(tmp_path: Path) -> None:
+def test_a_long_trace_shows_the_first_turns_and_how_to_continue(tmp_path: Path) -> None:
     long = TraceReader.open(record_echo(tmp_path / "run.trace", words=tuple(map(str, range(50)))))
 
-    shown = html(trace_bundle(long))
+    page = html(trace_bundle(long))
 
-    assert len(shown.rows) == 1 + SHOWN_RECORDS
-    assert "`for turn in trace` reads on" in shown.text
+    assert len(page.rows) == 1 + SHOWN_RECORDS
+    assert "`for turn in trace` reads on" in page.text
 
 
-def test_a_turn_shows_its_message_where_it_came_from_and_all_that_came_of_it(trace: TraceReader) -> None:
+def test_a_turn_shows_its_message_its_cause_and_its_effects(trace: TraceReader) -> None:
     (first, second) = (turn for turn in trace.turns if isinstance(turn.message, Note))
 
-    shown = html(turn_bundle(second))
+    page = html(turn_bundle(second))
 
-    assert f"{second.sequence}  /user/actor <- Note(text=" in shown.text
-    assert f"from /user/actor ({first.sequence})" in shown.text
-    assert "nothing came of it" in shown.text
+    assert f"{second.sequence}  /user/actor <- Note(text=" in page.text
+    assert f"from /user/actor ({first.sequence})" in page.text
+    assert "nothing came of it" in page.text
 
 
-def test_what_was_said_in_a_turn_is_shown_with_its_fields(trace: TraceReader) -> None:
+def test_messages_sent_in_a_turn_are_shown_with_their_fields(trace: TraceReader) -> None:
     first = next(turn for turn in trace.turns if isinstance(turn.message, Note))
 
     assert "sends  /user/actor <- Note(text=" in turn_bundle(first)["text/plain"]
     assert "sends  /user/actor <- Note(text=" in html(turn_bundle(first)).text
 
 
-def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: TraceReader) -> None:
+def test_a_turn_with_a_thousand_effects_shows_the_first_ones(trace: TraceReader) -> None:
     turn = next(turn for turn in trace if turn.effects)
 
     bundle = turn_bundle(replace(turn, effects=turn.effects * 1_000))
@@ -75,17 +75,17 @@ def test_of_a_turn_that_did_a_thousand_things_the_first_are_shown(trace: TraceRe
 
 
 @pytest.mark.parametrize("bundle", [trace_bundle, lambda trace: turn_bundle(trace.turns[3])], ids=["trace", "turn"])
-def test_nothing_in_a_message_becomes_markup(tmp_path: Path, bundle: Callable[[TraceReader], Bundle]) -> None:
+def test_message_contents_never_become_markup(tmp_path: Path, bundle: Callable[[TraceReader], Bundle]) -> None:
     trace = TraceReader.open(record_echo(tmp_path / "run.trace", words=(EVIL,)))
 
-    shown = html(bundle(trace))
+    page = html(bundle(trace))
 
-    assert "script" not in shown.seen
-    assert EVIL in shown.text
+    assert "script" not in page.tags
+    assert EVIL in page.text
 
 
 class Shell:
-    """As much of IPython's shell as shows objects."""
+    """The part of IPython's shell that displays objects."""
 
     def __init__(self) -> None:
         self.display_formatter = DisplayFormatter()
@@ -95,7 +95,7 @@ class Shell:
         self.magics[magic_name] = function
 
 
-def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
+def test_ipython_finds_the_display_of_a_trace_by_class_name(
     trace: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shell = Shell()
@@ -112,16 +112,16 @@ def test_ipython_finds_the_display_of_a_trace_by_the_name_of_its_class(
     [*displays.DISPLAYS.items(), *displays.LINES.items()],
     ids=lambda address: address.rpartition(":")[2],
 )
-def test_every_display_is_of_a_class_that_is_there(address: str, display: str) -> None:
+def test_every_display_belongs_to_an_existing_class(address: str, display: str) -> None:
     shown = displays.load(address)
 
     assert isinstance(shown, type)
-    # IPython compares these: by another name of the same class it would not be found.
+    # IPython compares these: it would not find the class under another name.
     assert f"{shown.__module__}:{shown.__qualname__}" == address
     assert callable(displays.load(display))
 
 
-def test_a_long_id_leaves_room_for_the_rest_of_the_row_and_is_whole_where_the_mouse_rests() -> None:
+def test_a_long_id_is_abbreviated_and_whole_in_its_tooltip() -> None:
     identifier = "0123456789abcdef" * 2
 
     shown = records((("actor", ""),), [(f"/user/job-{identifier}",)])

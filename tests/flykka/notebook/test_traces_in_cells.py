@@ -48,20 +48,20 @@ def html(cell: Cell) -> str:
 
 
 def test_a_trace_at_the_end_of_a_cell_is_a_table(kernel: Kernel) -> None:
-    shown = kernel.run('Trace.open("run.trace")')
+    cell = kernel.run('Trace.open("run.trace")')
 
-    assert shown.text.startswith("run.trace: recording of actor system 'seeded'")
-    assert html(shown).count(">Add(amount=") == 3
-
-
-def test_a_replay_says_how_it_went(kernel: Kernel) -> None:
-    shown = kernel.run('Replayer().replay("run.trace")')
-
-    assert shown.text.startswith("replay as recorded: ")
-    assert "as recorded" in html(shown)
+    assert cell.text.startswith("run.trace: recording of actor system 'seeded'")
+    assert html(cell).count(">Add(amount=") == 3
 
 
-def test_a_walk_forward_and_back_shows_each_turn_with_what_it_changed(kernel: Kernel) -> None:
+def test_a_replay_reports_its_outcome(kernel: Kernel) -> None:
+    cell = kernel.run('Replayer().replay("run.trace")')
+
+    assert cell.text.startswith("replay as recorded: ")
+    assert "as recorded" in html(cell)
+
+
+def test_a_walk_forward_and_back_shows_each_turn_with_its_changes(kernel: Kernel) -> None:
     kernel.run('session = Replayer().session("run.trace")')
 
     second = kernel.run("session.run_until(Add, amount=20)")
@@ -79,19 +79,19 @@ def test_a_walk_forward_and_back_shows_each_turn_with_what_it_changed(kernel: Ke
     assert changes.text == "[total: 1 -> 21]"
 
 
-def test_an_actor_that_a_cell_has_mended_diverges_from_the_recorded_one(kernel: Kernel) -> None:
+def test_an_actor_corrected_in_a_cell_diverges_from_the_recorded_one(kernel: Kernel) -> None:
     kernel.run(ACTORS.replace("self.total +=", "self.context.stop(); self.total +="))
     try:
-        shown = kernel.run('Replayer().replay("run.trace")')
+        cell = kernel.run('Replayer().replay("run.trace")')
     finally:
         kernel.run(ACTORS)
 
-    assert "DIVERGENCE at turn" in shown.text
-    assert "stops /user/account" in html(shown)
+    assert "DIVERGENCE at turn" in cell.text
+    assert "stops /user/account" in html(cell)
 
 
 def test_a_sequence_diagram_is_shown_in_a_frame(kernel: Kernel) -> None:
-    shown = kernel.run('Trace.open("run.trace").sequence_diagram(actors=["account"])')
+    cell = kernel.run('Trace.open("run.trace").sequence_diagram(actors=["account"])')
 
-    assert html(shown).startswith("<iframe srcdoc=")
-    assert shown.text.startswith("sequence diagram of run.trace: ")
+    assert html(cell).startswith("<iframe srcdoc=")
+    assert cell.text.startswith("sequence diagram of run.trace: ")

@@ -1,4 +1,4 @@
-"""The data plane of a replay: whatever class was there when the job was recorded, at a replay it does nothing."""
+"""The data plane of a replay does nothing, whichever class was recorded."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ OF_THE_PORT = sorted(name for name in vars(DataPlane) if not name.startswith("_"
 
 
 class Others(Names):
-    """A data plane that nobody has heard of."""
+    """A data plane that is registered nowhere."""
 
 
-def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
+def test_the_replay_data_plane_implements_the_port_but_provides_only_bridges() -> None:
     plane: Any = RecordedDataPlane()
     assert plane.bridge_props(None).actor_class is Bridge
 
@@ -35,13 +35,13 @@ def test_it_implements_the_port_and_only_a_bridge_may_be_asked_for() -> None:
             getattr(plane, name)()
 
 
-def test_a_fork_knows_everything_that_a_bridge_asks_its_engine_for() -> None:
+def test_a_fork_supports_every_call_of_a_bridge_to_its_engine() -> None:
     in_turns = {"lane", "failed", "release_batches", "cancel_work", "interrupt_work", "close"}
 
     assert {name for name in vars(Engine) if not name.startswith("_")} - in_turns == ENGINE_CALLS
 
 
-def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
+def test_the_replay_data_plane_replaces_a_data_plane_of_any_class(tmp_path: Path) -> None:
     recorded = tmp_path / "job.trace"
     with SeededSystem(2, recorder=TraceRecorder(recorded)) as system:
         stage = WholeCluster(system, tmp_path / "checkpoints", Others())
@@ -57,9 +57,7 @@ def test_it_stands_in_for_a_data_plane_of_any_class(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.long  # Another test compares states in each run.
-def test_bridges_are_led_through_the_same_states_without_their_engines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bridges_reach_the_same_states_without_their_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "job.trace"
     monkeypatch.setattr(simulation, "TraceRecorder", partial(TraceRecorder, digests=True))
     simulation.simulate(2, SimulationSettings(faults=frozenset(), trace_path=path))

@@ -1,4 +1,4 @@
-"""Forks of recorded jobs: without a fault they end as recorded, with one the actors cope with it as a cluster does."""
+"""Forks of recorded jobs: without a fault they end as recorded; with one the actors handle it as in a cluster."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def the_job(outcome: RunOutcome) -> JobOutcome:
 
 
 def summary(outcome: RunOutcome) -> list[tuple[object, ...]]:
-    """What became of the jobs, but for times, which are the machine's that recorded them."""
+    """The outcomes of the jobs without times, which depend on the recording machine."""
     return [
         (job.job_id, job.status, list(job.completed), job.aborted, job.restarts, list(job.failures))
         for job in outcome.jobs.values()
@@ -71,7 +71,7 @@ def test_a_fork_without_a_fault_ends_as_the_recorded_run(path: Path) -> None:
     assert fork.outcome.ends_as(fork.recorded)
 
 
-def test_a_lost_task_manager_is_replaced_and_the_job_goes_on() -> None:
+def test_a_lost_task_manager_is_replaced_and_the_job_continues() -> None:
     session = session_of(KILLED)
     session.run_until(AcknowledgeCheckpoint)
     fork = session.fork()
@@ -98,7 +98,7 @@ def test_a_stage_that_fails_restarts_the_job() -> None:
     assert (job.restarts > 0) is (job.status is JobStatus.FINISHED)
 
 
-def test_a_stage_of_the_attempt_that_a_message_names_can_fail() -> None:
+def test_a_stage_of_the_attempt_named_by_a_message_can_fail() -> None:
     session = session_of(DECLINED)
     session.run_until("JobMaster <- AcknowledgeCheckpoint")
     fork = session.fork()
@@ -110,7 +110,7 @@ def test_a_stage_of_the_attempt_that_a_message_names_can_fail() -> None:
 
 
 @pytest.mark.slow
-def test_what_sinks_stage_in_a_fork_is_published_with_its_checkpoints() -> None:
+def test_staged_output_in_a_fork_is_published_with_its_checkpoints() -> None:
     session = session_of(HISTORIES / "flights-with-a-kill.trace")
     session.run_until(ReadSplits)
     fork = session.fork()
@@ -128,7 +128,7 @@ def test_what_sinks_stage_in_a_fork_is_published_with_its_checkpoints() -> None:
     assert all(metrics.rows_staged >= 0 for metrics in reported.values())
 
 
-def test_where_no_task_is_concerned_no_stage_can_fail() -> None:
+def test_a_stage_cannot_fail_in_a_turn_without_a_task() -> None:
     session = session_of(KILLED)
     session.run_until("JobManager <- SubmitJob")
 
@@ -136,7 +136,7 @@ def test_where_no_task_is_concerned_no_stage_can_fail() -> None:
         session.fork().fail_stage()
 
 
-def test_an_acknowledgement_that_comes_late_delays_its_checkpoint() -> None:
+def test_a_delayed_acknowledgement_delays_its_checkpoint() -> None:
     session = session_of(KILLED)
     session.run_until("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
     fork = session.fork()
@@ -150,7 +150,7 @@ def test_an_acknowledgement_that_comes_late_delays_its_checkpoint() -> None:
     assert job.duration_ms >= 5_000 > the_job(fork.recorded).duration_ms
 
 
-def test_an_acknowledgement_that_comes_twice_counts_once() -> None:
+def test_a_duplicate_acknowledgement_counts_once() -> None:
     session = session_of(KILLED)
     session.run_until("CheckpointCoordinator <- AcknowledgeCheckpoint(checkpoint_id=2)")
     fork = session.fork()
@@ -177,7 +177,7 @@ def test_a_lost_acknowledgement_lets_the_checkpoint_expire() -> None:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_what_was_on_its_way_to_a_bridge_comes_before_what_is_told_later() -> None:
+def test_messages_in_transit_to_a_bridge_precede_later_ones() -> None:
     session = session_of(HISTORIES / "crowded.trace")
     session.run_until("Task <- TriggerCheckpoint(checkpoint_id=4)")
     fork = session.fork()
@@ -189,7 +189,7 @@ def test_what_was_on_its_way_to_a_bridge_comes_before_what_is_told_later() -> No
     assert fork.outcome.ends_as(fork.recorded)
 
 
-def test_behind_the_record_a_bridge_answers_by_the_protocol() -> None:
+def test_after_the_end_of_the_record_a_bridge_answers_by_the_protocol() -> None:
     session = session_of(KILLED)
     session.run_until(SnapshotState)
     fork = session.fork()
@@ -200,7 +200,7 @@ def test_behind_the_record_a_bridge_answers_by_the_protocol() -> None:
     assert run.silent == {}
 
 
-def test_a_stage_takes_as_long_as_such_a_stage_took() -> None:
+def test_a_stage_takes_as_long_as_a_recorded_one_of_its_kind() -> None:
     session = session_of(HISTORIES / "unaligned.trace")
     session.run_until("Task <- StageResult")
     fork = session.fork()
@@ -227,7 +227,7 @@ def test_a_fork_does_not_touch_the_storage_of_the_recorded_run() -> None:
 
 
 @pytest.mark.parametrize("part", [0.4, *(pytest.param(part, marks=pytest.mark.long) for part in (0.6, 0.8))])
-def test_a_job_goes_on_where_its_recording_breaks_off(part: float, tmp_path: Path) -> None:
+def test_a_job_continues_after_the_end_of_its_recording(part: float, tmp_path: Path) -> None:
     whole, broken = tmp_path / "whole.trace", tmp_path / "broken.trace"
     assert simulate(2, SimulationSettings(faults=frozenset(), trace_path=whole)).violations == ()
     recorded = whole.read_bytes()
@@ -256,7 +256,7 @@ def test_a_stage_that_fails_in_a_simulated_run_restarts_the_job(tmp_path: Path) 
     assert "InjectedFailure: a stage fails in this fork" in the_job(fork.outcome).failures
 
 
-def test_forks_of_one_turn_are_the_same() -> None:
+def test_forks_of_one_turn_are_equal() -> None:
     session = session_of(KILLED)
     session.run_until(StageResult)
 
@@ -270,7 +270,7 @@ def test_forks_of_one_turn_are_the_same() -> None:
     assert (runs[0][0].outcome, runs[0][0].outcome.jobs) == (runs[1][0].outcome, runs[1][0].outcome.jobs)
 
 
-def test_an_outcome_knows_a_job_that_was_refused() -> None:
+def test_an_outcome_includes_refused_jobs() -> None:
     outcome = RunOutcome.from_records(TraceReader.open(HISTORIES / "regions.trace").records())
 
     refused = outcome.jobs[JobId("refused")]
@@ -279,7 +279,7 @@ def test_an_outcome_knows_a_job_that_was_refused() -> None:
     assert "LAZY_FROM_SOURCES" in "".join(refused.failures)
 
 
-def test_two_outcomes_are_alike_if_each_job_ends_alike() -> None:
+def test_two_outcomes_are_equal_if_each_job_ends_alike() -> None:
     killed = RunOutcome.from_records(TraceReader.open(KILLED).records())
     declined = RunOutcome.from_records(TraceReader.open(DECLINED).records())
 
@@ -287,7 +287,7 @@ def test_two_outcomes_are_alike_if_each_job_ends_alike() -> None:
     assert not killed.ends_as(RunOutcome())
 
 
-def test_a_trace_of_an_environment_knows_what_actors_knew_at_a_turn() -> None:
+def test_a_trace_opened_at_a_turn_has_its_actor_states() -> None:
     step = session_of(KILLED).run_until("CheckpointCoordinator <- AcknowledgeCheckpoint")
     assert step is not None
 

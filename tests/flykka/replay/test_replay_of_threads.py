@@ -1,4 +1,4 @@
-"""Jobs that ran on real threads replay turn by turn, also where a TaskManager was killed in the midst of it."""
+"""Jobs that ran on real threads replay turn by turn, even if a TaskManager was killed meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_job_whose_task_manager_is_killed_replays(parallelism: int, tmp_path: 
         client = cluster.submit(replace(graph, checkpointing=checkpointing))
         client.add_listener(hear)
         assert completed.wait(timeout=20)
-        cluster.kill_task_manager(busy_one(cluster))
+        cluster.kill_task_manager(busy_task_manager(cluster))
         client.wait(timeout=20)
         assert client.status is JobStatus.FINISHED
 
@@ -47,7 +47,7 @@ def test_a_job_whose_task_manager_is_killed_replays(parallelism: int, tmp_path: 
     assert result.compared > 300
 
 
-def busy_one(cluster: LocalCluster) -> str:
-    """A TaskManager that runs tasks: of two of which one is enough, it may be either."""
+def busy_task_manager(cluster: LocalCluster) -> str:
+    """A TaskManager that runs tasks: either of the two may, as one is enough."""
     parents = {cell.parent.name for cell in cluster.system.cells.living() if cell.parent is not None}
     return next(name for name in cluster.task_managers() if name in parents)

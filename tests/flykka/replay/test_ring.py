@@ -1,4 +1,4 @@
-"""The last turns of a job replay from where they begin, every actor in the state that it had there."""
+"""The last turns of a job replay from their first one, with every actor in its state at that turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.histories.runs import RUNS, SEED
 @pytest.mark.parametrize(
     "name", ["killed-task-manager", *(pytest.param(name, marks=pytest.mark.long) for name in ("regions", "savepoints"))]
 )
-def test_a_ring_replays_from_its_beginning_with_nobody_left_out(name: str, tmp_path: Path) -> None:
+def test_a_ring_replays_from_its_start_with_all_actors(name: str, tmp_path: Path) -> None:
     path = tmp_path / "ring.trace"
     RUNS[name](TraceRecorder(path, ring=150, digests=True), SEED)
 

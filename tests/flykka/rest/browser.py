@@ -1,4 +1,4 @@
-"""A page in Chromium, driven by its DevTools protocol through a pair of pipes: no driver and no port is needed."""
+"""A page in Chromium, driven by its DevTools protocol over a pair of pipes, without a driver or a port."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SECONDS = 60.0
 
 
 class Page:
-    """An empty page of a browser of its own, which `close` ends. `errors` are what its console has been told."""
+    """An empty page of a browser of its own, which `close` ends. `errors` are those of its console."""
 
     def __init__(self, profile: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         assert CHROMIUM is not None, "there is no Chromium"
@@ -31,7 +31,7 @@ class Page:
             "--hide-scrollbars",
             "--remote-debugging-pipe",
         ]
-        # Chromium listens at descriptor 3 and speaks at 4.
+        # Chromium reads commands from descriptor 3 and writes answers to 4.
         shell = f'exec "$@" 3<&{to_browser} 4>&{from_browser}'
         arguments = ["bash", "-c", shell, "chromium", CHROMIUM, *flags, f"--user-data-dir={profile}", "about:blank"]
         self._process = subprocess.Popen(arguments, pass_fds=(to_browser, from_browser), stderr=subprocess.DEVNULL)
@@ -50,11 +50,10 @@ class Page:
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def open(self, url: str) -> None:
-        """Go there."""
         self.send("Page.navigate", url=url)
 
     def run(self, script: str) -> Any:
-        """The value of an expression, awaited where it is a promise."""
+        """The value of an expression; a promise is awaited."""
         answer = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
@@ -67,7 +66,7 @@ class Page:
         return found
 
     def text(self, element: str = "main") -> str:
-        """What a reader sees of an element."""
+        """The visible text of an element."""
         return str(self.run(f"document.querySelector({json.dumps(element)})?.innerText ?? ''"))
 
     def wait_text(self, text: str, element: str = "main") -> None:
@@ -81,18 +80,17 @@ class Page:
         self.run(f"{named}.find((each) => each.innerText.startsWith({json.dumps(button)})).click()")
 
     def key(self, key: str) -> None:
-        """Press a key."""
         text = {"text": "\r"} if key == "Enter" else {}
         self.send("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=_CODES[key], **text)
         self.send("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=_CODES[key])
 
     def picture(self, file: Path, *, whole: bool = False) -> None:
-        """Write what is to be seen, or the whole page, as a PNG."""
+        """Write the visible part, or the whole page, as a PNG."""
         shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         file.write_bytes(base64.b64decode(shot["data"]))
 
     def send(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """A command of the protocol, and its result."""
+        """Send a command of the protocol, and return its result."""
         self._number += 1
         command: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
         if self._session is not None:
@@ -105,7 +103,6 @@ class Page:
                 return dict(said["result"])
 
     def close(self) -> None:
-        """End the browser."""
         os.write(self._write, json.dumps({"id": 0, "method": "Browser.close"}).encode() + b"\0")
         self._process.wait(_SECONDS)
         os.close(self._write)

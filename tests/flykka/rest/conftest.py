@@ -1,4 +1,4 @@
-"""A cluster whose tasks never answer, with a job on it, asked over HTTP."""
+"""A cluster whose tasks never answer, with a job on it, served over HTTP."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JOB_PATH = f"/jobs/{JOB}"
 
 @dataclass(frozen=True)
 class Served:
-    """A server, a client of it that bears its token, the client of the job, and what asks the actors."""
+    """A server, an HTTP client with its token, the client of the job, and the gateway to the actors."""
 
     server: RestServer
     gateway: RestfulGateway
@@ -47,8 +47,8 @@ class Served:
 Serve = Callable[..., Served]
 
 
-class _Impatient:
-    """asyncio, but for `sleep`: uvicorn looks ten times a second whether it is to end, and a test has a server each."""
+class _FastSleep:
+    """asyncio with a faster `sleep`: uvicorn checks ten times a second whether to stop, and each test has a server."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
@@ -61,7 +61,7 @@ class _Impatient:
 @pytest.fixture(scope="package", autouse=True)
 def servers_that_end_at_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(uvicorn.server, "asyncio", _Impatient())
+        patch.setattr(uvicorn.server, "asyncio", _FastSleep())
         yield
 
 
@@ -102,5 +102,5 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 @pytest.fixture
 def served(serve: Serve) -> Served:
-    """One with the settings that it has by itself."""
+    """A server with the default settings."""
     return serve()

@@ -1,4 +1,4 @@
-"""What shows an environment's cluster, without a cluster."""
+"""The view of an environment's cluster, without a cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from flykka.api.configuration.resolved_options import EnvironmentOptions
 from flykka.api.observation import Observation
 
 
-def observation() -> Observation:
-    """One whose program has said nothing yet."""
+def empty_observation() -> Observation:
+    """An observation whose program has made no settings."""
     return Observation(EnvironmentOptions())

@@ -1,4 +1,4 @@
-"""A receiver of OpenTelemetry's protocol on this machine, which keeps what it is sent."""
+"""A receiver of OpenTelemetry's protocol on this machine, which stores the requests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATIENCE_SECONDS = 20.0
 
 
 class Receiver:
-    """Answers with `status`, and keeps what it has answered with 200."""
+    """Answers with `status`, and stores the requests that it has answered with 200."""
 
     def __init__(self, status: int = 200) -> None:
         self.status = status
@@ -34,8 +34,7 @@ class Receiver:
                 self.send_header("content-length", "0")
                 self.end_headers()
 
-            def log_request(self, code: object = 200, size: object = 0) -> None:
-                """Say nothing."""
+            def log_request(self, code: object = 200, size: object = 0) -> None: ...
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = Thread(target=self._server.serve_forever, daemon=True)
@@ -50,7 +49,7 @@ class Receiver:
         return {metric.name: metric for each in last.resource_metrics[0].scope_metrics for metric in each.metrics}
 
     def spans(self) -> list[Span]:
-        """All that have come."""
+        """All spans received so far."""
         return [
             span
             for request in self.traces
@@ -60,7 +59,6 @@ class Receiver:
         ]
 
     def wait_metrics(self) -> None:
-        """Wait for the first metrics."""
         with self._changed:
             assert self._changed.wait_for(lambda: self.metrics, PATIENCE_SECONDS)
 
@@ -88,5 +86,4 @@ class Receiver:
 
 
 def attributes(pairs: list[KeyValue]) -> dict[str, str | int]:
-    """Attributes as a dict."""
     return {pair.key: getattr(pair.value, pair.value.WhichOneof("value") or "string_value") for pair in pairs}

@@ -1,4 +1,4 @@
-"""Clients of another process: their signs of life, and the end of a job that they wait for."""
+"""Clients of another process: their heartbeats, and the end of a job that they wait for."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RESULT = f"/v1{JOB_PATH}/execution-result"
 NOBODY = JobId("f" * 32)
 
 
-class NothingComes:
-    """A source whose splits are still to come."""
+class NoArrivingSplits:
+    """A source whose splits never arrive."""
 
     interval_ms: int | None = 600_000
     changed: Callable[[], bool] | None = None
@@ -41,8 +41,8 @@ class NothingComes:
 class Endless(NoData):
     """Tasks that run until they are cancelled."""
 
-    def split_discovery(self, job_id: JobId, operator: Operator) -> NothingComes:
-        return NothingComes(operator.operator_id)
+    def split_discovery(self, job_id: JobId, operator: Operator) -> NoArrivingSplits:
+        return NoArrivingSplits(operator.operator_id)
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def client(served: Served) -> RestClusterClient:
     return RestClusterClient(served.server.address)
 
 
-def test_a_job_that_runs_has_no_result(served: Served, client: RestClusterClient) -> None:
+def test_a_running_job_has_no_result(served: Served, client: RestClusterClient) -> None:
     answer = served.http.get(RESULT)
 
     assert (answer.status_code, answer.json()) == (200, {"status": {"id": "IN_PROGRESS"}})
@@ -63,14 +63,14 @@ def test_a_job_that_runs_has_no_result(served: Served, client: RestClusterClient
     assert served.http.get(f"/jobs/{NOBODY}/execution-result").status_code == 404
 
 
-def test_a_job_that_was_cancelled_says_so(served: Served, client: RestClusterClient) -> None:
+def test_a_cancelled_job_has_a_cancellation_result(served: Served, client: RestClusterClient) -> None:
     client.cancel(JOB)
 
     result = client.wait(JOB, timeout=20)
 
     assert (result.application_status, result.cause, result.accumulators) == ("CANCELED", None, {})
-    told = served.http.get(RESULT).json()
-    assert told == {
+    answer = served.http.get(RESULT).json()
+    assert answer == {
         "status": {"id": "COMPLETED"},
         "job-execution-result": {
             "id": JOB,
@@ -81,7 +81,9 @@ def test_a_job_that_was_cancelled_says_so(served: Served, client: RestClusterCli
     }
 
 
-def test_a_client_that_gives_no_other_sign_of_life_costs_its_job(served: Served, client: RestClusterClient) -> None:
+def test_a_job_is_cancelled_if_its_attached_client_stops_its_heartbeats(
+    served: Served, client: RestClusterClient
+) -> None:
     answer = served.http.patch(f"/v1{JOB_PATH}/clientHeartbeat", json={"expiredTimestamp": 0})
 
     result = client.wait(JOB, timeout=20)
@@ -96,7 +98,7 @@ def test_a_client_that_gives_no_other_sign_of_life_costs_its_job(served: Served,
     assert entry["exceptionName"] == "ClientHeartbeatTimeoutError"
 
 
-def test_a_client_that_waits_keeps_its_job(served: Served, client: RestClusterClient) -> None:
+def test_a_waiting_client_keeps_its_job_alive(served: Served, client: RestClusterClient) -> None:
     with pytest.raises(TimeoutError, match="has not ended after 0 seconds"):
         client.wait(JOB, timeout=0, heartbeats=ClientHeartbeats())
     client.report_client_heartbeat(JOB, round(1_000 * time.time()) + 60_000)
@@ -105,7 +107,7 @@ def test_a_client_that_waits_keeps_its_job(served: Served, client: RestClusterCl
 
 
 @pytest.mark.parametrize("body", [{}, {"expiredTimestamp": "soon"}, {"expiredTimestamp": True}])
-def test_a_sign_of_life_says_until_when_it_holds(served: Served, body: dict[str, object]) -> None:
+def test_a_heartbeat_states_its_expiry(served: Served, body: dict[str, object]) -> None:
     answer = served.http.patch(f"{JOB_PATH}/clientHeartbeat", json=body)
 
     assert answer.status_code == 400
@@ -113,19 +115,17 @@ def test_a_sign_of_life_says_until_when_it_holds(served: Served, body: dict[str,
 
 
 @pytest.mark.parametrize("job_id", [NOBODY, JobId("x")])
-def test_nobody_lives_for_a_job_that_is_not_there(client: RestClusterClient, job_id: JobId) -> None:
+def test_a_heartbeat_for_an_unknown_job_is_refused(client: RestClusterClient, job_id: JobId) -> None:
     with pytest.raises(UnknownJobError):
         client.report_client_heartbeat(job_id, 0)
 
 
-def test_the_command_that_is_attached_tells_how_the_job_has_ended(
-    served: Served, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_attached_command_prints_the_end_of_the_job(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     served.http.patch(f"{JOB_PATH}/clientHeartbeat", json={"expiredTimestamp": 0})
 
     code = main(["attach", "-sae", "--address", served.server.address, JOB])
 
-    printed = capsys.readouterr()
+    output = capsys.readouterr()
     assert code == 130
-    assert f"job 'a <job>' ({JOB}) was cancelled after " in printed.out
-    assert "ClientHeartbeatTimeoutError: the client of job" in printed.err
+    assert f"job 'a <job>' ({JOB}) was cancelled after " in output.out
+    assert "ClientHeartbeatTimeoutError: the client of job" in output.err

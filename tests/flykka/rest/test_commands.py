@@ -1,4 +1,4 @@
-"""Commands from another terminal: what they print, and what they say where it is refused."""
+"""Commands from another terminal: their output, and their errors if the request is refused."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ WHY = ["why", "--timeout", "500ms"]
 
 
 def run_command(capsys: pytest.CaptureFixture[str], served: Served, *words: str) -> tuple[int, str, str]:
-    """The exit code, and what was printed to stdout and stderr."""
+    """Returns the exit code, stdout and stderr."""
     code = main([*words, "--address", served.server.address])
-    printed = capsys.readouterr()
-    return code, printed.out, printed.err
+    output = capsys.readouterr()
+    return code, output.out, output.err
 
 
 def test_jobs_are_listed(capsys: pytest.CaptureFixture[str], served: Served) -> None:
@@ -39,9 +39,7 @@ def test_jobs_are_listed(capsys: pytest.CaptureFixture[str], served: Served) -> 
 
 
 @pytest.mark.slow
-def test_a_job_is_found_by_its_name_by_the_begin_of_its_id_or_because_it_is_the_only_one(
-    capsys: pytest.CaptureFixture[str], served: Served
-) -> None:
+def test_a_job_is_found_by_name_or_id_prefix_or_alone(capsys: pytest.CaptureFixture[str], served: Served) -> None:
     for named in (("a <job>",), (JOB[:5],), ()):
         code, out, _ = run_command(capsys, served, *WHY, *named)
         assert code == 0
@@ -67,7 +65,7 @@ def test_a_job_is_cancelled_with_its_checkpoints(
     assert {request.delete_checkpoints for request in requests} == {True}
 
 
-def test_what_is_refused_is_told(capsys: pytest.CaptureFixture[str], served: Served, tmp_path: Path) -> None:
+def test_a_refusal_is_printed(capsys: pytest.CaptureFixture[str], served: Served, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
 
     assert "flykka stop: No savepoint directory configured" in run_command(capsys, served, "stop")[2]
@@ -76,7 +74,7 @@ def test_what_is_refused_is_told(capsys: pytest.CaptureFixture[str], served: Ser
     assert err.startswith(f"flykka savepoint take: the savepoint directory '{tmp_path}/file' cannot be written")
 
 
-def test_a_server_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_unreachable_server_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -86,7 +84,7 @@ def test_a_server_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str],
     assert "cannot be asked: " in capsys.readouterr().err
 
 
-def test_the_address_may_be_in_the_environment(
+def test_the_address_may_be_set_in_the_environment(
     capsys: pytest.CaptureFixture[str], served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FLYKKA_ADDRESS", served.server.address)
@@ -97,7 +95,7 @@ def test_the_address_may_be_in_the_environment(
 
 @pytest.fixture
 def add_running_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
-    """Lets jobs be found that run on this machine; there are no others."""
+    """Adds jobs to those found on this machine, which has no others."""
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "jobs"))
     files: list[RunningJobFile] = []
 
@@ -122,7 +120,7 @@ def test_a_job_of_this_machine_is_found_without_an_address(
 
 
 @pytest.mark.slow
-def test_a_job_that_has_ended_is_asked_about_where_it_ran(
+def test_questions_about_an_ended_job_go_to_its_former_address(
     capsys: pytest.CaptureFixture[str], served: Served, add_running_job: Callable[..., None]
 ) -> None:
     add_running_job("its successor", served.server.address, JobId("c" * 32))
@@ -131,7 +129,7 @@ def test_a_job_that_has_ended_is_asked_about_where_it_ran(
     assert "a <job>" in capsys.readouterr().out
 
 
-def test_the_token_of_a_job_of_this_machine_is_printed(
+def test_the_token_of_a_local_job_is_printed(
     capsys: pytest.CaptureFixture[str], served: Served, add_running_job: Callable[..., None]
 ) -> None:
     add_running_job("a <job>", served.server.address, token=served.server.token)
@@ -142,7 +140,7 @@ def test_the_token_of_a_job_of_this_machine_is_printed(
         assert capsys.readouterr().out == f"{served.server.token}\n"
 
 
-def test_a_server_without_a_token_has_none_to_be_printed(
+def test_a_server_without_a_token_prints_an_error(
     capsys: pytest.CaptureFixture[str], serve: Serve, add_running_job: Callable[..., None]
 ) -> None:
     address = serve(RestSettings(no_token=True)).server.address
@@ -153,7 +151,7 @@ def test_a_server_without_a_token_has_none_to_be_printed(
     assert main(["cancel"]) == 0
 
 
-def test_nobody_is_asked_where_it_is_not_clear_who(
+def test_an_ambiguous_target_is_refused_without_a_request(
     capsys: pytest.CaptureFixture[str], add_running_job: Callable[..., None]
 ) -> None:
     assert main(["why"]) == 1
@@ -171,14 +169,14 @@ def test_nobody_is_asked_where_it_is_not_clear_who(
     assert "there are 3 jobs, so one must be specified: 'prices'" in capsys.readouterr().err
 
 
-def test_the_time_of_each_actor_must_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_timeout_of_each_actor_must_be_a_duration(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["why", "--timeout", "soon"])
     assert "time for an answer" in capsys.readouterr().err
 
 
 @pytest.mark.slow
-def test_that_the_job_manager_does_not_answer_is_an_answer(
+def test_a_silent_job_manager_is_an_answer(
     capsys: pytest.CaptureFixture[str],
     served: Served,
     add_running_job: Callable[..., None],

@@ -1,4 +1,4 @@
-"""Slow clients keep no other client out: deadlines in virtual time, and 500 slow connections."""
+"""Slow clients block no other client: deadlines in virtual time, and 500 slow connections."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HEAD = b"POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Has its own time, which passes when it is told."""
+    """An event loop with a virtual clock, advanced by the test."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -117,7 +117,7 @@ def connect(loop: VirtualLoop) -> Iterator[Connect]:
     loop.settle()
 
 
-def test_a_request_head_has_ten_seconds_however_its_bytes_come(loop: VirtualLoop, connect: Connect) -> None:
+def test_a_request_head_has_ten_seconds_however_its_bytes_arrive(loop: VirtualLoop, connect: Connect) -> None:
     protocol, wire = connect("10.0.0.1")
     for byte in HEAD[:9]:
         protocol.data_received(bytes([byte]))
@@ -130,7 +130,7 @@ def test_a_request_head_has_ten_seconds_however_its_bytes_come(loop: VirtualLoop
     assert wire.end == "closed"
 
 
-def test_the_head_of_a_later_request_has_ten_seconds_from_its_first_byte(loop: VirtualLoop, connect: Connect) -> None:
+def test_a_later_request_head_has_ten_seconds_from_its_first_byte(loop: VirtualLoop, connect: Connect) -> None:
     protocol, wire = connect("10.0.0.1")
     protocol.data_received(HEAD + b"{}")
     loop.settle()
@@ -156,7 +156,7 @@ def test_a_connection_without_a_further_request_is_closed(loop: VirtualLoop, con
     assert wire.end == "closed"
 
 
-def test_a_body_that_does_not_come_ends_the_connection(loop: VirtualLoop, connect: Connect) -> None:
+def test_a_missing_body_ends_the_connection(loop: VirtualLoop, connect: Connect) -> None:
     protocol, wire = connect("10.0.0.1")
     protocol.data_received(HEAD)
     loop.pass_time(BODY_SECONDS - 1)
@@ -171,7 +171,7 @@ def test_the_oldest_incomplete_connection_is_closed_for_a_new_one(loop: VirtualL
     (_, done), (_, second), (_, third), (_, fourth) = (connect(f"10.0.0.{number}") for number in range(4))
     assert [wire.end for wire in (done, second, third, fourth)] == ["aborted", None, None, None]
 
-    # One with a whole request is none of them, until it was answered.
+    # A connection with a complete request is not among them until it was answered.
     protocol, answered = connect("10.0.0.5")
     assert second.end == "aborted"
     protocol.data_received(HEAD + b"{}")
@@ -182,7 +182,7 @@ def test_the_oldest_incomplete_connection_is_closed_for_a_new_one(loop: VirtualL
     assert answered.written.endswith(b"ok")
 
 
-def test_a_peer_has_so_many_connections_at_a_time(loop: VirtualLoop, connect: Connect) -> None:
+def test_connections_of_a_peer_are_limited(loop: VirtualLoop, connect: Connect) -> None:
     (one, _), (_, second), (_, third) = (connect("10.0.0.1") for _ in range(3))
 
     assert second.end is None
@@ -196,7 +196,7 @@ def test_a_peer_has_so_many_connections_at_a_time(loop: VirtualLoop, connect: Co
     assert connect("10.0.0.1")[1].end == "closed", "the refused connection still counts"
 
 
-def test_a_client_that_reads_nothing_is_cut_off(loop: VirtualLoop, connect: Connect) -> None:
+def test_a_client_that_does_not_read_is_disconnected(loop: VirtualLoop, connect: Connect) -> None:
     (reading, read), (stalled, unread) = connect("10.0.0.1"), connect("10.0.0.2")
     for protocol in (reading, stalled):
         protocol.data_received(HEAD + b"{}")
@@ -211,13 +211,13 @@ def test_a_client_that_reads_nothing_is_cut_off(loop: VirtualLoop, connect: Conn
     assert (read.end, unread.end) == (None, "aborted")
 
 
-def test_connections_of_a_peer_are_bound_off_loopback_or_where_it_is_set() -> None:
+def test_connections_of_a_peer_are_limited_off_loopback_or_by_setting() -> None:
     assert RestSettings().most_connections_per_peer is None
     assert RestSettings(host="0.0.0.0", token_file="token").most_connections_per_peer == CONNECTIONS_PER_PEER
     assert RestSettings(connections_per_peer=3).most_connections_per_peer == 3
 
 
-def test_the_bound_of_a_peer_holds_for_a_server(serve: Serve) -> None:
+def test_the_limit_of_a_peer_applies_to_a_server(serve: Serve) -> None:
     served = serve(RestSettings(connections_per_peer=2))
     address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
     assert served.http.get("/jobs").status_code == 200
@@ -227,7 +227,7 @@ def test_the_bound_of_a_peer_holds_for_a_server(serve: Serve) -> None:
 
 
 @pytest.mark.slow
-def test_500_slow_connections_keep_no_other_client_out(served: Served) -> None:
+def test_500_slow_connections_block_no_other_client(served: Served) -> None:
     address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
     head = b"GET /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"
     slow = [socket.create_connection(address, timeout=10) for _ in range(500)]

@@ -1,4 +1,4 @@
-"""Costly answers: a few are made at a time, equal ones once, and quick ones do not wait for them."""
+"""Costly answers: few are computed at a time, equal ones once, and cheap ones do not wait for them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def refusal_response(request: Request, raised: Exception) -> JSONResponse:
     return JSONResponse({"errors": [str(raised)]}, raised.status, raised.headers)
 
 
-def test_60_costly_requests_at_a_time_delay_no_other() -> None:
+def test_60_concurrent_costly_requests_delay_no_other_request() -> None:
     release, made, costly = Event(), Counter[str](), CostlyAnswers()
     most = Cost.PROCESSOR + WAITING
 
@@ -42,7 +42,7 @@ def test_60_costly_requests_at_a_time_delay_no_other() -> None:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://here", timeout=60) as http:
             asked = [asyncio.create_task(http.get(f"/slow/{number % 30}")) for number in range(60)]
-            # Whatever is not refused waits: nothing is made before it is released.
+            # All requests that are not refused wait: no answer is computed before the release.
             while sum(each.done() for each in asked) < 60 - 2 * most:
                 await asyncio.sleep(0)
             for _ in range(3):
@@ -62,7 +62,7 @@ def test_60_costly_requests_at_a_time_delay_no_other() -> None:
             assert each.json()["errors"] == [f"{most} slow requests are being answered already"]
 
 
-def test_what_asks_actors_does_not_wait_for_what_needs_the_processor() -> None:
+def test_requests_to_actors_do_not_wait_for_cpu_bound_ones() -> None:
     costly, release = CostlyAnswers(), Event()
     wait = Costly(cost=Cost.PROCESSOR, make=lambda: release.wait(60))
     begun = [costly.begin(wait) for _ in range(Cost.PROCESSOR + WAITING)]
@@ -76,7 +76,7 @@ def test_what_asks_actors_does_not_wait_for_what_needs_the_processor() -> None:
     costly.close()
 
 
-def test_a_failure_is_that_of_all_who_wait_and_is_not_kept() -> None:
+def test_a_failure_is_shared_by_all_waiters_and_not_cached() -> None:
     costly, release, answers = CostlyAnswers(), Event(), iter([None, "later"])
 
     def make() -> Any:

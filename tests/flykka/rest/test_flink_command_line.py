@@ -28,7 +28,7 @@ def flink(tmp_path: Path) -> list[str]:
     return [str(java), "-cp", f"{folder}/lib/*", "org.apache.flink.client.cli.CliFrontend"]
 
 
-def test_its_commands_work_as_they_are(spark: SparkSession, flink: list[str], tmp_path: Path) -> None:
+def test_commands_of_flink_work_unmodified(spark: SparkSession, flink: list[str], tmp_path: Path) -> None:
     def run(*words: str) -> str:
         environment = {**os.environ, "FLINK_CONF_DIR": str(tmp_path)}
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Apache Flink's dashboard is served out of its package, with the interface below it."""
+"""Apache Flink's dashboard is served out of its package, on top of the REST interface."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package that is built like the released one."""
     lib = tmp_path / "site" / "pyflink" / "lib"
     lib.mkdir(parents=True)
-    # A package that is installed would be found before one without it.
+    # An installed package would take precedence over a folder without `__init__.py`.
     (lib.parent / "__init__.py").touch()
     with ZipFile(lib / "flink-dist-2.3.0.jar", "w") as jar:
         jar.writestr("web/index.html", "<title>Apache Flink Web Dashboard</title>")
@@ -30,7 +30,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_its_files_are_there_and_its_requests_are_answered(serve: Serve) -> None:
+def test_dashboard_files_are_served_and_their_requests_answered(serve: Serve) -> None:
     http = serve().http
 
     page, script = http.get("/flink/"), http.get("/flink/main.1.js")
@@ -45,11 +45,11 @@ def test_its_files_are_there_and_its_requests_are_answered(serve: Serve) -> None
 
 @pytest.mark.usefixtures("package")
 @pytest.mark.parametrize("path", ["nothing.js", "..%2fMETA-INF/secret", "../META-INF/secret", "%2e%2e/META-INF/secret"])
-def test_nothing_else_of_the_package_is_served(serve: Serve, path: str) -> None:
+def test_other_files_of_the_package_are_not_served(serve: Serve, path: str) -> None:
     assert serve().http.get(f"/flink/{path}").status_code == 404
 
 
-def test_without_the_package_there_is_none(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_package_there_is_no_dashboard(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.rest.app.find_spec", lambda name: None)
 
     assert FlinkDashboard.find() is None

@@ -1,4 +1,4 @@
-"""The dashboard for Grafana asks for what `/metrics` tells, and for nothing else."""
+"""The Grafana dashboard queries the metrics of `/metrics` and no others."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TEXTS = [
 
 @pytest.fixture
 def labels_by_name(served: Served) -> dict[str, set[str]]:
-    """The metrics of a cluster, and of a task that reads a source and writes to a sink, with their labels."""
+    """The metrics of a cluster, and of a task with a source and a sink, with their labels."""
     task = replace(VERTEX, sources=("in",))
     text = served.http.get("/metrics").text + text_of(of_subtasks(served.job.details, task, [SUBTASK], "host", 4_000))
     found: dict[str, set[str]] = {}
@@ -42,21 +42,21 @@ def labels_by_name(served: Served) -> dict[str, set[str]]:
     return found
 
 
-def test_each_metric_of_its_queries_is_one_that_is_scraped(labels_by_name: dict[str, set[str]]) -> None:
+def test_each_queried_metric_is_scraped(labels_by_name: dict[str, set[str]]) -> None:
     asked = {name for text in TEXTS for name in re.findall(r"\bflink_\w+", text)}
 
     assert len(asked) > 20
     assert sorted(asked - labels_by_name.keys()) == []
 
 
-def test_each_label_is_one_of_the_metrics_that_it_is_asked_of(labels_by_name: dict[str, set[str]]) -> None:
+def test_each_label_in_a_query_belongs_to_its_metrics(labels_by_name: dict[str, set[str]]) -> None:
     for text in TEXTS:
         asked = set(_labels(text))
         for name in re.findall(r"\bflink_\w+", text):
             assert asked <= labels_by_name[name], text
 
 
-def test_a_legend_names_labels_that_its_query_leaves() -> None:
+def test_a_legend_uses_labels_that_its_query_preserves() -> None:
     for target in QUERIES:
         named = set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]))
         kept = re.search(r"\bby \(([^)]*)\)", target["expr"])
@@ -66,7 +66,7 @@ def test_a_legend_names_labels_that_its_query_leaves() -> None:
             assert named == set()
 
 
-def test_each_variable_of_its_queries_is_declared() -> None:
+def test_each_variable_in_a_query_is_declared() -> None:
     declared = {each["name"] for each in VARIABLES} | {"__rate_interval"}
 
     used = {name for text in TEXTS for name in re.findall(r"\$(\w+)", text)}
@@ -75,7 +75,7 @@ def test_each_variable_of_its_queries_is_declared() -> None:
     assert {target["datasource"]["uid"] for target in QUERIES} == {"${datasource}"}
 
 
-def test_panels_stand_beside_each_other() -> None:
+def test_panels_do_not_overlap() -> None:
     places = [panel["gridPos"] for panel in PANELS]
 
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)

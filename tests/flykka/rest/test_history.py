@@ -1,4 +1,4 @@
-"""Jobs that have ended, shown from their archives: as the cluster has shown them, and nothing can be done."""
+"""Ended jobs, displayed from their archives as the cluster displayed them, but without commands."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ REFUSAL = "have ended: nothing can be done with them here"
 @pytest.fixture
 def archive_folder(tmp_path: Path) -> Path:
     """A folder with the archive of a job."""
-    leave(tmp_path / "c" / "archives", FIRST, ended_ms=1_000)
+    archive_job(tmp_path / "c" / "archives", FIRST, ended_ms=1_000)
     return tmp_path / "c"
 
 
-def leave(folder: Path, job_id: str, *, ended_ms: int) -> None:
-    """Leave the archive of a job that has ended then."""
+def archive_job(folder: Path, job_id: str, *, ended_ms: int) -> None:
+    """Write the archive of a job that ended at this time."""
     ended = ended_job(job_id)
     ended = replace(ended, overview=replace(ended.overview, ended_ms=ended_ms))
     CheckpointStorage(str(folder)).write_archive(ended)
@@ -69,11 +69,11 @@ def serve() -> Iterator[Serve]:
         server.close()
 
 
-def test_jobs_are_listed_in_the_order_of_their_ends_with_those_that_come_later(archive_folder: Path) -> None:
+def test_jobs_are_listed_in_order_of_their_ends_including_later_ones(archive_folder: Path) -> None:
     seconds = [0.0]
     history = HistoryGateway(str(archive_folder), lambda: 0, lambda: seconds[0])
     first = [job.job_id for job in history.jobs()]
-    leave(archive_folder, SECOND, ended_ms=500)
+    archive_job(archive_folder, SECOND, ended_ms=500)
 
     seconds[0] = REFRESH_SECONDS - 1
     too_soon = [job.job_id for job in history.jobs()]
@@ -87,12 +87,12 @@ def test_jobs_are_listed_in_the_order_of_their_ends_with_those_that_come_later(a
 
 
 def test_a_job_with_several_archives_is_listed_once(archive_folder: Path) -> None:
-    leave(archive_folder / "copy", FIRST, ended_ms=2_000)
+    archive_job(archive_folder / "copy", FIRST, ended_ms=2_000)
 
     assert [job.ended_ms for job in HistoryGateway(str(archive_folder), lambda: 0).jobs()] == [2_000]
 
 
-def test_files_that_are_no_archives_are_named_once_and_the_others_served(
+def test_invalid_archives_are_named_once_and_the_others_served(
     archive_folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (archive_folder / "broken.archive").write_bytes(b"FLYKKA\r\n")
@@ -113,12 +113,12 @@ def test_files_that_are_no_archives_are_named_once_and_the_others_served(
     ]
 
 
-def test_there_must_be_a_folder(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match=f"there is no folder '{tmp_path}/nowhere'"):
         HistoryGateway(f"{tmp_path}/nowhere", lambda: 0)
 
 
-def test_nothing_can_be_done_with_jobs_that_have_ended(serve: Serve, archive_folder: Path) -> None:
+def test_commands_to_ended_jobs_are_refused(serve: Serve, archive_folder: Path) -> None:
     http = serve(archive_folder)
 
     for method, path in (
@@ -133,7 +133,7 @@ def test_nothing_can_be_done_with_jobs_that_have_ended(serve: Serve, archive_fol
     assert (features["web-cancel"], features["web-history"]) == (False, True)
 
 
-def test_what_is_not_archived_is_not_found(serve: Serve, archive_folder: Path) -> None:
+def test_paths_without_archived_data_are_not_found(serve: Serve, archive_folder: Path) -> None:
     http = serve(archive_folder)
 
     for path in (f"/jobs/{SECOND}", f"/jobs/{FIRST}/vertices/other", f"/jobs/{FIRST}/checkpoints/details/9"):
@@ -144,7 +144,7 @@ def test_what_is_not_archived_is_not_found(serve: Serve, archive_folder: Path) -
     assert "has FINISHED" in http.get(f"/jobs/{FIRST}/why").text
 
 
-def test_the_page_is_told_that_it_shows_a_history(serve: Serve, archive_folder: Path) -> None:
+def test_the_page_is_informed_that_it_shows_a_history(serve: Serve, archive_folder: Path) -> None:
     http = serve(archive_folder)
 
     assert '"historyOf":"' + str(archive_folder) in first_frame(http, "/events")
@@ -156,7 +156,7 @@ def first_frame(http: httpx.Client, path: str) -> str:
         return next(answer.iter_lines())
 
 
-def test_the_settings_and_the_environment_of_a_job_are_told(serve: Serve, archive_folder: Path) -> None:
+def test_the_settings_and_the_environment_of_a_job_are_served(serve: Serve, archive_folder: Path) -> None:
     ended = ended_job(SECOND)
     noted = ProcessEnvironment(version="Python 3.11", arch="vax")
     CheckpointStorage(str(archive_folder)).write_archive(replace(ended, environment=noted))
@@ -172,7 +172,7 @@ def test_the_settings_and_the_environment_of_a_job_are_told(serve: Serve, archiv
     assert http.get(f"/jobs/{'a' * 32}/jobmanager/environment").status_code == 404
 
 
-def test_logs_are_where_patterns_say_and_nowhere_without(serve: Serve, archive_folder: Path) -> None:
+def test_links_to_logs_follow_the_configured_patterns(serve: Serve, archive_folder: Path) -> None:
     http = serve(archive_folder)
     for path in ("jobmanager/log-url", "taskmanagers/task-manager-1/log-url"):
         assert "--log-url" in http.get(f"/jobs/{FIRST}/{path}").json()["errors"][0]
@@ -191,7 +191,7 @@ def test_logs_are_where_patterns_say_and_nowhere_without(serve: Serve, archive_f
     assert unknown.status_code == 404
 
 
-def test_a_command_line_that_is_wrong_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_command_line_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["history", str(tmp_path / "nowhere")]) == 1
     assert capsys.readouterr().err == f"flykka history: there is no folder '{tmp_path}/nowhere'\n"
 
@@ -230,7 +230,7 @@ def fails_at_seven(row: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_job_that_has_failed_after_a_restart_is_shown_as_its_cluster_has_shown_it(
+def test_a_job_failed_after_a_restart_is_shown_as_by_its_cluster(
     spark: SparkSession, tmp_path: Path, serve: Serve
 ) -> None:
     spark.range(5).write.json(str(tmp_path / "in"))
@@ -257,7 +257,7 @@ def test_a_job_that_has_failed_after_a_restart_is_shown_as_its_cluster_has_shown
 
 
 def answers_about_job(http: httpx.Client, job_id: str) -> dict[str, Any]:
-    """Everything that is answered about a job, but for what only the clock changes."""
+    """All answers about a job, without the fields that change with the clock."""
     job = f"/jobs/{job_id}"
     paths = ["/jobs", "/jobs/overview", job]
     paths += [f"{job}/{name}" for name in ("status", "plan", "config", "exceptions", "accumulators", "checkpoints")]

@@ -1,4 +1,4 @@
-"""The HTTP interface of an environment: without a way to do so there is no cluster either."""
+"""The HTTP interface of an environment: if it cannot start, the cluster does not start either."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from flykka.rest.process.metrics import no_jvm
 from flykka.rest.responses.job_event import no_work
 from flykka.spark_bridge.errors import MissingExtraError
 from tests.flykka.api.without_spark import without_spark
-from tests.flykka.rest.observing import observation
+from tests.flykka.rest.observing import empty_observation
 
 
-def test_no_cluster_is_started_whose_address_is_taken() -> None:
-    interface = observation()
+def test_a_cluster_whose_address_is_taken_does_not_start() -> None:
+    interface = empty_observation()
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -30,8 +30,8 @@ def test_no_cluster_is_started_whose_address_is_taken() -> None:
     assert interface.rest_address is None
 
 
-def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
-    interface, addresses = observation(), list[str | None]()
+def test_an_address_is_freed_if_the_cluster_does_not_start() -> None:
+    interface, addresses = empty_observation(), list[str | None]()
     interface.enable_rest(rest=0)
 
     def refuse(address: str | None) -> LocalCluster:
@@ -47,28 +47,28 @@ def test_an_address_is_free_again_where_the_cluster_does_not_start() -> None:
         socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])))
 
 
-def test_a_certificate_that_cannot_be_read_is_told_at_once(tmp_path: Path) -> None:
+def test_an_unreadable_certificate_is_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "key.pem").write_text("no key")
-    interface = observation()
+    interface = empty_observation()
     interface.enable_rest(rest=0, rest_certificate=tmp_path / "key.pem", rest_key=tmp_path / "key.pem")
 
     with pytest.raises(ClusterError, match=r"no REST interface at 127.0.0.1:0: "):
         interface.with_rest(lambda address: pytest.fail(f"a cluster was started for {address}"), no_work, no_jvm)
 
 
-def test_an_address_that_is_refused_is_an_error_of_the_program() -> None:
+def test_a_refused_address_is_an_error_of_the_program() -> None:
     with pytest.raises(ProgramError, match="can be reached from other machines"):
         without_spark().enable_rest("0.0.0.0:8081")
 
 
-def test_an_endpoint_that_is_none_is_refused_before_the_app_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_endpoint_is_refused_before_the_app_runs(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", __file__, "--otel", "localhost:4318"])
 
     assert "'localhost:4318' is not a URL of a receiver of OTLP by HTTP" in capsys.readouterr().err
 
 
-def test_what_a_reporter_needs_and_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_of_a_reporter_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.spark_bridge.connectors.connector.find_spec", lambda module: None)
 
     with pytest.raises(MissingExtraError, match=r"OpenTelemetry needs .* pip install 'flykka\[otel\]'"):

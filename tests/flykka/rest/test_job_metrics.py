@@ -1,16 +1,16 @@
-"""Metrics of jobs by Flink's names: of one, and over several."""
+"""Metrics of jobs by Flink's names: of one job, and aggregated over several."""
 
 from __future__ import annotations
 
 from tests.flykka.rest.conftest import JOB, JOB_PATH, Served
 
 
-def test_a_job_lists_its_metrics_and_tells_those_that_are_asked_for(served: Served) -> None:
+def test_a_job_lists_its_metrics_and_returns_the_requested_ones(served: Served) -> None:
     listed = [each["id"] for each in served.http.get(f"{JOB_PATH}/metrics").json()]
-    told = served.http.get(f"/v1{JOB_PATH}/metrics?get=numRestarts,nothing,lastCheckpointSize").json()
+    answer = served.http.get(f"/v1{JOB_PATH}/metrics?get=numRestarts,nothing,lastCheckpointSize").json()
 
     assert {"uptime", "fullRestarts", "totalNumberOfCheckpoints", "runningTimeTotal"} <= set(listed)
-    assert told == [{"id": "numRestarts", "value": "0"}, {"id": "lastCheckpointSize", "value": "-1"}]
+    assert answer == [{"id": "numRestarts", "value": "0"}, {"id": "lastCheckpointSize", "value": "-1"}]
 
 
 def test_metrics_over_the_jobs_are_aggregated(served: Served) -> None:
@@ -23,7 +23,7 @@ def test_metrics_over_the_jobs_are_aggregated(served: Served) -> None:
     assert some == {"id": "numberOfFailedCheckpoints", "max": 0, "sum": 0}
 
 
-def test_jobs_and_aggregates_that_are_not_there_are_refused(served: Served) -> None:
+def test_unknown_jobs_and_aggregates_are_refused(served: Served) -> None:
     assert served.http.get(f"/jobs/metrics?get=uptime&jobs={'f' * 32}").status_code == 404
     assert served.http.get("/jobs/metrics?get=uptime&agg=mode").status_code == 400
     assert served.http.get(f"/jobs/{'f' * 32}/metrics").status_code == 404

@@ -1,4 +1,4 @@
-"""Metrics are text that Prometheus reads, with Flink's names and labels."""
+"""Metrics in Prometheus's text format, with Flink's names and labels."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ COUNTED = (
 TASK_ROWS = "flink_taskmanager_job_task_numRecordsIn"
 
 
-def test_what_is_scraped_is_read_by_prometheus_own_parser(served: Served) -> None:
+def test_scraped_metrics_are_accepted_by_the_parser_of_prometheus(served: Served) -> None:
     answer = served.http.get("/metrics")
 
     families = {family.name: family for family in text_string_to_metric_families(answer.text)}
@@ -103,14 +103,14 @@ def test_what_is_scraped_is_read_by_prometheus_own_parser(served: Served) -> Non
     assert all(sample.labels["job_name"] == "a <job>" for sample in rows)
 
 
-def test_the_table_of_a_client_has_every_value_that_is_scraped(served: Served) -> None:
+def test_the_metrics_table_of_a_client_contains_every_scraped_value(served: Served) -> None:
     scraped = text_string_to_metric_families(served.http.get("/metrics?scope=subtask").text)
     table = served.job.metrics
 
     names = "flink_" + table["scope"] + "_" + table["name"].str.replace(".", "_")
     texts = table[["vertex", "operator", "subtask"]].astype("string").astype("object").replace({pd.NA: None})
     rows = zip(names, texts["vertex"], texts["operator"], texts["subtask"], table["value"], strict=True)
-    assert {row for row in rows if _holds_still(row[0])} == {
+    assert {row for row in rows if _is_constant(row[0])} == {
         (
             sample.name,
             *(sample.labels.get(label) for label in ("task_name", "operator_name", "subtask_index")),
@@ -118,7 +118,7 @@ def test_the_table_of_a_client_has_every_value_that_is_scraped(served: Served) -
         )
         for family in scraped
         for sample in family.samples
-        if sample.name.startswith(("flink_jobmanager_job_", "flink_taskmanager_")) and _holds_still(sample.name)
+        if sample.name.startswith(("flink_jobmanager_job_", "flink_taskmanager_")) and _is_constant(sample.name)
     }
 
 
@@ -130,7 +130,7 @@ def test_a_name_with_quotes_is_escaped() -> None:
 
 
 @pytest.mark.parametrize("value", [1, 0.5, -(2**63), inf, -inf])
-def test_a_number_is_read_as_it_was_written(value: float) -> None:
+def test_a_number_is_parsed_to_the_written_value(value: float) -> None:
     ((sample,),) = (family.samples for family in text_string_to_metric_families(_text({"uptime": value})))
 
     assert sample.value == value
@@ -153,13 +153,13 @@ def test_a_histogram_is_a_summary_with_flinks_quantiles() -> None:
     }
 
 
-def test_of_nothing_a_histogram_has_zeros() -> None:
+def test_an_empty_histogram_has_zeros() -> None:
     figures = Distribution((), ()).figures
 
     assert set(figures.values()) == {0}
 
 
-def test_the_figures_of_a_histogram_are_those_of_flink() -> None:
+def test_the_statistics_of_a_histogram_equal_those_of_flink() -> None:
     assert Distribution((1, 5), (1, 3)).figures == {
         "count": 4,
         "min": 1,
@@ -188,21 +188,25 @@ def test_a_restarting_job_has_no_uptime(served: Served) -> None:
         deploying=Deploying(since_ms=590, total_ms=3),
     )
 
-    assert _chosen(running, "uptime", "runningTime", "runningTimeTotal", "runningState") == (500, 500, 540, 1)
-    assert _chosen(restarting, "uptime", "runningTime", "runningTimeTotal", "runningState") == (-1, 0, 340, 0)
-    assert _chosen(restarting, "restartingTime", "restartingTimeTotal", "restartingState") == (200, 250, 1)
-    assert _chosen(restarting, "deployingTime", "deployingTimeTotal", "deployingState") == (10, 13, 1)
-    assert _chosen(restarting, "numRestarts", "fullRestarts", "failingTimeTotal") == (1, 1, 0)
-    assert _chosen(restarting, "lastCheckpointDuration", "lastCheckpointSize", "lastCheckpointFullSize") == (30, 7, 9)
-    assert _chosen(restarting, "lastCheckpointRestoreTimestamp") == (90,)
+    assert _select_values(running, "uptime", "runningTime", "runningTimeTotal", "runningState") == (500, 500, 540, 1)
+    assert _select_values(restarting, "uptime", "runningTime", "runningTimeTotal", "runningState") == (-1, 0, 340, 0)
+    assert _select_values(restarting, "restartingTime", "restartingTimeTotal", "restartingState") == (200, 250, 1)
+    assert _select_values(restarting, "deployingTime", "deployingTimeTotal", "deployingState") == (10, 13, 1)
+    assert _select_values(restarting, "numRestarts", "fullRestarts", "failingTimeTotal") == (1, 1, 0)
+    assert _select_values(restarting, "lastCheckpointDuration", "lastCheckpointSize", "lastCheckpointFullSize") == (
+        30,
+        7,
+        9,
+    )
+    assert _select_values(restarting, "lastCheckpointRestoreTimestamp") == (90,)
 
 
-def _chosen(details: JobDetails, *names: str) -> tuple[Value, ...]:
+def _select_values(details: JobDetails, *names: str) -> tuple[Value, ...]:
     values = of_job(details, _checkpoints(), "host", 600).values
     return tuple(values[name] for name in names)
 
 
-def test_sources_and_sinks_have_what_others_have_not(served: Served) -> None:
+def test_sources_and_sinks_have_additional_metrics(served: Served) -> None:
     def names(vertex: JobVertexDetails) -> set[str]:
         details = replace(served.job.details, vertices=(vertex,))
         as_a_whole = _values(*of_vertices(details, "host"))
@@ -216,7 +220,7 @@ def test_sources_and_sinks_have_what_others_have_not(served: Served) -> None:
     assert names(replace(VERTEX, sources=("in",), sinks=())) == {"unassignedSplits"}
 
 
-def test_a_subtask_is_measured_with_its_attempt_and_its_task_manager(served: Served) -> None:
+def test_metrics_of_a_subtask_have_labels_of_attempt_and_task_manager(served: Served) -> None:
     measured = list(of_subtasks(served.job.details, VERTEX, [SUBTASK], "host", 4_000))
 
     values = _values(*measured)
@@ -227,7 +231,7 @@ def test_a_subtask_is_measured_with_its_attempt_and_its_task_manager(served: Ser
     assert measured[0].labels["task_attempt_num"] == "2"
 
 
-def test_what_users_count_is_measured_with_their_operators_labels(served: Served) -> None:
+def test_user_metrics_have_the_labels_of_their_operators(served: Served) -> None:
     subtask = replace(SUBTASK, accumulators=COUNTED)
 
     *_, counter, meter, histogram = of_subtasks(served.job.details, VERTEX, [subtask], "host", 4_000)
@@ -241,7 +245,7 @@ def test_what_users_count_is_measured_with_their_operators_labels(served: Served
     assert 'flink_taskmanager_job_task_operator_orders_broken{host="host",' in text_of([counter])
 
 
-def test_a_vertex_as_a_whole_has_no_labels_of_subtasks_and_no_rates_of_users(served: Served) -> None:
+def test_vertex_metrics_have_no_subtask_labels_and_no_user_rates(served: Served) -> None:
     accumulators = AccumulatorResults(merged=COUNTED)
     details = replace(served.job.details, vertices=(replace(VERTEX, rows_in=7),), accumulators=accumulators)
     nothing, delays = StatsSummary(minimum=0, maximum=0, average=0), StatsSummary(minimum=1, maximum=9, average=4)
@@ -269,7 +273,7 @@ def test_a_vertex_as_a_whole_has_no_labels_of_subtasks_and_no_rates_of_users(ser
     assert (counter.values, meter.values) == ({"orders.broken": 4}, {"seen_count": 9})
 
 
-def test_more_than_a_thousand_subtasks_are_measured_by_vertex_unless_each_is_asked_for(served: Served) -> None:
+def test_more_than_a_thousand_subtasks_are_measured_by_vertex_by_default(served: Served) -> None:
     (job,) = served.gateway.jobs()
     running = replace(job, subtask_counts=(SubtaskCount(state=ExecutionState.RUNNING, count=600),))
 
@@ -286,7 +290,7 @@ def test_more_than_a_thousand_subtasks_are_measured_by_vertex_unless_each_is_ask
         ("subtask", {"flink_jobmanager_job_numRestarts", TASK_ROWS}, "subtask_index"),
     ],
 )
-def test_a_scope_may_be_asked_for(served: Served, scope: str, names: set[str], label: str | None) -> None:
+def test_a_scope_may_be_requested(served: Served, scope: str, names: set[str], label: str | None) -> None:
     text = served.http.get(f"/metrics?scope={scope}").text
 
     families = {family.name: family for family in text_string_to_metric_families(text)}
@@ -297,7 +301,7 @@ def test_a_scope_may_be_asked_for(served: Served, scope: str, names: set[str], l
         assert len(families[TASK_ROWS].samples) == (3 if scope == "subtask" else 2)
 
 
-def test_another_scope_is_refused(served: Served) -> None:
+def test_an_unknown_scope_is_refused(served: Served) -> None:
     answer = served.http.get("/metrics?scope=all")
 
     assert (answer.status_code, answer.json()) == (
@@ -338,12 +342,12 @@ def _checkpoints() -> CheckpointStatsSnapshot:
     )
 
 
-def _holds_still(name: str) -> bool:
-    """True for what is the same a moment later."""
+def _is_constant(name: str) -> bool:
+    """True for a metric that has the same value a moment later."""
     return "Time" not in name and name != "flink_jobmanager_job_uptime"
 
 
-def test_what_functions_count_is_told_of_a_vertex_and_of_each_of_its_subtasks(served: Served) -> None:
+def test_user_metrics_are_reported_for_a_vertex_and_its_subtasks(served: Served) -> None:
     path = f"/jobs/{JOB}/vertices/sink"
     (store,) = served.gateway._system.actor_selection(INFO_STORE_PATH).resolve()
     for subtask, count in ((0, 1), (1, 4)):
@@ -367,7 +371,7 @@ def test_what_functions_count_is_told_of_a_vertex_and_of_each_of_its_subtasks(se
     assert metrics == [{"id": "1.parse_it.orders.broken", "value": "4"}]
 
 
-def test_what_the_coordinator_of_a_vertex_counts_is_told_by_name(served: Served) -> None:
+def test_user_metrics_of_a_coordinator_are_reported_by_name(served: Served) -> None:
     path = f"/jobs/{JOB}/vertices/sink/jm-operator-metrics"
     (store,) = served.gateway._system.actor_selection(INFO_STORE_PATH).resolve()
     assert served.http.get(path).json() == []

@@ -20,7 +20,7 @@ def operations(served: Served) -> Iterator[tuple[str, str, dict[str, Any]]]:
     return ((method, path, each) for path, methods in paths.items() for method, each in methods.items())
 
 
-def described(served: Served, method: str, path: str) -> dict[str, Any]:
+def operation_description(served: Served, method: str, path: str) -> dict[str, Any]:
     return next(each for m, p, each in operations(served) if (m, p) == (method, path))
 
 
@@ -57,7 +57,7 @@ def test_each_answer_has_the_media_type_that_is_described(served: Served) -> Non
     ],
 )
 def test_the_arguments_of_a_query_are_described(served: Served, method: str, path: str, names: dict[str, str]) -> None:
-    assert arguments(described(served, method, path)) == names
+    assert arguments(operation_description(served, method, path)) == names
 
 
 @pytest.mark.parametrize(
@@ -76,22 +76,24 @@ def test_the_arguments_of_a_query_are_described(served: Served, method: str, pat
 def test_the_fields_of_a_body_are_described(
     served: Served, method: str, path: str, fields: dict[str, str], required: list[str]
 ) -> None:
-    body = described(served, method, path)["requestBody"]
+    body = operation_description(served, method, path)["requestBody"]
     schema = body["content"]["application/json"]["schema"]
 
     assert {name: of_field["type"] for name, of_field in schema["properties"].items()} == fields
     assert (schema["required"], body["required"]) == (required, bool(required))
 
 
-def test_bounds_of_vertices_are_described_by_what_is_below_their_ids(served: Served) -> None:
-    body = described(served, "put", "/jobs/{jobid}/resource-requirements")["requestBody"]["content"]["application/json"]
+def test_vertex_bounds_are_described_with_both_of_their_fields(served: Served) -> None:
+    body = operation_description(served, "put", "/jobs/{jobid}/resource-requirements")["requestBody"]["content"][
+        "application/json"
+    ]
 
     bounds = body["schema"]["additionalProperties"]["properties"]["parallelism"]["properties"]
     assert set(bounds) == {"lowerBound", "upperBound"}
-    assert "requestBody" not in described(served, "patch", "/jobs/{jobid}")
+    assert "requestBody" not in operation_description(served, "patch", "/jobs/{jobid}")
 
 
-def test_each_operation_may_be_refused_for_its_token(served: Served) -> None:
+def test_each_operation_documents_the_refusal_of_a_token(served: Served) -> None:
     for _, path, operation in operations(served):
         refused = operation["responses"]["401"]["content"]["application/json"]["schema"]
         assert (path, refused) == (path, {"$ref": "#/components/schemas/Errors"})

@@ -78,7 +78,7 @@ def test_a_histogram_has_the_buckets_of_open_telemetry() -> None:
     assert (point.count, point.sum, point.min, point.max) == (10, 40_031, -1, 10_001)
 
 
-def test_each_checkpoint_and_each_restart_is_a_span_once(served: Served) -> None:
+def test_each_checkpoint_and_each_restart_is_reported_as_one_span(served: Served) -> None:
     log, details = SpanLog(), replace(served.job.details, checkpoints=(COMPLETED, FAILED), exceptions=(FAILURE,))
 
     completed, failed, restart = log.new(details)
@@ -97,7 +97,7 @@ def test_each_checkpoint_and_each_restart_is_a_span_once(served: Served) -> None
     assert list(log.new(details)) == []
 
 
-def test_a_failure_that_comes_back_is_another_restart_and_one_that_waits_is_none_yet(served: Served) -> None:
+def test_a_repeated_failure_is_another_span_only_after_its_restart(served: Served) -> None:
     log, details = SpanLog(), replace(served.job.details, exceptions=(FAILURE,))
     waiting = replace(FAILURE, outcome=FailureOutcome.RESTARTING, times=2, last_timestamp_ms=90)
     again = replace(waiting, outcome=FailureOutcome.RESTARTED, restarted_ms=95)
@@ -107,7 +107,7 @@ def test_a_failure_that_comes_back_is_another_restart_and_one_that_waits_is_none
     assert [[(span.start_ms, span.end_ms) for span in spans] for spans in told] == [[(50, 80)], [], [(90, 95)]]
 
 
-def test_a_checkpoint_that_ends_behind_a_later_one_is_told_too(served: Served) -> None:
+def test_a_checkpoint_that_ends_after_a_later_one_is_reported(served: Served) -> None:
     log, details = SpanLog(), served.job.details
     in_progress = replace(COMPLETED, status=CheckpointStatsStatus.IN_PROGRESS)
 
@@ -118,7 +118,7 @@ def test_a_checkpoint_that_ends_behind_a_later_one_is_told_too(served: Served) -
     assert [span.attributes["checkpointId"] for span in both] == [1, 2]
 
 
-def test_what_was_not_taken_is_sent_again_and_the_reason_is_said_once(
+def test_refused_data_is_sent_again_and_the_reason_logged_once(
     served: Served, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Receiver(status=404) as receiver, caplog.at_level(logging.WARNING):
@@ -134,7 +134,7 @@ def test_what_was_not_taken_is_sent_again_and_the_reason_is_said_once(
 
 
 @pytest.mark.parametrize("endpoint", ["localhost:4318", "http://", "ftp://localhost"])
-def test_an_endpoint_is_a_url(endpoint: str) -> None:
+def test_an_endpoint_must_be_a_url(endpoint: str) -> None:
     with pytest.raises(ProgramError, match=r"is not a URL of a receiver of OTLP by HTTP: as in http://localhost:4318"):
         without_spark().enable_open_telemetry(endpoint)
 
@@ -145,7 +145,7 @@ def test_an_endpoint_is_a_url(endpoint: str) -> None:
 def test_a_job_is_reported_to_its_end_with_its_checkpoints(spark: SparkSession, tmp_path: Path) -> None:
     with Receiver() as receiver:
         with StreamExecutionEnvironment.get_execution_environment() as env:
-            # The last report is that of the end: no other one comes.
+            # With this interval the only report is the one at the end.
             env.enable_open_telemetry(receiver.endpoint, interval="1h").enable_checkpointing("50ms")
             env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
             numbers = env.from_dataframe(spark.range(0, 50, 1, 5), uid="numbers", partitions_per_batch=1)

@@ -1,4 +1,4 @@
-"""The page: its files, how they are served, and that they can do no harm."""
+"""The page: its files, how they are served, and that they are harmless."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DATA = ("/events", f"/jobs/{JOB}/events", "/jobs/overview", "/recorder/trace", f
 TYPES = {".css": "text/css", ".html": "text/html", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
-def test_the_page_is_at_the_root_under_a_policy_that_lets_nothing_else_in(served: Served) -> None:
+def test_the_root_serves_the_page_under_a_strict_content_policy(served: Served) -> None:
     answer = served.http.get("/")
 
     assert (answer.status_code, answer.content) == (200, (FOLDER / "index.html").read_bytes())
@@ -31,7 +31,7 @@ def test_the_page_is_at_the_root_under_a_policy_that_lets_nothing_else_in(served
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_each_file_has_its_type_and_is_not_sent_again(served: Served) -> None:
+def test_each_file_has_its_type_and_is_revalidated_by_etag(served: Served) -> None:
     for name in FILES:
         first = served.http.get(f"/page/{name}")
         again = served.http.get(f"/page/{name}", headers={"If-None-Match": first.headers["etag"]})
@@ -43,11 +43,11 @@ def test_each_file_has_its_type_and_is_not_sent_again(served: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing.js", "..%2fapp.py", "%2e%2e/app.py", "__init__.py", ""])
-def test_nothing_else_is_served(served: Served, name: str) -> None:
+def test_other_files_are_not_served(served: Served, name: str) -> None:
     assert served.http.get(f"/page/{name}").status_code == 404
 
 
-def test_the_page_needs_no_token_and_its_data_does(serve: Serve, tmp_path: Path) -> None:
+def test_the_page_needs_no_token_but_its_data_does(serve: Serve, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("token-of-the-tests")
     served = serve(RestSettings(token_file=str(file)))
@@ -59,7 +59,7 @@ def test_the_page_needs_no_token_and_its_data_does(serve: Serve, tmp_path: Path)
     assert set(refused.values()) == {401}
 
 
-def test_every_file_that_a_file_names_is_there() -> None:
+def test_every_referenced_file_exists() -> None:
     named = set()
     for name in FILES:
         text = (FOLDER / name).read_text()
@@ -70,7 +70,7 @@ def test_every_file_that_a_file_names_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_file_makes_markup_of_data_or_asks_another_server(name: str) -> None:
+def test_no_file_makes_markup_of_data_or_contacts_another_server(name: str) -> None:
     text = (FOLDER / name).read_text()
 
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function", text)
@@ -78,7 +78,7 @@ def test_no_file_makes_markup_of_data_or_asks_another_server(name: str) -> None:
     assert not re.search(r'<[^>]* (style|on\w+)="', text)
 
 
-def test_the_work_of_a_subtask_is_told_with_its_spark_jobs(serve: Serve) -> None:
+def test_the_work_of_a_subtask_is_listed_with_its_spark_jobs(serve: Serve) -> None:
     def last_work(job_id: str, vertex_id: str, subtask: int) -> AttemptWork | None:
         stage = PieceOfWork(
             what="stage 3 of 'sink'",
@@ -93,11 +93,11 @@ def test_the_work_of_a_subtask_is_told_with_its_spark_jobs(serve: Serve) -> None
         return AttemptWork(attempt=ExecutionAttemptId("a"), pieces=(stage,), spark_ui=None) if known else None
 
     served = serve(last_work=last_work)
-    told = served.http.get(f"/jobs/{JOB}/vertices/sink/subtasks/1/work").json()
+    answer = served.http.get(f"/jobs/{JOB}/vertices/sink/subtasks/1/work").json()
 
-    begun = told["work"][0].pop("begun")
+    begun = answer["work"][0].pop("begun")
     assert begun > 0
-    assert told == {
+    assert answer == {
         "attempt": "a",
         "sparkUi": None,
         "work": [
@@ -108,9 +108,9 @@ def test_the_work_of_a_subtask_is_told_with_its_spark_jobs(serve: Serve) -> None
         assert served.http.get(f"/jobs/{JOB}/vertices/{other}/work").status_code == 404
 
 
-def test_attempts_of_a_vertex_are_told_in_the_order_of_their_begin(served: Served) -> None:
-    told = served.http.get(f"/jobs/{JOB}/vertices/sink/attempts").json()
+def test_attempts_of_a_vertex_are_listed_in_start_order(served: Served) -> None:
+    answer = served.http.get(f"/jobs/{JOB}/vertices/sink/attempts").json()
 
-    assert (told["id"], told["total"]) == ("sink", len(told["attempts"]))
-    assert [each["begun"] for each in told["attempts"]] == sorted(each["begun"] for each in told["attempts"])
+    assert (answer["id"], answer["total"]) == ("sink", len(answer["attempts"]))
+    assert [each["begun"] for each in answer["attempts"]] == sorted(each["begun"] for each in answer["attempts"])
     assert served.http.get(f"/jobs/{JOB}/vertices/nothing/attempts").status_code == 404

@@ -1,4 +1,4 @@
-"""Every path that draws Flink's dashboard is there, with the fields that it needs, with and without the version."""
+"""Every path that Flink's dashboard uses exists with its fields, with and without the version prefix."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ LISTS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["", pytest.param("/v1", marks=pytest.mark.long)])
-def test_each_path_has_the_fields_that_a_dashboard_reads(served: Served, version: str) -> None:
+def test_each_path_has_the_fields_that_the_dashboard_reads(served: Served, version: str) -> None:
     for path, fields in PATHS.items():
         answer = served.http.get(version + path)
 
@@ -89,7 +89,7 @@ def test_each_path_has_the_fields_that_a_dashboard_reads(served: Served, version
         assert isinstance(served.http.get(version + path).json(), list), path
 
 
-def test_what_there_is_not_is_404_in_flinks_form(served: Served) -> None:
+def test_unknown_paths_are_404_in_flinks_format(served: Served) -> None:
     def error(path: str) -> tuple[int, list[str]]:
         answer = served.http.get(path)
         return answer.status_code, answer.json()["errors"]
@@ -105,7 +105,7 @@ def test_what_there_is_not_is_404_in_flinks_form(served: Served) -> None:
     assert error(f"{JOB_PATH}/vertices/sink/subtasks/metrics?get=numRecordsIn&agg=mode")[0] == 400
 
 
-def test_a_job_is_told_with_its_plan_and_its_tasks(served: Served) -> None:
+def test_job_details_contain_its_plan_and_its_tasks(served: Served) -> None:
     details = served.http.get(JOB_PATH).json()
     (listed,) = served.http.get("/jobs/overview").json()["jobs"]
 
@@ -120,14 +120,14 @@ def test_a_job_is_told_with_its_plan_and_its_tasks(served: Served) -> None:
 
 
 @pytest.mark.slow
-def test_a_diagnosis_is_the_text_in_its_parts_with_the_vertices_that_it_is_about(served: Served) -> None:
+def test_a_diagnosis_has_its_text_in_parts_with_their_vertices(served: Served) -> None:
     text = served.http.get(f"{JOB_PATH}/why?timeout=500").text
-    told = served.http.get(f"{JOB_PATH}/diagnosis?timeout=500").json()
+    answer = served.http.get(f"{JOB_PATH}/diagnosis?timeout=500").json()
 
-    # Times pass between the two.
-    assert text.partition(" for ")[0] == told["answer"].partition(" for ")[0]
-    assert [label for label, _ in told["facts"]][:2] == ["job", "tasks"]
-    assert [(each["name"], each["vertex"]) for each in told["attempts"]] == [
+    # The durations in the two texts differ.
+    assert text.partition(" for ")[0] == answer["answer"].partition(" for ")[0]
+    assert [label for label, _ in answer["facts"]][:2] == ["job", "tasks"]
+    assert [(each["name"], each["vertex"]) for each in answer["attempts"]] == [
         ("source (1/1)", "source"),
         ("sink (1/2)", "sink"),
         ("sink (2/2)", "sink"),
@@ -135,7 +135,7 @@ def test_a_diagnosis_is_the_text_in_its_parts_with_the_vertices_that_it_is_about
     assert served.http.get(f"{JOB_PATH}/diagnosis?timeout=soon").status_code == 400
 
 
-def test_a_task_manager_has_the_tasks_that_are_on_it_and_not_its_slots(served: Served) -> None:
+def test_a_task_manager_lists_its_tasks_without_its_slots(served: Served) -> None:
     subtasks = [
         subtask
         for vertex in ("source", "sink")
@@ -161,18 +161,18 @@ def test_metrics_of_subtasks_are_values_or_aggregates(served: Served) -> None:
     assert over == {"id": "numRecordsIn", "min": 0, "sum": 0}
 
 
-def test_a_subtask_lists_its_metrics_and_tells_those_that_are_asked_for(served: Served) -> None:
+def test_a_subtask_lists_its_metrics_and_returns_the_requested_ones(served: Served) -> None:
     metrics = f"{JOB_PATH}/vertices/sink/subtasks"
 
     listed = served.http.get(f"{metrics}/1/metrics").json()
-    told = served.http.get(f"{metrics}/1/metrics?get=numRecordsIn,nothing").json()
+    answer = served.http.get(f"{metrics}/1/metrics?get=numRecordsIn,nothing").json()
 
     assert {"id": "busyTimeMsPerSecond"} in listed
-    assert told == [{"id": "numRecordsIn", "value": "0"}]
+    assert answer == [{"id": "numRecordsIn", "value": "0"}]
     assert served.http.get(f"{metrics}/2/metrics").json() == {"errors": ["vertex sink has no subtask 2"]}
 
 
-def test_what_users_count_is_named_behind_its_operator() -> None:
+def test_user_metrics_are_prefixed_with_their_operator() -> None:
     counted = AccumulatorSnapshot(
         name="parse: it.bytes",
         type=AccumulatorType.HISTOGRAM,
@@ -195,7 +195,7 @@ def test_what_users_count_is_named_behind_its_operator() -> None:
 
 
 @pytest.mark.parametrize("metric", ['hits, 100% "q"', "gr+oup [1].n", "a b:c", "größe🐟\nx", ","])
-def test_a_metric_of_any_name_can_be_asked_for_as_it_is_listed(metric: str) -> None:
+def test_a_metric_can_be_requested_by_every_listed_name(metric: str) -> None:
     counted = AccumulatorSnapshot(
         name=f"all, rows.{metric}",
         type=AccumulatorType.INT_COUNTER,
@@ -211,7 +211,7 @@ def test_a_metric_of_any_name_can_be_asked_for_as_it_is_listed(metric: str) -> N
     assert values(subtasks, f"0.numRecordsIn,{name}")[1:] == [{"id": name, "value": "3"}]
 
 
-def test_what_has_not_changed_is_not_sent_again(served: Served) -> None:
+def test_unchanged_answers_are_not_sent_again(served: Served) -> None:
     first = served.http.get("/jobmanager/environment")
 
     again = served.http.get("/jobmanager/environment", headers={"If-None-Match": first.headers["etag"]})
@@ -231,7 +231,7 @@ def test_what_has_not_changed_is_not_sent_again(served: Served) -> None:
         (f"{JOB_PATH}/vertices/sink/subtasks/accumulators", "subtasks", 2),
     ],
 )
-def test_a_part_of_a_long_list_may_be_asked_for(served: Served, path: str, name: str, length: int) -> None:
+def test_a_part_of_a_long_list_may_be_requested(served: Served, path: str, name: str, length: int) -> None:
     whole = served.http.get(path).json()
     first, rest, beyond = (
         served.http.get(path, params=params).json()
@@ -253,7 +253,7 @@ def test_a_job_is_cancelled_and_stays_visible(served: Served) -> None:
         assert time.monotonic() < deadline
 
 
-def test_a_job_is_not_stopped_by_a_get_or_by_a_mode_and_told_how_it_is(served: Served) -> None:
+def test_a_job_is_not_stopped_by_get_or_an_unknown_mode(served: Served) -> None:
     for answer in (
         served.http.get(f"{JOB_PATH}/yarn-stop"),
         served.http.get(f"{JOB_PATH}/yarn-cancel?mode=stop"),
@@ -265,7 +265,7 @@ def test_a_job_is_not_stopped_by_a_get_or_by_a_mode_and_told_how_it_is(served: S
     assert served.http.get(f"{JOB_PATH}/status").json()["status"] in ("CREATED", "RUNNING")
 
 
-def test_a_cluster_is_ended_and_the_clients_of_its_jobs_hear_of_it(served: Served) -> None:
+def test_a_shutdown_of_the_cluster_notifies_the_clients_of_its_jobs(served: Served) -> None:
     answer = served.http.delete("/v1/cluster")
 
     assert (answer.status_code, answer.json()) == (200, {})
@@ -291,7 +291,7 @@ def test_a_savepoint_without_a_directory_is_refused(served: Served) -> None:
     assert "No savepoint directory configured" in answer.json()["errors"][0]
 
 
-def test_a_checkpoint_that_cannot_be_taken_is_completed_with_its_cause(served: Served) -> None:
+def test_a_failed_checkpoint_request_completes_with_its_cause(served: Served) -> None:
     path = f"{JOB_PATH}/checkpoints"
     refused = served.http.post(path, json={"checkpointType": "BIG"})
     begun = served.http.post(path, json={"checkpointType": "FULL"})
@@ -307,7 +307,7 @@ def test_a_checkpoint_that_cannot_be_taken_is_completed_with_its_cause(served: S
     assert served.http.post("/jobs/" + "f" * 32 + "/checkpoints").status_code == 404
 
 
-def test_an_operation_that_fails_is_completed_with_its_cause(served: Served, tmp_path: Path) -> None:
+def test_a_failed_operation_completes_with_its_cause(served: Served, tmp_path: Path) -> None:
     trigger, file = "ab" * 16, tmp_path / "file"
     file.touch()
     body = {"targetDirectory": str(file), "triggerId": trigger}
@@ -323,7 +323,7 @@ def test_an_operation_that_fails_is_completed_with_its_cause(served: Served, tmp
 
 
 @pytest.mark.parametrize("path", ["/", "/etc/passwd", "/data/savepoint-0123/../../etc", "savepoint"])
-def test_nothing_is_disposed_of_that_is_no_savepoint(served: Served, path: str) -> None:
+def test_only_savepoints_can_be_disposed(served: Served, path: str) -> None:
     request = served.http.post("/savepoint-disposal", json={"savepoint-path": path}).json()["request-id"]
     deadline = time.monotonic() + 20
     while (found := served.http.get(f"/savepoint-disposal/{request}").json())["status"]["id"] != "COMPLETED":
@@ -332,7 +332,7 @@ def test_nothing_is_disposed_of_that_is_no_savepoint(served: Served, path: str) 
     assert found["operation"]["failure-cause"]["class"] == "RestError"
 
 
-def test_the_description_names_every_path(served: Served) -> None:
+def test_the_description_lists_every_path(served: Served) -> None:
     described = served.http.get("/openapi.json").json()
 
     assert described["openapi"].startswith("3.1")

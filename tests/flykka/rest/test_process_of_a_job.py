@@ -1,4 +1,4 @@
-"""The process of a job on Spark, asked over HTTP while the job runs."""
+"""The process of a job on Spark, queried over HTTP while the job runs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.integration.test_continuing import wait_checkpoint
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def places(node: dict[str, Any]) -> set[str]:
+def function_names(node: dict[str, Any]) -> set[str]:
     """The functions of a flame graph, without their lines."""
-    return {node["name"].rpartition(":")[0]}.union(*(places(child) for child in node["children"]))
+    return {node["name"].rpartition(":")[0]}.union(*(function_names(child) for child in node["children"]))
 
 
 @pytest.mark.long  # The page shows memory and threads in each run, a cluster without Spark flame graphs.
-def test_memory_threads_and_flame_graphs_are_those_of_the_attempts_at_work(spark: SparkSession, tmp_path: Path) -> None:
+def test_memory_threads_and_flame_graphs_cover_the_working_attempts(spark: SparkSession, tmp_path: Path) -> None:
     spark.range(50).write.json(str(tmp_path / "in"))
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.enable_rest().enable_checkpointing("100ms").set_checkpoint_dir(str(tmp_path / "checkpoints"))
@@ -44,5 +44,5 @@ def test_memory_threads_and_flame_graphs_are_those_of_the_attempts_at_work(spark
 
     assert int(heap[0]["value"]) > 1_000_000
     assert {each["threadName"].partition("_")[0] for each in threads} == {job.job_id}
-    assert "flykka.spark_bridge.attempt.stage_executor._serve" in places(told["data"])
+    assert "flykka.spark_bridge.attempt.stage_executor._serve" in function_names(told["data"])
     assert ended == {"endTimestamp": -1}

@@ -1,4 +1,4 @@
-"""The process over HTTP: its metrics, threads and logs, and what of them is a TaskManager's own."""
+"""The process over HTTP: its metrics, threads and logs, and the part of them that belongs to a TaskManager."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def ids(told: list[dict[str, str]]) -> set[str]:
     return {each["id"] for each in told}
 
 
-def test_the_process_has_metrics_of_its_own_by_names_of_our_own(served: Served) -> None:
+def test_the_process_has_metrics_under_names_of_flykka(served: Served) -> None:
     listed = ids(served.http.get("/jobmanager/metrics").json())
     wanted = "Status.Python.Threads.Count,Status.JVM.Memory.Heap.Used,Status.Python.Memory.Resident.Max"
-    told = {each["id"]: each["value"] for each in served.http.get(f"/v1/jobmanager/metrics?get={wanted}").json()}
+    answer = {each["id"]: each["value"] for each in served.http.get(f"/v1/jobmanager/metrics?get={wanted}").json()}
 
     assert {"Status.Python.CPU.Time", "Status.Python.GarbageCollector.Generation2.Count"} <= listed
-    # There is no JVM beside a data plane that is silent.
-    assert told.keys() == {"Status.Python.Threads.Count", "Status.Python.Memory.Resident.Max"}
-    assert int(told["Status.Python.Threads.Count"]) > 1
-    assert int(told["Status.Python.Memory.Resident.Max"]) > 1_000_000
+    # A silent data plane has no JVM.
+    assert answer.keys() == {"Status.Python.Threads.Count", "Status.Python.Memory.Resident.Max"}
+    assert int(answer["Status.Python.Threads.Count"]) > 1
+    assert int(answer["Status.Python.Memory.Resident.Max"]) > 1_000_000
 
 
 def test_a_task_manager_has_its_slots_tasks_and_buffers(served: Served) -> None:
@@ -56,7 +56,7 @@ def test_a_task_manager_has_its_slots_tasks_and_buffers(served: Served) -> None:
     assert served.http.get("/taskmanagers/nobody/metrics").status_code == 404
 
 
-def test_network_buffers_are_counted_where_there_is_a_limit() -> None:
+def test_network_buffers_are_counted_if_they_are_limited() -> None:
     own = TaskManagerInfo(task_manager=TaskManagerId("tm"), slots=2, free=1)
     metrics = TaskIOMetrics(input_queue_length=3, output_queue_length=2)
     attempt = AttemptDetails(attempt=None, attempt_number=0, state=ExecutionState.RUNNING, metrics=metrics)
@@ -76,8 +76,8 @@ def test_network_buffers_are_counted_where_there_is_a_limit() -> None:
 
 
 @pytest.fixture
-def at_work(served: Served) -> Iterator[str]:
-    """A thread that works for an attempt of the job, as a data plane calls it; the attempt's TaskManager."""
+def working_thread(served: Served) -> Iterator[str]:
+    """A thread that works for an attempt of the job, named as by a data plane; yields its TaskManager."""
     (subtask,) = served.gateway.vertex(
         served.job.job_id, served.gateway.graph(served.job.job_id).vertices[0].vertex_id
     )[1]
@@ -90,14 +90,14 @@ def at_work(served: Served) -> Iterator[str]:
     thread.join()
 
 
-def test_a_thread_dump_has_all_threads_and_that_of_a_task_manager_those_of_its_attempts(
-    served: Served, at_work: str
+def test_thread_dumps_of_task_managers_contain_the_threads_of_their_attempts(
+    served: Served, working_thread: str
 ) -> None:
     def dumped(path: str) -> list[str]:
         return [each["threadName"] for each in served.http.get(f"{path}/thread-dump").json()["threadInfos"]]
 
-    other = {"task-manager-1": "task-manager-2", "task-manager-2": "task-manager-1"}[at_work]
-    (of_attempt,) = dumped(f"/taskmanagers/{at_work}")
+    other = {"task-manager-1": "task-manager-2", "task-manager-2": "task-manager-1"}[working_thread]
+    (of_attempt,) = dumped(f"/taskmanagers/{working_thread}")
 
     assert of_attempt.endswith(" stages")
     assert dumped(f"/taskmanagers/{other}") == []
@@ -106,7 +106,7 @@ def test_a_thread_dump_has_all_threads_and_that_of_a_task_manager_those_of_its_a
 
 
 @pytest.mark.slow
-def test_a_flame_graph_is_waited_for_and_has_the_threads_of_the_vertex(served: Served, at_work: str) -> None:
+def test_a_flame_graph_is_awaited_and_has_the_threads_of_the_vertex(served: Served, working_thread: str) -> None:
     path = f"{JOB_PATH}/vertices/source/flamegraph"
     first = served.http.get(path).json()
     while "data" not in (told := served.http.get(f"{path}?type=off_cpu&subtaskindex=0").json()):
@@ -124,7 +124,7 @@ def test_a_flame_graph_is_waited_for_and_has_the_threads_of_the_vertex(served: S
     assert served.http.get(f"{JOB_PATH}/vertices/nothing/flamegraph").status_code == 404
 
 
-def test_the_log_of_the_process_is_there_for_the_job_manager_and_each_task_manager(served: Served) -> None:
+def test_job_manager_and_task_managers_serve_the_log_of_the_process(served: Served) -> None:
     logging.getLogger("flykka.tests").warning("something is odd")
 
     for one in ("/jobmanager", "/taskmanagers/task-manager-1"):
@@ -138,29 +138,29 @@ def test_the_log_of_the_process_is_there_for_the_job_manager_and_each_task_manag
         assert served.http.get(f"/taskmanagers/nobody/{path}").status_code == 404
 
 
-def test_a_file_that_a_handler_writes_can_be_read_and_no_other(served: Served, tmp_path: Path) -> None:
+def test_only_files_written_by_log_handlers_can_be_read(served: Served, tmp_path: Path) -> None:
     handler = logging.FileHandler(tmp_path / "app.log")
     logger = logging.getLogger("tests.flykka.rest.processes")
     logger.addHandler(handler)
     try:
         logger.warning("written")
-        told = served.http.get("/jobmanager/logs/app.log")
+        response = served.http.get("/jobmanager/logs/app.log")
     finally:
         logger.removeHandler(handler)
         handler.close()
 
-    assert told.text == "written\n"
+    assert response.text == "written\n"
     for name in ("app.log", "..%2f..%2fetc%2fpasswd", "%2fetc%2fpasswd", "nothing"):
         assert served.http.get(f"/jobmanager/logs/{name}").status_code == 404
 
 
-def test_output_that_goes_to_a_file_is_told_and_other_output_is_not(served: Served, tmp_path: Path) -> None:
+def test_stdout_is_served_only_if_it_is_redirected_to_a_file(served: Served, tmp_path: Path) -> None:
     before = os.dup(1)
     try:
         with (tmp_path / "out").open("wb") as file:
             os.dup2(file.fileno(), 1)
         os.write(1, b"hello\n")
-        told = served.http.get("/jobmanager/stdout")
+        response = served.http.get("/jobmanager/stdout")
         reading, writing = os.pipe()
         os.dup2(writing, 1)
         of_a_pipe = served.http.get("/taskmanagers/task-manager-1/stdout")
@@ -169,5 +169,5 @@ def test_output_that_goes_to_a_file_is_told_and_other_output_is_not(served: Serv
         for each in (before, reading, writing):
             os.close(each)
 
-    assert told.text == "hello\n"
+    assert response.text == "hello\n"
     assert (of_a_pipe.status_code, of_a_pipe.json()["errors"]) == (404, ["File not found."])

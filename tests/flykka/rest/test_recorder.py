@@ -1,4 +1,4 @@
-"""What the recorder of a cluster holds: told, given as a trace, and refused where there is nothing."""
+"""The recorder of a cluster: its state, its download as a trace, and the error if there is no recorder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.flykka.traces.recording import Recording as Turns
 pytestmark = pytest.mark.slow
 
 
-def test_the_flight_recorder_tells_what_it_holds_and_gives_it_as_a_trace(served: Served, tmp_path: Path) -> None:
+def test_the_flight_recorder_reports_its_contents_and_returns_them_as_a_trace(served: Served, tmp_path: Path) -> None:
     held = served.http.get("/recorder").json()
     answer = served.http.get("/recorder/trace")
 
@@ -34,7 +34,7 @@ def test_the_flight_recorder_tells_what_it_holds_and_gives_it_as_a_trace(served:
     assert trace.truncated is None
 
 
-def test_what_the_recorder_does_not_hold_has_no_story(served: Served) -> None:
+def test_unrecorded_jobs_and_checkpoints_have_no_story(served: Served) -> None:
     answer = served.http.get(f"{JOB_PATH}/checkpoints/details/7/story")
 
     assert answer.status_code == 404
@@ -48,7 +48,7 @@ def test_what_the_recorder_does_not_hold_has_no_story(served: Served) -> None:
         (f"{JOB_PATH}/checkpoints/details/7/story", f"checkpoint 7 of job {JOB} is not kept"),
     ],
 )
-def test_an_unknown_checkpoint_costs_no_work(
+def test_an_unknown_checkpoint_is_refused_without_work(
     served: Served, monkeypatch: pytest.MonkeyPatch, path: str, text: str
 ) -> None:
     def dump(*arguments: object) -> None:
@@ -61,7 +61,7 @@ def test_an_unknown_checkpoint_costs_no_work(
         assert (answer.status_code, answer.json()["errors"]) == (404, [text])
 
 
-def test_a_story_is_made_again_after_records_and_some_seconds(tmp_path: Path) -> None:
+def test_a_story_is_refreshed_after_new_records_and_some_seconds(tmp_path: Path) -> None:
     turns, seconds, recorder = Turns(tmp_path / "turns.trace"), 0.0, FlightRecorder()
     record_checkpoint(turns, 1)
     recorder.open(system="recorded", seed=1)
@@ -81,7 +81,7 @@ def test_a_story_is_made_again_after_records_and_some_seconds(tmp_path: Path) ->
     assert recording.cached_story(JOB, 1) is again, "it was made just now"
 
 
-def test_no_file_is_left_of_what_was_given(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_leaves_no_file(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     assert served.http.get("/recorder/trace").status_code == 200
@@ -90,7 +90,7 @@ def test_no_file_is_left_of_what_was_given(served: Served, tmp_path: Path, monke
     assert not list(tmp_path.glob("flykka-*/tmp-*"))
 
 
-def test_a_file_that_is_written_is_named_and_given_as_it_is_by_now(tmp_path: Path) -> None:
+def test_a_recording_file_is_named_and_downloaded_in_its_current_state(tmp_path: Path) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     with ActorSystem("recorded", recorder=recorder):
         recording = Recording(recorder)
@@ -103,7 +103,7 @@ def test_a_file_that_is_written_is_named_and_given_as_it_is_by_now(tmp_path: Pat
     assert held["bytes"] >= len(content) > 0
 
 
-def test_where_nothing_is_recorded_that_is_said() -> None:
+def test_a_cluster_without_a_recorder_reports_that() -> None:
     recording = Recording(None)
 
     assert recording.held() == {"kind": "none"}
@@ -113,7 +113,7 @@ def test_where_nothing_is_recorded_that_is_said() -> None:
         assert refused.value.status == 404
 
 
-def test_a_recorder_whose_system_has_ended_holds_nothing() -> None:
+def test_a_recorder_whose_system_has_ended_is_unavailable() -> None:
     recorder = FlightRecorder()
     with ActorSystem("ended", recorder=recorder):
         pass

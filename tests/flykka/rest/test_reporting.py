@@ -1,4 +1,4 @@
-"""Reports at an interval: to the end of the cluster, whatever becomes of them."""
+"""Reports at an interval until the end of the cluster, even if sending them fails."""
 
 from __future__ import annotations
 
@@ -18,54 +18,52 @@ PATIENCE_SECONDS = 20.0
 FOR_EVER_MS = 3_600_000
 
 
-class Noting:
-    """Notes what it is asked for, and raises while `reachable` is False."""
+class RecordingReporter:
+    """Records the requests to it, and raises while `reachable` is False."""
 
     target = "nowhere"
 
     def __init__(self, *, reachable: bool = True) -> None:
         self.reachable = reachable
-        self.asked: Queue[str] = Queue()
+        self.requests: Queue[str] = Queue()
 
     def report(self, queries: ClusterQueries, now_ms: int) -> None:
-        self.asked.put(f"report at {now_ms}")
+        self.requests.put(f"report at {now_ms}")
         if not self.reachable:
             raise ConnectionError("nobody is there")
 
     def close(self) -> None:
-        self.asked.put("close")
+        self.requests.put("close")
 
     def wait(self, number: int) -> list[str]:
-        return [self.asked.get(timeout=PATIENCE_SECONDS) for _ in range(number)]
+        return [self.requests.get(timeout=PATIENCE_SECONDS) for _ in range(number)]
 
 
-def reporting(served: Served, reporter: Noting, interval_ms: int) -> Reporting:
+def reporting(served: Served, reporter: RecordingReporter, interval_ms: int) -> Reporting:
     made = Reporting(reporter, interval_ms, served.gateway, lambda: 7)
     made.start()
     return made
 
 
-def test_the_last_report_is_made_when_it_is_closed(served: Served) -> None:
-    reporter = Noting()
+def test_the_last_report_is_sent_at_close(served: Served) -> None:
+    reporter = RecordingReporter()
 
     reporting(served, reporter, FOR_EVER_MS).close()
 
     assert reporter.wait(2) == ["report at 7", "close"]
-    assert reporter.asked.empty()
+    assert reporter.requests.empty()
 
 
-def test_it_reports_at_its_interval(served: Served) -> None:
-    reporter = Noting()
+def test_reports_are_sent_at_the_interval(served: Served) -> None:
+    reporter = RecordingReporter()
     made = reporting(served, reporter, 1)
 
     assert reporter.wait(3) == ["report at 7"] * 3
     made.close()
 
 
-def test_one_that_nobody_takes_is_told_once_and_again_when_it_is_taken(
-    served: Served, caplog: pytest.LogCaptureFixture
-) -> None:
-    reporter = Noting(reachable=False)
+def test_a_failing_report_is_logged_once_and_its_recovery_too(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    reporter = RecordingReporter(reachable=False)
     with caplog.at_level(logging.WARNING, "flykka.metrics"):
         made = reporting(served, reporter, 1)
         reporter.wait(3)
@@ -80,19 +78,19 @@ def test_one_that_nobody_takes_is_told_once_and_again_when_it_is_taken(
     ]
 
 
-def test_where_nobody_answers_the_end_is_not_waited_for(served: Served) -> None:
-    reporter = Noting(reachable=False)
+def test_close_does_not_wait_for_an_unreachable_receiver(served: Served) -> None:
+    reporter = RecordingReporter(reachable=False)
     made = reporting(served, reporter, 1)
     reporter.wait(1)
 
     made.stop()
     made.close()
 
-    asked = reporter.wait(reporter.asked.qsize())
-    assert asked[-1] == "close"
+    requests = reporter.wait(reporter.requests.qsize())
+    assert requests[-1] == "close"
 
 
-def test_a_line_of_the_log_is_a_subject_with_its_labels_and_values() -> None:
+def test_a_log_line_is_a_subject_with_its_labels_and_values() -> None:
     values: dict[str, Value] = {"uptime": 5, "share": 0.25, "bytes": Distribution((1, 3), (1, 1))}
 
     assert line_of(Measured("jobmanager_job", {"job_name": "a 'b'"}, values)) == (
@@ -102,9 +100,7 @@ def test_a_line_of_the_log_is_a_subject_with_its_labels_and_values() -> None:
     )
 
 
-def test_the_log_has_a_line_for_the_cluster_each_job_and_each_subtask(
-    served: Served, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_log_has_lines_for_cluster_jobs_and_subtasks(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "flykka.metrics"):
         LogReporter().report(served.gateway, 7_000)
 
@@ -113,12 +109,12 @@ def test_the_log_has_a_line_for_the_cluster_each_job_and_each_subtask(
     assert begins == ["jobmanager", "jobmanager_job", *of_subtask * 3]
 
 
-def test_nobody_is_asked_for_what_is_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+def test_metrics_are_not_collected_if_they_are_not_logged(served: Served, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "flykka.metrics"):
         LogReporter().report(None, 7_000)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("interval", ["0s", "soon"])
-def test_an_interval_is_a_length_of_time(interval: str) -> None:
+def test_an_interval_must_be_a_duration(interval: str) -> None:
     with pytest.raises(ConfigurationError, match="metric_log_interval: the length of time"):
         without_spark().enable_metric_log(interval)

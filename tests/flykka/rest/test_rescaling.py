@@ -1,4 +1,4 @@
-"""Rescaling over HTTP and from the command line: the bounds of a job, and what is told of its rescales."""
+"""Rescaling over HTTP and from the command line: the bounds of a job, and the history of its rescales."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ SNAPSHOT = RescalesSnapshot(
 )
 
 
-def test_the_bounds_are_told_and_can_be_changed(served: Served) -> None:
+def test_the_bounds_are_returned_and_can_be_changed(served: Served) -> None:
     assert served.http.get(REQUIREMENTS).json() == {"source": bounds(1, 1), "sink": bounds(2, 2)}
 
     answer = served.http.put(REQUIREMENTS, json={"sink": bounds(1, 3)})
@@ -83,27 +83,27 @@ def test_the_bounds_are_told_and_can_be_changed(served: Served) -> None:
         ({"sink": bounds(1, 129)}, "its maximum parallelism is 128"),
     ],
 )
-def test_what_cannot_be_is_refused(served: Served, body: dict[str, object], why: str) -> None:
+def test_impossible_bounds_are_refused(served: Served, body: dict[str, object], why: str) -> None:
     answer = served.http.put(REQUIREMENTS, json=body)
 
     assert answer.status_code == 400
     assert why in answer.json()["errors"][0]
 
 
-def test_a_job_that_is_not_there_has_none(served: Served) -> None:
+def test_an_unknown_job_has_no_bounds(served: Served) -> None:
     assert served.http.get(f"/jobs/{'1' * 32}/resource-requirements").status_code == 404
     assert served.http.get(f"/jobs/{'1' * 32}/rescales/overview").status_code == 404
     assert served.http.get(f"{JOB_PATH}/rescales/details/unknown").status_code == 404
 
 
-def test_what_a_rescale_goes_by_is_told(served: Served) -> None:
-    told = served.http.get(f"{JOB_PATH}/rescales/config").json()
+def test_the_settings_of_rescales_are_returned(served: Served) -> None:
+    answer = served.http.get(f"{JOB_PATH}/rescales/config").json()
 
-    assert told["executingCooldownTimeoutInMillis"] == 30_000
-    assert told["rescaleOnFailedCheckpointCount"] == 2
+    assert answer["executingCooldownTimeoutInMillis"] == 30_000
+    assert answer["rescaleOnFailedCheckpointCount"] == 2
 
 
-def test_the_overview_has_the_last_rescale_of_each_end() -> None:
+def test_the_overview_has_the_last_rescale_of_each_outcome() -> None:
     told = rescales_overview(SNAPSHOT)
 
     assert told["rescalesCounts"] == {"ignored": 1, "inProgress": 1, "completed": 2, "failed": 0}
@@ -111,7 +111,7 @@ def test_the_overview_has_the_last_rescale_of_each_end() -> None:
     assert told["latest"]["failed"] is None
 
 
-def test_the_history_has_the_newest_first_and_all_of_each() -> None:
+def test_the_history_lists_rescales_newest_first_with_all_details() -> None:
     newest, *_ = rescales_history(SNAPSHOT)
 
     assert newest["terminalState"] is None
@@ -122,7 +122,7 @@ def test_the_history_has_the_newest_first_and_all_of_each() -> None:
     assert newest["schedulerStates"][0]["durationInMillis"] == 500
 
 
-def test_the_summary_tells_how_long_they_took() -> None:
+def test_the_summary_contains_the_durations_of_rescales() -> None:
     told = rescales_summary(SNAPSHOT)
 
     assert told["rescalesDurationStatsInMillis"]["max"] == 500
@@ -130,7 +130,7 @@ def test_the_summary_tells_how_long_they_took() -> None:
     assert told["failedRescalesDurationStatsInMillis"]["p50"] == "NaN"
 
 
-def test_the_command_rescales_and_tells_what_is_required(capsys: pytest.CaptureFixture[str], served: Served) -> None:
+def test_the_command_rescales_and_prints_the_requirements(capsys: pytest.CaptureFixture[str], served: Served) -> None:
     address = ("--address", served.server.address)
 
     assert main(["rescale", "--parallelism", "3", "--vertex", "sin=2:4", *address]) == 0

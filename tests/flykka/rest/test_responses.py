@@ -57,7 +57,7 @@ def test_a_failed_checkpoint_has_its_cause_task_and_task_manager_as_message() ->
     )
 
 
-def acknowledged(name: str, ack_ms: int) -> SubtaskCheckpointStatistics:
+def acknowledged_subtask(name: str, ack_ms: int) -> SubtaskCheckpointStatistics:
     return SubtaskCheckpointStatistics(
         vertex_id=JobVertexId(name),
         subtask=0,
@@ -66,8 +66,8 @@ def acknowledged(name: str, ack_ms: int) -> SubtaskCheckpointStatistics:
     )
 
 
-def test_a_checkpoint_that_was_given_up_has_every_vertex_with_what_it_acknowledged() -> None:
-    tasks = checkpoint_details(_ABORTED, [acknowledged("sink", 1_200)], [SOURCE, SINK])["tasks"]
+def test_an_aborted_checkpoint_lists_every_vertex_with_its_acknowledgements() -> None:
+    tasks = checkpoint_details(_ABORTED, [acknowledged_subtask("sink", 1_200)], [SOURCE, SINK])["tasks"]
 
     assert tasks.keys() == {"source", "sink"}
     counted = ("num_acknowledged_subtasks", "num_subtasks", "latest_ack_timestamp", "end_to_end_duration", "state_size")
@@ -75,14 +75,14 @@ def test_a_checkpoint_that_was_given_up_has_every_vertex_with_what_it_acknowledg
     assert [tasks["source"][figure] for figure in counted] == [0, 1, -1, -1, 0]
 
 
-def test_of_a_vertex_in_it_the_subtasks_that_have_not_acknowledged_are_pending() -> None:
-    told = subtask_details(_ABORTED, [acknowledged("sink", 1_200)], SINK)
+def test_unacknowledged_subtasks_of_an_aborted_checkpoint_are_pending() -> None:
+    told = subtask_details(_ABORTED, [acknowledged_subtask("sink", 1_200)], SINK)
 
     assert (told["num_acknowledged_subtasks"], told["num_subtasks"]) == (1, 2)
     assert [each["status"] for each in told["subtasks"]] == ["completed", "pending"]
 
 
-def test_a_completed_checkpoint_has_the_sums_that_are_kept() -> None:
+def test_a_completed_checkpoint_has_its_retained_totals() -> None:
     kept = VertexCheckpointStatistics(
         vertex_id=SINK.vertex_id,
         parallelism=2,
@@ -104,14 +104,14 @@ def test_a_completed_checkpoint_has_the_sums_that_are_kept() -> None:
     assert (sink["num_acknowledged_subtasks"], sink["latest_ack_timestamp"], sink["state_size"]) == (2, 1_070, 900)
 
 
-def test_of_a_checkpoint_whose_subtasks_are_not_kept_none_is_told_to_be_pending() -> None:
+def test_expired_subtasks_of_a_checkpoint_are_not_reported_as_pending() -> None:
     nobody_yet = replace(_ABORTED, status=CheckpointStatsStatus.IN_PROGRESS, num_acknowledged_subtasks=0)
 
     assert subtask_details(_ABORTED, [], SINK)["subtasks"] == []
     assert [each["status"] for each in subtask_details(nobody_yet, [], SINK)["subtasks"]] == ["pending", "pending"]
 
 
-def test_the_restored_checkpoint_is_told_with_the_time_of_the_restore() -> None:
+def test_the_restored_checkpoint_has_the_time_of_its_restore() -> None:
     completed = replace(_ABORTED, status=CheckpointStatsStatus.COMPLETED, path="/chk-3")
     stats = CheckpointStatsSnapshot(
         job_id=JOB,
@@ -138,7 +138,7 @@ def test_the_restored_checkpoint_is_told_with_the_time_of_the_restore() -> None:
     assert [each["latest_ack_timestamp"] for each in told["history"]] == [-1, 9_000]
 
 
-def test_at_the_end_of_its_input_a_subtask_has_no_watermark_to_be_shown() -> None:
+def test_a_subtask_at_the_end_of_its_input_shows_no_watermark() -> None:
     subtasks = [subtask(number, at) for number, at in enumerate((None, 1_500, WATERMARK_MAX))]
 
     assert watermarks(subtasks) == [
@@ -147,7 +147,7 @@ def test_at_the_end_of_its_input_a_subtask_has_no_watermark_to_be_shown() -> Non
     ]
 
 
-def test_a_failure_that_came_again_is_told_with_its_last_time_and_how_often_it_came() -> None:
+def test_a_repeated_failure_has_its_last_time_and_its_count() -> None:
     cause = SerializedThrowable(type_name="ValueError", message="boom")
     once = RootExceptionHistoryEntry(number=1, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=10))
     again = replace(once, number=2, times=3, last_timestamp_ms=90)
@@ -158,7 +158,7 @@ def test_a_failure_that_came_again_is_told_with_its_last_time_and_how_often_it_c
     assert (oldest["timestamp"], oldest["failureLabels"]) == (10, {})
 
 
-def labelled(number: int, **labels: str) -> RootExceptionHistoryEntry:
+def labelled_failure(number: int, **labels: str) -> RootExceptionHistoryEntry:
     cause = SerializedThrowable(type_name="ValueError", message="boom")
     told = tuple(FailureLabel(key=key, value=value) for key, value in labels.items())
     return RootExceptionHistoryEntry(
@@ -166,8 +166,12 @@ def labelled(number: int, **labels: str) -> RootExceptionHistoryEntry:
     )
 
 
-def test_failures_are_told_with_their_labels_and_filtered_by_all_that_are_named() -> None:
-    entries = [labelled(1, kind="user", owner="a"), labelled(2, kind="user", owner="b"), labelled(3)]
+def test_failures_have_their_labels_and_are_filtered_by_all_given_ones() -> None:
+    entries = [
+        labelled_failure(1, kind="user", owner="a"),
+        labelled_failure(2, kind="user", owner="b"),
+        labelled_failure(3),
+    ]
 
     def of(said: str | None) -> list[int]:
         found = exception_history(entries, 10, label_filter(said))["exceptionHistory"]["entries"]
@@ -188,7 +192,7 @@ def test_failures_are_told_with_their_labels_and_filtered_by_all_that_are_named(
 
 
 @pytest.mark.parametrize("said", ["kind", "kind:", ":user", "kind:a,kind:b"])
-def test_a_filter_that_cannot_be_read_is_refused(said: str) -> None:
+def test_an_invalid_filter_is_refused(said: str) -> None:
     with pytest.raises(RestError, match="'failureLabelFilter'"):
         label_filter(said)
 

@@ -1,4 +1,4 @@
-"""Requests that are refused before anybody looks at them: a test for each rule."""
+"""Requests that are refused before they reach a handler: a test for each rule."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ PARTS = {
 }
 
 
-def test_an_address_that_others_reach_needs_a_token() -> None:
+def test_an_address_reachable_from_outside_needs_a_token() -> None:
     with pytest.raises(ValueError, match=r"0\.0\.0\.0 can be reached from other machines"):
         RestSettings(host="0.0.0.0")
     assert RestSettings(host="0.0.0.0", token_file="token").port == 0
 
 
 @pytest.mark.parametrize("address", ["", "host", ":", "a:b", "1:2:x", "70000", "-1"])
-def test_an_address_that_cannot_be_read_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match=r"PORT|no port"):
         RestSettings.at(address)
 
 
-def test_an_address_is_read() -> None:
+def test_a_valid_address_is_parsed() -> None:
     assert RestSettings.at("8081") == RestSettings(port=8081)
     assert RestSettings.at("localhost:8081").host == "localhost"
     assert RestSettings.at("[::1]:0").host == "::1"
 
 
-def test_every_request_needs_the_token_where_there_is_one(serve: Serve, tmp_path: Path) -> None:
+def test_every_request_needs_the_token_if_one_is_set(serve: Serve, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(f"{TOKEN}\n")
     served = serve(RestSettings(token_file=str(file)))
@@ -66,7 +66,7 @@ def test_every_request_needs_the_token_where_there_is_one(serve: Serve, tmp_path
 @pytest.mark.parametrize(
     "base", ["", *(pytest.param(base, marks=pytest.mark.long) for base in ("/v1", "/flink", "/flink/v1"))]
 )
-def test_each_route_that_changes_something_needs_the_token(served: Served, base: str) -> None:
+def test_each_route_with_side_effects_needs_the_token(served: Served, base: str) -> None:
     described = served.http.get("/openapi.json").json()["paths"]
     acting = {("get", "/jobs/{jobid}/yarn-cancel")}
     acting |= {(method, path) for path, methods in described.items() for method in methods if method != "get"}
@@ -84,11 +84,11 @@ def test_each_route_that_changes_something_needs_the_token(served: Served, base:
     assert not served.job.done()
 
 
-def test_a_request_that_changes_nothing_needs_no_token(served: Served) -> None:
+def test_a_read_only_request_needs_no_token(served: Served) -> None:
     assert served.ask_without_token("GET", "/jobs/overview").status_code == 200
 
 
-def test_without_a_token_flinks_clients_may_change_something(serve: Serve) -> None:
+def test_without_a_token_flinks_clients_may_make_changes(serve: Serve) -> None:
     served = serve(RestSettings(no_token=True))
 
     assert served.server.token is None
@@ -99,7 +99,7 @@ def test_without_a_token_flinks_clients_may_change_something(serve: Serve) -> No
         RestSettings(host="0.0.0.0", no_token=True)
 
 
-def test_a_refused_token_is_refused_before_the_body_is_there(served: Served) -> None:
+def test_a_wrong_token_is_refused_before_the_body_arrives(served: Served) -> None:
     address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
     head = f"POST /jobs/{JOB}/stop HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n\r\n"
     with socket.create_connection(address, timeout=10) as way:
@@ -108,7 +108,7 @@ def test_a_refused_token_is_refused_before_the_body_is_there(served: Served) -> 
         assert way.recv(65_536).startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_job_is_not_stopped_by_a_request_that_was_cut_off(served: Served, tmp_path: Path) -> None:
+def test_a_truncated_request_does_not_stop_a_job(served: Served, tmp_path: Path) -> None:
     address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
     head = (
         f"PATCH /jobs/{JOB}?mode=cancel HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -122,7 +122,7 @@ def test_a_job_is_not_stopped_by_a_request_that_was_cut_off(served: Served, tmp_
     assert served.http.get(f"/jobs/{JOB}/status").json()["status"] in ("CREATED", "RUNNING")
 
 
-def test_a_request_of_two_lengths_is_refused_and_its_connection_closed(served: Served) -> None:
+def test_a_request_with_two_lengths_is_refused_and_disconnected(served: Served) -> None:
     address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
     head = b"GET /jobs HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
     with socket.create_connection(address, timeout=10) as way:
@@ -144,14 +144,14 @@ def test_a_short_token_is_refused(serve: Serve, tmp_path: Path) -> None:
         serve(RestSettings(token_file=str(file)))
 
 
-def test_an_address_that_is_taken_is_refused(served: Served, serve: Serve) -> None:
+def test_a_taken_address_is_refused(served: Served, serve: Serve) -> None:
     port = int(served.server.address.rpartition(":")[2])
 
     with pytest.raises(ClusterError, match=f"no REST interface at 127.0.0.1:{port}: .*in use"):
         serve(RestSettings(port=port))
 
 
-def test_a_name_that_another_site_has_given_this_machine_is_refused(served: Served) -> None:
+def test_a_foreign_host_header_is_refused(served: Served) -> None:
     answer = served.http.get("/jobs", headers={"host": "evil.example"})
 
     assert answer.status_code == 403
@@ -170,25 +170,27 @@ def test_a_name_that_another_site_has_given_this_machine_is_refused(served: Serv
     ],
 )
 @pytest.mark.parametrize("headers", [{"origin": "http://evil.example"}, {"sec-fetch-site": "cross-site"}])
-def test_no_other_site_changes_anything(served: Served, method: str, path: str, headers: dict[str, str]) -> None:
+def test_requests_of_other_sites_change_nothing(
+    served: Served, method: str, path: str, headers: dict[str, str]
+) -> None:
     assert served.http.request(method, path, headers=headers).status_code == 403
     assert not served.job.done()
 
 
-def test_the_page_of_this_server_may(served: Served) -> None:
+def test_the_page_of_this_server_may_make_changes(served: Served) -> None:
     headers = {"origin": served.server.address, "sec-fetch-site": "same-origin"}
 
     assert served.http.patch(f"/jobs/{JOB}?mode=cancel", headers=headers).status_code == 202
 
 
-def test_too_much_is_refused(served: Served) -> None:
+def test_oversized_requests_are_refused(served: Served) -> None:
     assert served.http.post(f"/jobs/{JOB}/savepoints", content=b"x" * 70_000).status_code == 413
     assert served.http.get("/jobs", headers={"x": "y" * 70_000}).status_code in (400, 431)
     assert served.http.get("/jobs").status_code == 200
 
 
 @pytest.mark.parametrize("body", [b"{", b"[1]", b'"x"', b"\xff\xfe", b"[" * 50_000])
-def test_a_body_that_is_no_object_is_refused(served: Served, body: bytes) -> None:
+def test_a_body_that_is_not_an_object_is_refused(served: Served, body: bytes) -> None:
     answer = served.http.post(f"/jobs/{JOB}/savepoints", content=body)
 
     assert answer.status_code == 400
@@ -203,7 +205,7 @@ def test_a_field_of_another_type_is_named(served: Served, body: dict[str, object
     assert repr(next(iter(body))) in answer.json()["errors"][0]
 
 
-def test_nothing_is_uploaded(served: Served) -> None:
+def test_uploads_are_refused(served: Served) -> None:
     assert served.http.post("/jars/upload", content=b"x").status_code == 404
     assert served.http.get("/config").json()["features"]["web-submit"] is False
 
@@ -211,7 +213,7 @@ def test_nothing_is_uploaded(served: Served) -> None:
 @pytest.mark.parametrize(
     "requests", [1_500, pytest.param(100_000, marks=[pytest.mark.long, pytest.mark.timeout(1200)])]
 )
-def test_malformed_requests_are_answered_or_cut_off_and_nothing_else_suffers(served: Served, requests: int) -> None:
+def test_malformed_requests_are_answered_or_disconnected_without_side_effects(served: Served, requests: int) -> None:
     chance = random.Random(7)
     address = ("127.0.0.1", int(served.server.address.rpartition(":")[2]))
     for number in range(requests):
@@ -253,7 +255,7 @@ def test_a_certificate_needs_its_key() -> None:
         RestSettings(certificate="cert.pem")
 
 
-def test_tls_is_spoken_where_there_is_a_certificate(serve: Serve, tmp_path: Path) -> None:
+def test_tls_is_used_if_there_is_a_certificate(serve: Serve, tmp_path: Path) -> None:
     certificate, key = _self_signed(tmp_path)
     served = serve(
         RestSettings(certificate=str(certificate), key=str(key)), verify=ssl.create_default_context(cafile=certificate)

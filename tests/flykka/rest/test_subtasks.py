@@ -1,4 +1,4 @@
-"""Subtasks and attempts, one by one: of a job that runs, and of one that has failed once, out of its archive."""
+"""Subtasks and attempts: of a running job, and of one that has failed once, from its archive."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def rows_counter(rows: int) -> AccumulatorSnapshot:
 
 
 @pytest.fixture
-def failed_once(tmp_path: Path) -> Iterator[httpx.Client]:
-    """A server of a history whose job has had two attempts of a subtask."""
+def restarted_job_history(tmp_path: Path) -> Iterator[httpx.Client]:
+    """A history server whose job has had two attempts of a subtask."""
     job = ended_job(JOB)
     vertices = []
     for vertex in job.vertices:
@@ -54,19 +54,19 @@ def failed_once(tmp_path: Path) -> Iterator[httpx.Client]:
     server.close()
 
 
-def test_a_subtask_is_told_with_its_current_attempt_as_in_the_list(served: Served) -> None:
-    told = served.http.get(f"/v1{SUBTASK}").json()
+def test_a_subtask_is_returned_with_its_current_attempt_as_in_the_list(served: Served) -> None:
+    answer = served.http.get(f"/v1{SUBTASK}").json()
     same = served.http.get(f"{SUBTASK}/attempts/0").json()
     listed = served.http.get(f"{JOB_PATH}/vertices/sink").json()["subtasks"][1]
 
-    for each in (told, same, listed):
+    for each in (answer, same, listed):
         # Time passes between the requests.
         each.pop("duration")
         each.pop("status-duration")
-    assert told == same == listed
+    assert answer == same == listed
 
 
-def test_what_is_not_there_is_not_found(served: Served) -> None:
+def test_unknown_subtasks_and_attempts_are_not_found(served: Served) -> None:
     for path in ("subtasks/2", "subtasks/2/attempts/0", "subtasks/0/attempts/7", "subtasks/0/attempts/7/accumulators"):
         assert served.http.get(f"{JOB_PATH}/vertices/sink/{path}").status_code == 404
     assert served.http.get(f"{JOB_PATH}/vertices/sink/subtasks/1/attempts/7").json()["errors"] == [
@@ -74,10 +74,10 @@ def test_what_is_not_there_is_not_found(served: Served) -> None:
     ]
 
 
-def test_each_attempt_has_its_own_state_and_what_it_has_counted(failed_once: httpx.Client) -> None:
+def test_each_attempt_has_its_own_state_and_metrics(restarted_job_history: httpx.Client) -> None:
     def asked(path: str) -> dict[str, object]:
-        found: dict[str, object] = failed_once.get(f"{SUBTASK}/attempts/{path}").json()
-        return found
+        answer: dict[str, object] = restarted_job_history.get(f"{SUBTASK}/attempts/{path}").json()
+        return answer
 
     assert (asked("0")["status"], asked("0")["attempt"], asked("1")["attempt"]) == ("FAILED", 0, 1)
     assert asked("0/accumulators") == {

@@ -1,4 +1,4 @@
-"""Every view of the page, in a browser, of a job that runs: what it shows, and that nothing of it goes wrong."""
+"""Every view of the page in a browser, with a running job: its content, and that no view raises an error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OVERLAP = """(() => {
 })()"""
 
 Watched = tuple[Page, JobClient]
-"""A page at the list of jobs, and the job that is in it."""
+"""A page at the list of jobs, and the listed job."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def watched(spark: SparkSession, tmp_path: Path) -> Iterator[Watched]:
         page.close()
 
 
-def test_each_view_shows_the_facts_of_a_job_that_runs(watched: Watched, tmp_path: Path) -> None:
+def test_each_view_shows_the_facts_of_a_running_job(watched: Watched, tmp_path: Path) -> None:
     page, job = watched
 
     page.wait_text("slots free")
@@ -92,12 +92,12 @@ def test_each_view_shows_the_facts_of_a_job_that_runs(watched: Watched, tmp_path
     page.wait_text("turns, of 50,000 at most")
     page.send("Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
     page.click("Download the trace")
-    assert _given(tmp_path / "flight-record.trace").truncated is None
+    assert _downloaded_trace(tmp_path / "flight-record.trace").truncated is None
 
     assert page.errors == []
 
 
-def test_the_page_asks_for_a_token_that_it_does_not_have_and_goes_on(watched: Watched) -> None:
+def test_the_page_asks_for_a_missing_token_and_continues(watched: Watched) -> None:
     page, job = watched
     page.wait_text("slots free")
     assert page.run("location.hash + sessionStorage.getItem('flykka-token').length") == "#/32"
@@ -131,7 +131,7 @@ def test_a_job_is_stopped_from_the_page_and_stays_there(watched: Watched) -> Non
     assert page.errors == []
 
 
-def test_the_page_says_that_the_server_does_not_answer_and_goes_on_when_it_does(watched: Watched) -> None:
+def test_the_page_reports_a_silent_server_and_continues_once_it_answers(watched: Watched) -> None:
     page, _ = watched
     network = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
     page.send("Network.enable")
@@ -148,7 +148,7 @@ def test_the_page_says_that_the_server_does_not_answer_and_goes_on_when_it_does(
     page.wait_text("Attempts")
 
 
-def _given(file: Path) -> TraceReader:
+def _downloaded_trace(file: Path) -> TraceReader:
     deadline = time.monotonic() + 30
     while not file.exists():
         assert time.monotonic() < deadline, "the browser has kept no trace"

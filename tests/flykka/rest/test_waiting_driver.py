@@ -1,4 +1,4 @@
-"""A driver that waits for its turn, asked over HTTP: it tells where the leader is."""
+"""A standby driver, queried over HTTP: it names the leader's address."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DEADLINE = 30.0
 
 @pytest.fixture
 def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
-    """Starts a driver of the one store; its cluster, and where that is asked."""
+    """Starts a driver on the shared store; returns its cluster and its address."""
     with ExitStack() as last_first:
 
         def begin() -> tuple[LocalCluster, str]:
@@ -45,14 +45,14 @@ def drive(tmp_path: Path) -> Iterator[Callable[[], tuple[LocalCluster, str]]]:
 
 
 def first_answer(address: str, status: int) -> httpx.Response:
-    """The first answer of this status."""
+    """The first answer with this status."""
     deadline = time.monotonic() + DEADLINE
     while (answer := httpx.get(f"{address}/jobs")).status_code != status:
         assert time.monotonic() < deadline, answer.text
     return answer
 
 
-def test_a_driver_that_waits_tells_where_the_leader_answers(
+def test_a_standby_driver_returns_the_address_of_the_leader(
     drive: Callable[[], tuple[LocalCluster, str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     cluster, leading = drive()
@@ -68,7 +68,7 @@ def test_a_driver_that_waits_tells_where_the_leader_answers(
     assert (code, told in capsys.readouterr().err) == (1, True)
 
 
-def test_a_cluster_whose_job_manager_is_replaced_says_when_to_ask_again(
+def test_a_cluster_that_replaces_its_job_manager_returns_a_retry_delay(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(failure: Exception) -> httpx.Response:

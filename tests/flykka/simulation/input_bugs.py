@@ -1,4 +1,4 @@
-"""Mistakes planted in what reads several channels: event time, barriers, what is in flight, and joins."""
+"""Bugs planted in the code that reads several channels: watermarks, barriers, in-flight data, and joins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from flykka.spark_bridge.operators.keyed_store import KeyedStore
 
 
 def a_barrier_does_not_hold_its_channel_back(patch: pytest.MonkeyPatch) -> None:
-    """What comes behind an aligned barrier is read before the other barriers are there."""
+    """Data after an aligned barrier is read before the other barriers have arrived."""
 
     def read_on(_self: InputGate, _channel: int) -> None: ...
 
@@ -35,17 +35,17 @@ def a_watermark_is_that_of_the_faster_input(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_restored_task_has_no_watermark(patch: pytest.MonkeyPatch) -> None:
-    """What was late before a restart is taken after it, until the next watermark comes."""
+    """Rows that were late before a restart are accepted after it, until the next watermark arrives."""
     patch.setattr(inputs, "restored_input_watermark_ms", lambda _: WATERMARK_MIN)
 
 
 def an_aligned_source_reads_on(patch: pytest.MonkeyPatch) -> None:
-    """A reader does not look how far it may go."""
+    """A reader ignores its alignment limit."""
     patch.setattr(AlignedReading, "is_too_far_ahead", False)
 
 
 def a_snapshot_does_not_wait_for_the_last_channel(patch: pytest.MonkeyPatch) -> None:
-    """An alignment is over when one barrier is missing."""
+    """An alignment ends while one barrier is missing."""
     complete = BarrierAligner._complete
 
     def hasty(self: BarrierAligner, alignment: Any) -> list[BarrierAction]:
@@ -56,7 +56,7 @@ def a_snapshot_does_not_wait_for_the_last_channel(patch: pytest.MonkeyPatch) -> 
 
 
 def what_is_in_flight_on_the_other_inputs_is_no_state(patch: pytest.MonkeyPatch) -> None:
-    """What unaligned barriers overtake is kept of the first input alone."""
+    """In-flight data that unaligned barriers overtake is stored for the first input only."""
     start = InputGate.start_persisting
 
     def of_the_first(self: InputGate, checkpoint_id: int) -> list[PersistInFlight]:
@@ -66,7 +66,7 @@ def what_is_in_flight_on_the_other_inputs_is_no_state(patch: pytest.MonkeyPatch)
 
 
 def a_join_lets_go_of_rows_when_event_time_has_passed_them(patch: pytest.MonkeyPatch) -> None:
-    """Rows are not kept for those of the other side that are later."""
+    """Rows are not retained for later rows of the other side."""
     begin: Any = IntervalSegments.__init__
 
     def forgetful(self: IntervalSegments[Any], *sides: Any, **wanted: Any) -> None:
@@ -78,7 +78,7 @@ def a_join_lets_go_of_rows_when_event_time_has_passed_them(patch: pytest.MonkeyP
 
 
 def a_restored_join_begins_with_its_left_side_alone(patch: pytest.MonkeyPatch) -> None:
-    """The state of the right side is not read."""
+    """The state of the right side is not restored."""
     restore = KeyedStore.restore
 
     def without_right(self: KeyedStore[Any], parts: Sequence[StatePart]) -> None:
@@ -88,5 +88,5 @@ def a_restored_join_begins_with_its_left_side_alone(patch: pytest.MonkeyPatch) -
 
 
 def rows_that_have_met_none_are_told_with_each_watermark(patch: pytest.MonkeyPatch) -> None:
-    """It is not looked at which rows were through before."""
+    """Unmatched rows are emitted again with each watermark."""
     patch.setattr(IntervalSegments, "_open_from", lambda _self, _segment: None)

@@ -1,4 +1,4 @@
-"""Mistakes planted in the real machines, each in one rule: what a tired hand would write."""
+"""Bugs planted in the real machines, each in one rule: the mistakes of a tired programmer."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantedBug:
-    """A mistake, the monitor that sees it first, and some of what that one says.
+    """A bug, the monitor that reports it first, and a part of that monitor's text.
 
-    It is looked for from the seed `begin` on, so that the search is short; `settings` may be the faults that bring it
-    to light soonest.
+    The search starts at the seed `begin`, so that it is short; `settings` may hold the faults that expose the bug
+    soonest.
     """
 
     plant: Plant
@@ -70,12 +70,12 @@ class PlantedBug:
         return self.plant.__name__
 
     def scenarios(self, count: int) -> Iterator[Scenario]:
-        """So many scenarios in which it may come to light."""
+        """This many scenarios that may expose the bug."""
         return (draw_scenario(seed, self.settings) for seed in range(self.begin, self.begin + count))
 
 
 def an_acknowledgement_counts_twice(patch: pytest.MonkeyPatch) -> None:
-    """Acknowledgements are counted, and it is not looked at whose they are."""
+    """Acknowledgements are counted without regard to their senders."""
     expects, acknowledge = PendingCheckpoint.expects, PendingCheckpoint.acknowledge
 
     def count(self: PendingCheckpoint, attempt: ExecutionAttemptId) -> TaskAcknowledgeResult:
@@ -104,7 +104,7 @@ def a_commit_comes_before_the_completion(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
-    """A task lets go of a batch when its stage begins, not when it is over."""
+    """A task releases a batch when its stage begins, not when the stage has ended."""
     read = StreamTask._read_input
 
     def hasty(self: StreamTask, now: int, *, has_room: bool) -> list[TaskEffect] | None:
@@ -121,7 +121,7 @@ def a_batch_is_released_before_it_is_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_state_of_a_declined_checkpoint_is_kept(patch: pytest.MonkeyPatch) -> None:
-    """A checkpoint is given up, and nobody deletes what was written for it."""
+    """A checkpoint is aborted, and its files are not deleted."""
 
     def keep(_self: CheckpointCoordinatorMachine, _pending: PendingCheckpoint) -> Iterator[CoordinatorEffect]:
         return iter(())
@@ -130,7 +130,7 @@ def the_state_of_a_declined_checkpoint_is_kept(patch: pytest.MonkeyPatch) -> Non
 
 
 def the_end_of_a_partition_is_lost(patch: pytest.MonkeyPatch) -> None:
-    """The last consumer is not told that nothing follows."""
+    """The last consumer receives no end of partition."""
     broadcast = TaskOutputs.broadcast
 
     def all_but_one(self: TaskOutputs, event: Event) -> list[TaskEffect]:
@@ -141,7 +141,7 @@ def the_end_of_a_partition_is_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_restored_reader_begins_one_split_too_far(patch: pytest.MonkeyPatch) -> None:
-    """The first split that a checkpoint found unread counts as read."""
+    """The first split that a checkpoint recorded as unread counts as read."""
     restore = SplitReader.restore
 
     def skip(self: SplitReader, states: Iterable[OperatorSubtaskState]) -> None:
@@ -162,7 +162,7 @@ def credit_is_given_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.MonkeyPatch) -> None:
-    """State that several checkpoints share is counted as if one did."""
+    """State that several checkpoints share is counted as if only one checkpoint referred to it."""
     register = SharedStateRegistry.register
 
     def once(self: SharedStateRegistry, state_ids: Iterable[str]) -> None:
@@ -177,12 +177,12 @@ def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.
 
 
 def nobody_looks_whose_session_it_is(patch: pytest.MonkeyPatch) -> None:
-    """What is said under a session that is over is handled as any other."""
+    """Messages under an ended session are handled as any other."""
     patch.setattr(LeaderSessions, "unwrap", lambda _self, _cell, message, _envelope: message.message)
 
 
 def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.MonkeyPatch) -> None:
-    """The coordinator dies, and its JobMaster goes on without it."""
+    """The coordinator dies, and its JobMaster continues without it."""
 
     def go_on(_self: JobMaster, _child: Ref) -> None: ...
 
@@ -190,7 +190,7 @@ def a_job_master_does_not_hear_of_the_end_of_its_coordinator(patch: pytest.Monke
 
 
 def the_state_is_noted_before_what_fires_with_it_has_left_it(patch: pytest.MonkeyPatch) -> None:
-    """A snapshot holds the windows whose results went down before its barrier."""
+    """A snapshot contains windows whose results were emitted before its barrier."""
     snapshot_state: Any = OperatorChain.snapshot_state
 
     def too_early(self: OperatorChain[Any], command: SnapshotState) -> StageResult:
@@ -207,7 +207,7 @@ def the_state_is_noted_before_what_fires_with_it_has_left_it(patch: pytest.Monke
 
 
 def what_was_staged_before_a_barrier_belongs_to_the_next_one(patch: pytest.MonkeyPatch) -> None:
-    """A checkpoint is complete without the output of the rows before it."""
+    """A checkpoint completes without the output of the rows before it."""
     on_barrier_sent = CheckpointBook.on_barrier_sent
 
     def one_late(self: CheckpointBook, checkpoint: Checkpoint) -> None:
@@ -219,7 +219,7 @@ def what_was_staged_before_a_barrier_belongs_to_the_next_one(patch: pytest.Monke
 
 
 def an_attempt_that_has_finished_takes_back_what_it_has_sent(patch: pytest.MonkeyPatch) -> None:
-    """The batches of an attempt go with it, whether it was cancelled or not."""
+    """The batches of an attempt are released with it, even if it has finished."""
     release_attempt: Any = BatchHolders.release_attempt
 
     def all_of_it(self: object, attempt: object, addresses: object, *, is_cancelled: bool) -> object:
@@ -229,7 +229,7 @@ def an_attempt_that_has_finished_takes_back_what_it_has_sent(patch: pytest.Monke
 
 
 def a_commit_is_reported_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
-    """What is to be published is taken for published."""
+    """Pending commits are reported as committed."""
     begin = Bridge._begin
 
     def hasty(self: Bridge, command: Command) -> None:
@@ -242,7 +242,7 @@ def a_commit_is_reported_before_it_is_done(patch: pytest.MonkeyPatch) -> None:
 
 
 def an_aborted_checkpoint_takes_its_output_with_it(patch: pytest.MonkeyPatch) -> None:
-    """What was staged for a checkpoint that was aborted waits for no later one."""
+    """Output staged for an aborted checkpoint is not committed with a later one."""
     abort, on_prepared = CheckpointBook.abort, CheckpointBook.on_prepared
 
     def forgetful(self: CheckpointBook, checkpoint_id: int) -> list[AcknowledgeCheckpoint]:
@@ -276,7 +276,7 @@ def rows_are_counted_as_published_twice(patch: pytest.MonkeyPatch) -> None:
 
 
 def timers_of_what_comes_while_others_fire_are_forgotten(patch: pytest.MonkeyPatch) -> None:
-    """All timers up to the next version are taken for fired."""
+    """All timers up to the next version count as fired."""
     noted = DueTimers.on_fired
 
     def one_too_far(timers: DueTimers, to_ms: int, version: int, next_ms: int | None) -> None:

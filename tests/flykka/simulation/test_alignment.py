@@ -1,4 +1,4 @@
-"""Aligned sources in a whole cluster: the state of a join stays small however far one of its sides could run ahead."""
+"""Aligned sources in a whole cluster: the state of a join stays small even if one side could run far ahead."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def chain(name: str, kinds: dict[str, OperatorKind], *reads: str, **fields: Any)
 
 
 def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
-    """A join of two sources, of which one has rows a thousand times further apart in event time."""
+    """A join of two sources; the rows of one are a thousand times further apart in event time."""
     behaviours: dict[str, Behaviour] = {
         "slow": source_of(0, 1),
         "fast": source_of(1, 1_000),
@@ -83,7 +83,7 @@ def join_scenario(alignment: WatermarkAlignment | None) -> Scenario:
 
 
 @pytest.mark.parametrize("alignment", [ALIGNMENT, None], ids=["aligned", "free"])
-def test_a_join_keeps_few_rows_of_a_source_that_waits_for_the_other(
+def test_a_join_retains_few_rows_of_an_aligned_source(
     alignment: WatermarkAlignment | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[int] = []

@@ -1,4 +1,4 @@
-"""Simulated jobs that may lose rows: they lose some where something fails, none elsewhere, and publish none twice."""
+"""Simulated jobs that may lose rows: they lose some if something fails, none otherwise, and publish none twice."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ pytestmark = pytest.mark.slow
 FAILING = SimulationSettings(faults=frozenset({FaultKind.KILL, FaultKind.STAGE}))
 SMOOTH = SimulationSettings(faults=frozenset())
 LOSES = 84
-"""A seed with a failure by which rows are lost."""
+"""A seed with a failure that loses rows."""
 
 
-def drawn(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
+def first_scenario(seed: int, settings: SimulationSettings = FAILING) -> Scenario:
     """The first job of a seed."""
     scenario = draw_scenario(seed, settings)
     return replace(scenario, jobs=scenario.jobs[:1])
 
 
 @pytest.mark.long
-def test_about_one_stream_in_five_may_lose_rows_and_no_other_job() -> None:
+def test_about_one_streaming_job_in_five_may_lose_rows_and_no_other() -> None:
     drawn_all = [draw_scenario(seed, FAILING) for seed in range(1_000)]
 
     approximate = [scenario for scenario in drawn_all if scenario.approximate]
@@ -38,8 +38,8 @@ def test_about_one_stream_in_five_may_lose_rows_and_no_other_job() -> None:
     assert {scenario.failover_strategy for scenario in approximate} == {FailoverStrategyKind.REGION}
 
 
-def test_a_failure_loses_rows_that_a_job_without_it_does_not_lose() -> None:
-    scenario = drawn(LOSES)
+def test_a_failure_loses_rows_that_a_run_without_it_does_not_lose() -> None:
+    scenario = first_scenario(LOSES)
 
     lossy, exact = run(scenario), run(replace(scenario, approximate=False))
 
@@ -51,7 +51,7 @@ def test_a_failure_loses_rows_that_a_job_without_it_does_not_lose() -> None:
 
 @pytest.mark.parametrize("seed", [2, 13, LOSES])
 def test_without_a_failure_nothing_is_lost(seed: int) -> None:
-    scenario = drawn(seed, SMOOTH)
+    scenario = first_scenario(seed, SMOOTH)
 
     lossy, exact = run(scenario), run(replace(scenario, approximate=False))
 
@@ -60,12 +60,12 @@ def test_without_a_failure_nothing_is_lost(seed: int) -> None:
     assert lossy.rows == exact.rows
 
 
-def test_a_reader_that_is_given_what_another_may_have_read_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_given_rows_that_another_may_have_read_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(subpartition: Subpartition, events: object) -> tuple[()]:
-        """Give the next reader what waits, as if nobody had let go of it, and count on."""
+        """Give queued rows to the next reader as if the previous one had not released them, and continue counting."""
         subpartition.consumer, subpartition.credit = None, 0
         return ()
 
     monkeypatch.setattr(Subpartition, "reconnect", forgetful)
 
-    assert run(drawn(LOSES)).violations != ()
+    assert run(first_scenario(LOSES)).violations != ()

@@ -1,4 +1,4 @@
-"""The bridge of a simulation says what it is at, as Spark's does."""
+"""The bridge of a simulation reports its current work, as Spark's does."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def explained_stages(system: SeededSystem, bridge: Ref) -> tuple[StageProgress, 
     return probe.expect_message(StagesExplained).stages
 
 
-def test_each_question_is_answered_with_the_work_in_hand_the_oldest_first(
+def test_each_query_is_answered_with_current_work_oldest_first(
     seeded_system: SeededSystem, environment: Environment
 ) -> None:
     bridge = bridge_of(seeded_system, environment)

@@ -1,4 +1,4 @@
-"""A function with timers in a simulated attempt: the product's operator, whose state comes and goes."""
+"""A function with timers in a simulated attempt: the product's operator with snapshots and restores."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def make() -> Iterator[Callable[[Process], Operator]]:
         yield operator
 
 
-def emitted(output: Output[Rows]) -> list[int]:
-    """The numbers of the source rows in what is emitted, which is emitted now."""
+def emit_numbers(output: Output[Rows]) -> list[int]:
+    """Emit now; returns the numbers of the source rows in the output."""
     if output.on_emitted is not None:
         output.on_emitted()
     return [number for row in output.rows or () for number, _ in row.parts]
 
 
 def arrives(operator: Operator, stage: int, *rows: Row, at_ms: int = 0) -> list[int]:
-    numbers = emitted(operator.process_batch(Element(rows=rows, stage=stage, processing_time_ms=at_ms)))
+    numbers = emit_numbers(operator.process_batch(Element(rows=rows, stage=stage, processing_time_ms=at_ms)))
     operator.update_state(stage)
     return numbers
 
@@ -51,38 +51,38 @@ def simulated_row(number: int, time_ms: int) -> Row:
     return Row(key=number, time_ms=time_ms, parts=((number, 0),))
 
 
-def test_rows_are_held_until_event_time_has_come_to_their_timers(make: Callable[[Process], Operator]) -> None:
+def test_rows_are_retained_until_event_time_reaches_their_timers(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=False))
     arrives(operator, 0, simulated_row(1, 10), simulated_row(2, 20))
 
-    assert emitted(operator.advance_watermark(14, 0)) == []
-    assert emitted(operator.advance_watermark(15, 0)) == [1]
-    assert emitted(operator.advance_watermark(WATERMARK_MAX, 0)) == [2]
+    assert emit_numbers(operator.advance_watermark(14, 0)) == []
+    assert emit_numbers(operator.advance_watermark(15, 0)) == [1]
+    assert emit_numbers(operator.advance_watermark(WATERMARK_MAX, 0)) == [2]
 
 
-def test_the_first_processing_time_timer_is_told_until_it_has_fired(make: Callable[[Process], Operator]) -> None:
+def test_the_first_processing_time_timer_is_reported_until_it_has_fired(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=True))
     arrives(operator, 0, simulated_row(1, 10), at_ms=100)
     arrives(operator, 1, simulated_row(2, 10), at_ms=103)
     first = operator.next_timer_ms
 
-    fired = emitted(operator.advance_processing_time(106, 0))
+    fired = emit_numbers(operator.advance_processing_time(106, 0))
 
     assert (first, fired, operator.next_timer_ms) == (105, [1], 108)
 
 
-def test_timers_fire_although_all_state_was_gone_before(make: Callable[[Process], Operator]) -> None:
+def test_timers_fire_even_if_all_state_was_cleared_before(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=0, in_processing_time=False))
     for number in range(20):
         arrives(operator, number, simulated_row(number, number))
-        assert emitted(operator.advance_watermark(number, 0)) == [number]
+        assert emit_numbers(operator.advance_watermark(number, 0)) == [number]
 
     assert sum(segment.rows for segment in operator.store.segments.live) < 20
 
 
-def test_a_function_of_two_inputs_holds_the_rows_of_both_in_one_state(make: Callable[[Process], Operator]) -> None:
+def test_a_function_of_two_inputs_retains_both_in_one_state(make: Callable[[Process], Operator]) -> None:
     operator = make(Process(delay_ms=5, in_processing_time=False, has_two_inputs=True))
     arrives(operator, 0, simulated_row(1, 10), replace(simulated_row(1, 12), input=1))
 
-    assert emitted(operator.advance_watermark(15, 0)) == [1]
-    assert emitted(operator.advance_watermark(17, 0)) == [1]
+    assert emit_numbers(operator.advance_watermark(15, 0)) == [1]
+    assert emit_numbers(operator.advance_watermark(17, 0)) == [1]

@@ -1,4 +1,4 @@
-"""Joins in simulated jobs: which are drawn, what is true of them, and what the product's operator makes of rows."""
+"""Joins in simulated jobs: which are drawn, their expected output, and the results of the product's operator."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def simulated_row(number: int, time_ms: int, key: int = 0) -> Row:
     return Row(key, time_ms, ((number, 7),))
 
 
-def emitted(output: Output[Rows]) -> list[tuple[int, int]]:
-    """The number and the time of each row that is emitted, which is emitted now."""
+def emit_pairs(output: Output[Rows]) -> list[tuple[int, int]]:
+    """Emit now; returns the number and the time of each row."""
     if output.on_emitted is not None:
         output.on_emitted()
     return [(row.parts[0][0], row.time_ms) for row in output.rows or ()]
@@ -59,7 +59,7 @@ def keys_and_times(rows: Rows) -> list[tuple[int, int]]:
 
 
 def arrives(operator: JoinOperator[Rows, Rows], gate: int, *rows: Row, at: int = -1) -> list[tuple[int, int]]:
-    return emitted(operator.process_batch(Element(rows=rows, stage=0, gate=gate, watermark_ms=at)))
+    return emit_pairs(operator.process_batch(Element(rows=rows, stage=0, gate=gate, watermark_ms=at)))
 
 
 def joins_of(topology: Topology) -> list[Join]:
@@ -76,7 +76,7 @@ def test_a_pair_has_the_numbers_of_both_and_the_later_time() -> None:
     assert keys_and_times(Join(left_inputs=1).pairs(left[:1], right)) == [(4_0000_0009, 105), (4_0000_0010, 110)]
 
 
-def test_rows_of_outer_sides_come_out_when_all_that_they_could_meet_has_passed() -> None:
+def test_unmatched_outer_rows_are_emitted_when_no_match_can_follow() -> None:
     full = Join(left_inputs=1, bounds=TEN, outer=FULL)
 
     assert keys_and_times(full.results((simulated_row(3, 100),), (simulated_row(8, 200),))) == [
@@ -87,7 +87,7 @@ def test_rows_of_outer_sides_come_out_when_all_that_they_could_meet_has_passed()
 
 @pytest.mark.parametrize("behaviour", [Join(left_inputs=1, bounds=TEN, outer=FULL), Join(left_inputs=1)], ids=str)
 @pytest.mark.parametrize("seed", range(5))
-def test_the_operator_emits_what_is_true_however_its_rows_come(behaviour: Join, seed: int, make: Make) -> None:
+def test_the_operator_emits_the_expected_rows_in_any_arrival_order(behaviour: Join, seed: int, make: Make) -> None:
     chance = Random(seed)
     arriving = [
         (gate, simulated_row(number, number // 2, key=number % 2)) for gate in (0, 1) for number in range(0, 60, 3)
@@ -98,16 +98,16 @@ def test_the_operator_emits_what_is_true_however_its_rows_come(behaviour: Join, 
     seen: list[tuple[int, int]] = []
     for gate, each in arriving:
         seen += arrives(operator, gate, each)
-    seen += emitted(operator.advance_watermark(WATERMARK_MAX, 0))
+    seen += emit_pairs(operator.advance_watermark(WATERMARK_MAX, 0))
 
     left, right = (tuple(each for gate, each in arriving if gate == side) for side in (0, 1))
     assert sorted(seen) == keys_and_times(behaviour.results(left, right))
 
 
-def test_a_row_that_comes_late_meets_none(make: Make) -> None:
+def test_a_late_row_has_no_match(make: Make) -> None:
     operator = make(Join(left_inputs=1, bounds=TEN))
     arrives(operator, 0, simulated_row(1, 100))
-    emitted(operator.advance_watermark(104, 0))
+    emit_pairs(operator.advance_watermark(104, 0))
 
     assert arrives(operator, 1, simulated_row(2, 103), at=104) == []
     assert arrives(operator, 1, simulated_row(2, 105), at=104) == [(2_0000_0003, 105)]
@@ -122,7 +122,7 @@ def test_every_fourth_job_joins_and_has_all_kinds_of_joins() -> None:
     assert {join.bounds is None for join in joins} == {True, False}
 
 
-def test_no_source_may_be_left_out_of_event_time_where_rows_meet_by_it() -> None:
+def test_no_source_may_be_excluded_from_event_time_if_joins_need_it() -> None:
     topologies = [draw_scenario(seed, SimulationSettings()).topology for seed in range(400)]
     by_time = [topology for topology in topologies if joins_by_time(topology)]
 

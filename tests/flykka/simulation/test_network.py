@@ -1,4 +1,4 @@
-"""Actors of a simulation that are cut off: in one direction or both, from all or for some messages, late or never."""
+"""Isolated actors of a simulation: in one direction or both, for all messages or some, delayed or dropped."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from tests.actors.peer import Utter
 
 @message("simulation_test.word")
 class Word(Message):
-    """actor -> actor: take this down."""
+    """actor -> actor: record this."""
 
     text: str
 
 
 @message("simulation_test.sign")
 class Sign(Message):
-    """actor -> actor: I am there."""
+    """actor -> actor: a sign of life."""
 
 
-class Talker(Actor):
-    """Takes down what it hears, and says what it is to say."""
+class RecordingActor(Actor):
+    """Records the messages it receives, and sends the given ones."""
 
-    def __init__(self, heard: list[str]) -> None:
-        self._heard = heard
+    def __init__(self, received: list[str]) -> None:
+        self._received = received
 
     def handle_message(self, message: Message) -> None:
         match message:
             case Utter(receiver=receiver, message=uttered):
                 receiver.tell(uttered)
             case Word(text=text):
-                self._heard.append(text)
+                self._received.append(text)
             case Sign():
-                self._heard.append("sign")
+                self._received.append("sign")
 
 
 class Pair:
-    """Two actors, and what each has heard."""
+    """Two actors, and the messages each has received."""
 
     def __init__(self, system: SimulatedSystem) -> None:
         self.system = system
-        self.heard: dict[str, list[str]] = {"here": [], "there": []}
+        self.received: dict[str, list[str]] = {"here": [], "there": []}
         self.refs: dict[str, ActorRef] = {
-            name: system.spawn(Props(Talker, heard), name) for name, heard in self.heard.items()
+            name: system.spawn(Props(RecordingActor, received), name) for name, received in self.received.items()
         }
 
     def cut(self, direction: Direction = Direction.BOTH, **how: object) -> Cut:
@@ -59,13 +59,13 @@ class Pair:
         self.system.network.cuts.append(cut)
         return cut
 
-    def say(self, who: str, to: str, message: Message) -> None:
+    def send(self, who: str, to: str, message: Message) -> None:
         self.refs[who].tell(Utter(receiver=self.refs[to], message=message))
         self.system.advance(1)
 
-    def both_say(self, text: str) -> None:
-        self.say("here", "there", Word(text=text))
-        self.say("there", "here", Word(text=text))
+    def send_both_ways(self, text: str) -> None:
+        self.send("here", "there", Word(text=text))
+        self.send("there", "here", Word(text=text))
 
 
 @pytest.fixture
@@ -78,59 +78,59 @@ def pair() -> Iterator[Pair]:
     ("direction", "comes_here", "comes_there"),
     [(Direction.BOTH, [], []), (Direction.IN, ["a"], []), (Direction.OUT, [], ["a"])],
 )
-def test_who_is_cut_off_hears_nothing_or_is_not_heard(
+def test_an_isolated_actor_neither_receives_nor_sends(
     pair: Pair, direction: Direction, comes_here: list[str], comes_there: list[str]
 ) -> None:
     pair.cut(direction)
 
-    pair.both_say("a")
+    pair.send_both_ways("a")
 
-    assert pair.heard == {"here": comes_here, "there": comes_there}
+    assert pair.received == {"here": comes_here, "there": comes_there}
 
 
-def test_what_was_told_meanwhile_comes_late_and_in_order(pair: Pair) -> None:
+def test_messages_sent_during_isolation_arrive_late_and_in_order(pair: Pair) -> None:
     cut = pair.cut()
-    pair.both_say("a")
-    pair.both_say("b")
+    pair.send_both_ways("a")
+    pair.send_both_ways("b")
 
     pair.system.network.heal(cut)
-    pair.both_say("c")
+    pair.send_both_ways("c")
 
-    assert pair.heard == {"here": ["a", "b", "c"], "there": ["a", "b", "c"]}
+    assert pair.received == {"here": ["a", "b", "c"], "there": ["a", "b", "c"]}
     assert pair.system.network.is_perfect
 
 
-def test_only_some_messages_may_be_late(pair: Pair) -> None:
+def test_only_some_messages_may_be_delayed(pair: Pair) -> None:
     pair.cut(only=frozenset({Sign}))
 
-    pair.say("here", "there", Sign())
-    pair.say("here", "there", Word(text="a"))
+    pair.send("here", "there", Sign())
+    pair.send("here", "there", Word(text="a"))
 
-    assert pair.heard["there"] == ["a"]
+    assert pair.received["there"] == ["a"]
 
 
-def test_nobody_is_cut_off_from_who_is_exempt(pair: Pair) -> None:
+def test_isolation_does_not_apply_to_exempt_actors(pair: Pair) -> None:
     pair.cut(exempt=("/user/here",))
 
-    pair.both_say("a")
+    pair.send_both_ways("a")
 
-    assert pair.heard == {"here": ["a"], "there": ["a"]}
+    assert pair.received == {"here": ["a"], "there": ["a"]}
 
 
-def test_what_nobody_has_told_comes_through(pair: Pair) -> None:
+def test_messages_without_a_sender_pass_the_isolation(pair: Pair) -> None:
     pair.cut()
 
     pair.refs["there"].tell(Word(text="from outside"))
     pair.system.advance(1)
 
-    assert pair.heard["there"] == ["from outside"]
+    assert pair.received["there"] == ["from outside"]
 
 
-def test_what_is_late_for_an_actor_that_has_ended_is_a_dead_letter(pair: Pair) -> None:
+def test_a_delayed_message_to_an_ended_actor_is_a_dead_letter(pair: Pair) -> None:
     letters: list[DeadLetter] = []
     pair.system.event_stream.subscribe(letters.append, DeadLetter)
     cut = pair.cut()
-    pair.say("here", "there", Word(text="a"))
+    pair.send("here", "there", Word(text="a"))
 
     pair.system.kill(pair.refs["there"])
     pair.system.network.heal(cut)

@@ -1,4 +1,4 @@
-"""A mistake in any of the real machines comes to light in simulation; without it, the same runs break no law."""
+"""A bug in any real machine is exposed in simulation; without it, the same runs violate no law."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SOME = (
     "the_state_of_a_declined_checkpoint_is_kept",
     "what_was_staged_before_a_barrier_belongs_to_the_next_one",
 )
-"""One of each kind of machine, which few runs bring to light: the others are long."""
+"""One bug of each kind of machine that few runs expose; the others need long runs."""
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A failing scenario is made smaller as long as the same law breaks, and becomes a test that tells bug from no bug."""
+"""A failing scenario is shrunk as long as it violates the same law, and becomes a test that fails only with the bug."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def number_of_rows(scenario: Scenario) -> int:
 
 
 def large_scenario() -> Scenario:
-    """The first one that has a crash among its faults, and some of everything."""
+    """The first scenario with a crash among its faults, and some of everything."""
     drawn = (draw_scenario(seed, SimulationSettings(max_faults=8)) for seed in range(1_000))
     return next(s for s in drawn if FaultKind.CRASH in faults_of(s) and len(s.topology.vertices) > 3)
 
@@ -49,7 +49,7 @@ def breaks_with_a_crash_and_three_rows(scenario: Scenario) -> tuple[Violation, .
     return (Violation("output", f"sink-{scenario.seed} lacks {number_of_rows(scenario)} of 7 rows"),) if wrong else ()
 
 
-def test_only_what_it_takes_is_left() -> None:
+def test_only_the_necessary_parts_remain() -> None:
     shrunk = shrink(large_scenario(), violations_of=breaks_with_a_crash_and_three_rows, runs=10_000)
 
     assert shrunk is not None
@@ -59,11 +59,11 @@ def test_only_what_it_takes_is_left() -> None:
     assert (len(scenario.topology.vertices), scenario.topology.parallelism, scenario.task_managers) == (2, 1, 1)
 
 
-def test_what_breaks_no_law_is_not_made_smaller() -> None:
+def test_a_scenario_without_a_violation_is_not_shrunk() -> None:
     assert shrink(large_scenario(), violations_of=lambda _: ()) is None
 
 
-def test_a_scenario_that_breaks_another_law_is_not_taken() -> None:
+def test_a_scenario_that_violates_another_law_is_rejected() -> None:
     def wrong(scenario: Scenario) -> tuple[Violation, ...]:
         is_whole = len(scenario.jobs) == 3
         return (Violation("output", "sink-0 lacks rows" if is_whole else "sink-0 has rows too many"),)
@@ -74,14 +74,14 @@ def test_a_scenario_that_breaks_another_law_is_not_taken() -> None:
     assert len(shrunk.scenario.jobs) == 3
 
 
-def test_it_ends_when_there_are_no_runs_left() -> None:
+def test_shrinking_ends_when_its_runs_are_used_up() -> None:
     shrunk = shrink(large_scenario(), violations_of=breaks_with_a_crash_and_three_rows, runs=5)
 
     assert shrunk is not None
     assert (shrunk.runs, shrunk.is_smallest) == (5, False)
 
 
-def test_an_interrupt_ends_the_search_with_what_is_found() -> None:
+def test_an_interrupt_ends_the_search_with_the_best_scenario() -> None:
     runs = 0
 
     def impatient(scenario: Scenario) -> tuple[Violation, ...]:
@@ -105,7 +105,7 @@ def test_an_interrupt_ends_the_search_with_what_is_found() -> None:
         ("/user/task-1 <- StageResult: checkpoint 7 is published, and", "checkpoint # is published,"),
     ],
 )
-def test_the_same_law_is_told_for_each_actor_that_breaks_it(text: str, law: str) -> None:
+def test_the_law_of_a_violation_does_not_depend_on_the_actor(text: str, law: str) -> None:
     assert law_of(Violation("monitor", text)) == ("monitor", law)
 
 
@@ -121,21 +121,21 @@ def test_every_smaller_job_can_run(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_scenario_is_the_same_again_behind_its_form(seed: int) -> None:
+def test_a_scenario_survives_serialization(seed: int) -> None:
     scenario = draw_scenario(seed, SimulationSettings())
 
     assert from_json(to_json(scenario)) == scenario
 
 
 @pytest.mark.parametrize("text", ["", "[", "7", '{"is": "Fault", "kind": 3, "nothing": 1}', '{"is": "Popen"}'])
-def test_what_is_no_scenario_is_refused(text: str) -> None:
+def test_an_invalid_scenario_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="scenario"):
         from_json(text)
 
 
 @pytest.mark.slow
 @pytest.mark.long  # The command writes such a test in each run.
-def test_a_planted_bug_becomes_a_test_that_fails_as_long_as_it_is_there(
+def test_a_planted_bug_becomes_a_test_that_fails_while_it_exists(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     origin = draw_scenario(NARROW_SEED, DOUBLED)
@@ -156,7 +156,7 @@ def test_a_planted_bug_becomes_a_test_that_fails_as_long_as_it_is_there(
 
 
 @pytest.mark.slow
-def test_the_trace_of_a_simulation_tells_what_was_simulated(tmp_path: Path) -> None:
+def test_the_trace_of_a_simulation_contains_its_scenario(tmp_path: Path) -> None:
     scenario = draw_scenario(0, SimulationSettings(faults=frozenset()))
     fault = Fault(kind=FaultKind.SLOW, before=AcknowledgeCheckpoint)
     scenario = replace(scenario, jobs=(replace(scenario.jobs[0], faults=(fault,)),))
@@ -167,7 +167,7 @@ def test_the_trace_of_a_simulation_tells_what_was_simulated(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_the_command_tells_what_is_left_and_writes_the_test(
+def test_the_command_prints_the_shrunk_scenario_and_writes_the_test(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     COUNTS_TWICE.plant(monkeypatch)
@@ -176,22 +176,22 @@ def test_the_command_tells_what_is_left_and_writes_the_test(
     code = main(words)
 
     assert code == 1
-    told = capsys.readouterr().out
-    assert told.startswith(f"seed {NARROW_SEED}: turn ")
-    assert "completes without the acknowledgement of" in told
-    assert "12 runs; more may be removable" in told
-    assert "python -m pytest" in told
+    output = capsys.readouterr().out
+    assert output.startswith(f"seed {NARROW_SEED}: turn ")
+    assert "completes without the acknowledgement of" in output
+    assert "12 runs; more may be removable" in output
+    assert "python -m pytest" in output
     assert [path.name for path in tmp_path.iterdir()] == [f"test_checkpoints_seed_{NARROW_SEED}.py"]
 
 
 @pytest.mark.slow
-def test_the_command_says_where_nothing_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_a_scenario_without_violation(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["shrink", "0", "--faults", "none"]) == 0
     assert capsys.readouterr().out == "seed 0: no failure, so there is nothing to reduce\n"
     assert violations_of(draw_scenario(0, SimulationSettings(faults=frozenset()))) == ()
 
 
-def test_of_a_damaged_trace_the_damage_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_damage_in_a_trace_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole = (HISTORIES / "simulated.trace").read_bytes()
     (tmp_path / "cut.trace").write_bytes(whole[:5_000])
 
@@ -207,7 +207,7 @@ def test_of_a_damaged_trace_the_damage_is_told(tmp_path: Path, capsys: pytest.Ca
         ("text.trace", "is no trace"),
     ],
 )
-def test_the_command_says_what_is_wrong_with_a_file(
+def test_the_command_reports_the_error_of_a_file(
     name: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -218,7 +218,7 @@ def test_the_command_says_what_is_wrong_with_a_file(
     assert said in capsys.readouterr().err
 
 
-def test_the_command_says_that_a_test_cannot_be_written_before_it_searches(
+def test_the_command_checks_that_the_test_is_writable_before_the_search(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     taken = tmp_path / "taken"
@@ -226,8 +226,8 @@ def test_the_command_says_that_a_test_cannot_be_written_before_it_searches(
 
     assert main(["shrink", str(NARROW_SEED), "--emit-test", str(taken)]) == 2
 
-    said = capsys.readouterr()
-    assert (said.out, said.err) == (
+    output = capsys.readouterr()
+    assert (output.out, output.err) == (
         "",
         f"flykka shrink: {taken} cannot be written: a file of that name is in the way\n",
     )

@@ -1,4 +1,4 @@
-"""The whole cast over rows that can be counted: whatever the seed draws, nothing is lost and nothing counts twice."""
+"""A whole cluster over countable rows: for every seed, no row is lost and none counts twice."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BLOCK = 10
         *(pytest.param(first, marks=pytest.mark.long) for first in range(BLOCK, LONG_SEEDS, BLOCK)),
     ],
 )
-def test_whatever_happens_every_law_holds(first: int) -> None:
+def test_every_law_holds_for_every_seed(first: int) -> None:
     failed = {
         seed: [str(violation) for violation in outcome.violations]
         for seed in range(first, first + BLOCK)
@@ -59,7 +59,7 @@ def test_the_same_seed_is_the_same_run() -> None:
     assert first.digest != other.digest
 
 
-def test_a_run_is_the_same_whether_it_is_recorded_or_not(tmp_path: Path) -> None:
+def test_a_run_is_the_same_with_and_without_recording(tmp_path: Path) -> None:
     settings = SimulationSettings(digest=True)
 
     recorded = simulate(11, replace(settings, trace_path=tmp_path / "run.trace"))
@@ -79,7 +79,7 @@ def test_a_recorded_run_is_a_trace_of_all_its_turns(tmp_path: Path) -> None:
     assert outcome.turns * 0.9 < sum(isinstance(record, Turn) for record in records) <= outcome.turns
 
 
-def test_a_backlog_of_small_splits_is_read_in_batches_of_several(tmp_path: Path) -> None:
+def test_a_backlog_of_small_splits_is_read_several_at_a_time(tmp_path: Path) -> None:
     for seed in range(3):
         simulate(seed, replace(WITHOUT_FAULTS, trace_path=tmp_path / f"{seed}.trace"))
 
@@ -97,7 +97,7 @@ def test_a_backlog_of_small_splits_is_read_in_batches_of_several(tmp_path: Path)
         for kind in sorted(FaultKind)
     ],
 )
-def test_only_faults_happen_that_are_drawn_from(kind: FaultKind) -> None:
+def test_only_configured_kinds_of_faults_occur(kind: FaultKind) -> None:
     settings = SimulationSettings(faults=frozenset({kind}))
 
     happened = sum((simulate(seed, settings).faults for seed in range(2)), Counter[str]())

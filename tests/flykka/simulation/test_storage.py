@@ -1,4 +1,4 @@
-"""The simulated storage: the product's own code reads and writes it as any other file system."""
+"""The simulated storage: the product's own code reads and writes it like any other file system."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def checkpoint_of(path: str) -> CompletedCheckpoint:
     return CompletedCheckpoint(job_id=JOB, checkpoint_id=3, timestamp_ms=0, duration_ms=1, task_states=(entry,))
 
 
-def test_a_checkpoint_is_read_as_it_was_written_and_gone_when_it_is_dropped() -> None:
+def test_a_checkpoint_is_read_as_written_and_gone_once_discarded() -> None:
     with mounted("here") as storage:
         checkpoints = CheckpointStorage("simulated://here/checkpoints")
         storage.write("here/checkpoints/job-1/state", ROWS)
@@ -48,7 +48,7 @@ def test_a_checkpoint_is_read_as_it_was_written_and_gone_when_it_is_dropped() ->
         assert storage.files == {}
 
 
-def test_state_that_is_gone_is_missed() -> None:
+def test_missing_state_is_detected() -> None:
     with mounted("here"):
         checkpoints = CheckpointStorage("simulated://here/checkpoints")
         path = checkpoints.write_metadata(checkpoint_of("simulated://here/checkpoints/job-1/state"))
@@ -66,7 +66,7 @@ def test_a_savepoint_is_found_in_its_directory() -> None:
         assert CheckpointStorage("simulated://here/savepoints").savepoints() == [path]
 
 
-def test_what_fails_to_get_its_final_name_is_not_there() -> None:
+def test_a_file_whose_rename_fails_does_not_exist() -> None:
     with mounted("here") as storage:
         storage.fails = lambda operation, _path: operation is Operation.FINALISE
         checkpoints = CheckpointStorage("simulated://here/checkpoints")
@@ -79,7 +79,7 @@ def test_what_fails_to_get_its_final_name_is_not_there() -> None:
         assert storage.files == {}
 
 
-def test_one_name_is_mounted_once_and_leads_nowhere_afterwards() -> None:
+def test_one_name_is_mounted_once_and_unusable_afterwards() -> None:
     with mounted("here"), pytest.raises(RuntimeError, match="already runs"), mounted("here"):
         pass
 
@@ -87,7 +87,7 @@ def test_one_name_is_mounted_once_and_leads_nowhere_afterwards() -> None:
         CheckpointStorage("simulated://here/checkpoints").read_metadata("simulated://here/checkpoints/x")
 
 
-def test_a_storage_that_cannot_be_written_refuses_a_savepoint_in_words() -> None:
+def test_a_read_only_storage_refuses_a_savepoint_with_a_message() -> None:
     with mounted("here") as storage:
         storage.write("here/savepoints", b"a file")
 

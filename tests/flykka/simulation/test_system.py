@@ -1,4 +1,4 @@
-"""The system of a simulation: actors that stand still, messages that get lost or come twice, a clock that jumps."""
+"""The system of a simulation: paused actors, lost and duplicated messages, and a clock that jumps."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from flykka.simulation.system import SimulatedSystem
 
 @message("simulation_test.note")
 class Note(Message):
-    """test -> Listener: take this down."""
+    """test -> Listener: record this."""
 
     text: str
 
 
 @message("simulation_test.tick")
 class Tick(Message):
-    """Listener's timer -> itself: take the time down."""
+    """Listener's timer -> itself: record the time."""
 
 
 class Listener(Actor):
-    """Takes down what it hears, and when."""
+    """Records the messages it receives, with their times."""
 
     def __init__(self, heard: list[tuple[int, str]]) -> None:
         self._heard = heard
@@ -44,7 +44,7 @@ def system() -> Iterator[SimulatedSystem]:
         yield system
 
 
-def test_an_actor_that_stands_still_hears_everything_later_and_in_order(system: SimulatedSystem) -> None:
+def test_a_paused_actor_receives_everything_later_and_in_order(system: SimulatedSystem) -> None:
     heard: list[tuple[int, str]] = []
     listener = system.spawn(Props(Listener, heard), "listener")
     system.advance(10)
@@ -59,7 +59,7 @@ def test_an_actor_that_stands_still_hears_everything_later_and_in_order(system: 
     assert heard == [(310, "first"), (310, "second")]
 
 
-def test_so_many_of_the_next_messages_are_lost_or_come_twice(system: SimulatedSystem) -> None:
+def test_the_configured_number_of_messages_is_lost_or_duplicated(system: SimulatedSystem) -> None:
     heard: list[tuple[int, str]] = []
     listener = system.spawn(Props(Listener, heard), "listener")
     system.network.lost[Note, Listener] = 1
@@ -74,7 +74,7 @@ def test_so_many_of_the_next_messages_are_lost_or_come_twice(system: SimulatedSy
     assert system.network.is_perfect
 
 
-def test_what_is_lost_at_one_actor_arrives_at_others(system: SimulatedSystem) -> None:
+def test_a_message_lost_at_one_actor_arrives_at_others(system: SimulatedSystem) -> None:
     heard: list[tuple[int, str]] = []
     listener = system.spawn(Props(Listener, heard), "listener")
     system.network.lost[Note, Actor] = 1
@@ -85,7 +85,7 @@ def test_what_is_lost_at_one_actor_arrives_at_others(system: SimulatedSystem) ->
     assert [text for _, text in heard] == ["first"]
 
 
-def test_a_timer_that_is_lost_does_not_ring(system: SimulatedSystem) -> None:
+def test_a_lost_timer_does_not_fire(system: SimulatedSystem) -> None:
     heard: list[tuple[int, str]] = []
     system.spawn(Props(Listener, heard), "listener")
     system.network.silenced[Tick, Listener] = 1
@@ -96,7 +96,7 @@ def test_a_timer_that_is_lost_does_not_ring(system: SimulatedSystem) -> None:
     assert system.network.happened == {"timer": 1}
 
 
-def test_a_clock_that_jumps_rings_late(system: SimulatedSystem) -> None:
+def test_timers_fire_late_if_the_clock_jumps(system: SimulatedSystem) -> None:
     heard: list[tuple[int, str]] = []
     system.spawn(Props(Listener, heard), "listener")
     system.advance(10)

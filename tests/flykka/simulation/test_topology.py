@@ -1,4 +1,4 @@
-"""The jobs that are drawn: each can be executed, and what its sinks are to publish is known beforehand."""
+"""The drawn jobs: each can be executed, and the expected output of its sinks is known beforehand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 SEEDS = range(200)
 
 
-def drawn(seed: int) -> Topology:
+def topology_of_seed(seed: int) -> Topology:
     topology = with_functions(draw_topology(Random(seed)), Random(seed))
     return with_two_inputs(with_joins(topology, Random(f"joins {seed}")), Random(seed))
 
@@ -53,15 +53,17 @@ def read_twice(source: Source) -> Topology:
     return Topology(vertices=(vertex("source", outputs=2), sink), program=program)
 
 
-def test_every_job_that_is_drawn_can_be_executed() -> None:
+def test_every_drawn_job_can_be_executed() -> None:
     checkpointing = CheckpointingSettings(directory="simulated://here")
     for seed in SEEDS:
-        check_job_graph(job_graph(JobId("job"), drawn(seed), checkpointing, draw_restart_strategy(Random(seed))))
+        check_job_graph(
+            job_graph(JobId("job"), topology_of_seed(seed), checkpointing, draw_restart_strategy(Random(seed)))
+        )
 
 
 def test_every_job_has_up_to_three_sources_and_up_to_three_sinks() -> None:
     for seed in SEEDS:
-        topology = drawn(seed)
+        topology = topology_of_seed(seed)
         sources = [each for each in topology.vertices if each.operators[0].kind is OperatorKind.SOURCE]
 
         assert 1 <= len(sources) <= 3
@@ -69,7 +71,7 @@ def test_every_job_has_up_to_three_sources_and_up_to_three_sinks() -> None:
 
 
 def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
-    vertices = [vertex for seed in SEEDS for vertex in drawn(seed).vertices]
+    vertices = [vertex for seed in SEEDS for vertex in topology_of_seed(seed).vertices]
     strategies = {edge.ship_strategy for vertex in vertices for edge in vertex.inputs}
     kinds = {operator.kind for vertex in vertices for operator in vertex.operators}
 
@@ -84,18 +86,18 @@ def test_all_kinds_of_edges_and_operators_are_drawn() -> None:
     assert {vertex.parallelism for vertex in vertices} == {1, 2, 3, 4}
 
 
-def test_functions_of_two_inputs_are_drawn_and_know_the_input_of_each_row() -> None:
-    topologies = [drawn(seed) for seed in SEEDS]
+def test_functions_of_two_inputs_are_drawn_with_the_input_of_each_row() -> None:
+    topologies = [topology_of_seed(seed) for seed in SEEDS]
     behaviours = [each for topology in topologies for each in topology.program.behaviours.values()]
 
     assert sum(isinstance(each, Process) and each.has_two_inputs for each in behaviours) >= 3
     assert {each.number for each in behaviours if isinstance(each, Tag)} == {0, 1}
 
 
-def test_a_job_of_another_parallelism_can_be_executed_too() -> None:
+def test_a_job_of_another_parallelism_can_be_executed() -> None:
     checkpointing = CheckpointingSettings(directory="simulated://here")
     for seed in SEEDS:
-        topology = drawn(seed).rescaled(lambda parallelism: 5 - parallelism)
+        topology = topology_of_seed(seed).rescaled(lambda parallelism: 5 - parallelism)
 
         check_job_graph(job_graph(JobId("job"), topology, checkpointing, draw_restart_strategy(Random(seed))))
 
@@ -103,7 +105,7 @@ def test_a_job_of_another_parallelism_can_be_executed_too() -> None:
 def test_a_batch_job_can_be_executed_and_has_the_same_output() -> None:
     checkpointing = CheckpointingSettings(directory="simulated://here", interval_ms=100)
     for seed in SEEDS:
-        topology = drawn(seed)
+        topology = topology_of_seed(seed)
 
         check_job_graph(
             job_graph(JobId("job"), topology, checkpointing, draw_restart_strategy(Random(seed)), JobType.BATCH)
@@ -111,7 +113,7 @@ def test_a_batch_job_can_be_executed_and_has_the_same_output() -> None:
         assert topology.as_batch().expected_output() == topology.expected_output()
 
 
-def test_the_truth_is_the_source_as_often_as_ways_lead_to_a_sink() -> None:
+def test_the_expected_output_contains_the_source_once_per_path_to_a_sink() -> None:
     source = source_of(10)
     parts = Counter(part for row in source.read(0, 10) for part in row.parts)
 
@@ -120,7 +122,7 @@ def test_the_truth_is_the_source_as_often_as_ways_lead_to_a_sink() -> None:
     assert expected_output == {"sink": parts + parts}
 
 
-def test_a_filter_lets_the_same_rows_pass_each_time() -> None:
+def test_a_filter_passes_the_same_rows_each_time() -> None:
     source = source_of(100)
     rows = source.read(0, 100)
     half = Filter(salt=1, passing_percent=50)
@@ -133,7 +135,7 @@ def test_a_filter_lets_the_same_rows_pass_each_time() -> None:
 
 
 @pytest.mark.parametrize("disorder_ms", [0, 50])
-def test_event_times_go_back_by_no_more_than_the_disorder(disorder_ms: int) -> None:
+def test_event_times_decrease_by_at_most_the_disorder(disorder_ms: int) -> None:
     source = source_of(50, step_ms=10, disorder_ms=disorder_ms)
 
     times = [row.time_ms for row in source.read(0, 50)]
@@ -141,14 +143,14 @@ def test_event_times_go_back_by_no_more_than_the_disorder(disorder_ms: int) -> N
     assert all(time >= max(times[: place + 1]) - disorder_ms for place, time in enumerate(times))
 
 
-def test_a_scenario_has_faults_of_the_wanted_kinds_only() -> None:
+def test_a_scenario_has_only_faults_of_the_configured_kinds() -> None:
     wanted = frozenset({FaultKind.CRASH, FaultKind.STORAGE})
     scenarios = [draw_scenario(seed, SimulationSettings(faults=wanted)) for seed in SEEDS]
 
     assert {fault.kind for each in scenarios for job in each.jobs for fault in job.faults} == wanted
 
 
-def test_scenarios_have_faults_of_every_kind_and_settings_that_the_public_api_allows() -> None:
+def test_scenarios_have_all_kinds_of_faults_and_valid_public_settings() -> None:
     scenarios = [draw_scenario(seed, SimulationSettings()) for seed in SEEDS]
     settings = [job.checkpointing for each in scenarios for job in each.jobs]
 

@@ -1,4 +1,4 @@
-"""What a simulation sees: each way of being wrong is found, and called by its name."""
+"""The checks of a simulation: each kind of violation is found and named."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
 
 
 def a_seed_at_least_once() -> int:
-    """A seed whose job promises no more."""
+    """A seed whose job only promises at-least-once."""
     modes = ((seed, draw_scenario(seed, WITHOUT_FAULTS).jobs[0].checkpointing.mode) for seed in count())
     return next(seed for seed, mode in modes if mode is CheckpointingMode.AT_LEAST_ONCE)
 
 
 def first_violations(seeds: Iterable[int], settings: SimulationSettings = WITHOUT_FAULTS) -> list[str]:
-    """What is wrong with the first of these seeds that anything is wrong with."""
+    """The violations of the first of these seeds that has any."""
     for seed in seeds:
         if violations := simulate(seed, settings).violations:
             return [str(violation) for violation in violations]
     return []
 
 
-def test_a_row_that_is_not_staged_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unstaged_row_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = SimulatedSinkWriter.stage
     monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows[1:]))
 
@@ -51,7 +51,7 @@ def test_a_row_that_is_not_staged_is_missed(monkeypatch: pytest.MonkeyPatch) -> 
     assert any(" lacks " in text and text.endswith("[output]") for text in violations)
 
 
-def test_a_row_that_is_staged_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_staged_twice_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = SimulatedSinkWriter.stage
     monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows[:1]))
 
@@ -60,7 +60,7 @@ def test_a_row_that_is_staged_twice_is_seen(monkeypatch: pytest.MonkeyPatch) -> 
     assert any(" rows too many, such as " in text for text in violations)
 
 
-def test_what_a_sink_shows_before_its_checkpoint_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_visible_before_its_checkpoint_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     prepare = SimulatedSinkWriter.prepare_commit
 
     def publish_at_once(writer: SimulatedSinkWriter, checkpoint_id: int, staged: tuple[str, ...]) -> Any:
@@ -75,7 +75,7 @@ def test_what_a_sink_shows_before_its_checkpoint_is_seen(monkeypatch: pytest.Mon
     assert any("is published, but no complete checkpoint contains it" in text for text in violations)
 
 
-def test_a_batch_that_nobody_lets_go_of_is_found_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_is_never_released_is_found_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Batches, "release", lambda *_: None)
     monkeypatch.setattr(Batches, "release_attempt", lambda *_, **__: None)
 
@@ -84,7 +84,7 @@ def test_a_batch_that_nobody_lets_go_of_is_found_at_the_end(monkeypatch: pytest.
     assert any("are not released at its end" in text for text in violations)
 
 
-def test_a_batch_that_is_read_behind_its_release_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_read_after_its_release_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     put = Batches.put
 
     def put_and_release(store: Batches, ref: Any, rows: Any, **context: Any) -> None:
@@ -98,7 +98,7 @@ def test_a_batch_that_is_read_behind_its_release_is_named(monkeypatch: pytest.Mo
     assert any("all its holders have released it" in text for text in violations)
 
 
-def test_state_that_is_not_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_undeleted_state_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CheckpointStorage, "discard", lambda *_: None)
 
     violations = first_violations(range(40))
@@ -106,7 +106,7 @@ def test_state_that_is_not_deleted_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert any(text.endswith("which has no references [storage]") for text in violations)
 
 
-def test_a_savepoint_whose_state_is_gone_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_savepoint_with_deleted_state_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     write = SimulatedEngine.write_snapshot
 
     def write_and_lose(engine: SimulatedEngine, command: WriteSnapshot) -> SnapshotWritten:
@@ -143,7 +143,7 @@ def test_an_actor_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("failed: ArithmeticError: no [actors]" in text for text in violations)
 
 
-def test_windows_that_fire_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_windows_that_fire_twice_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     fired = SimulatedPanes.fired
     monkeypatch.setattr(SimulatedPanes, "fired", lambda panes, readings, to_ms: fired(panes, readings, to_ms) * 2)
 
@@ -152,7 +152,7 @@ def test_windows_that_fire_twice_are_seen(monkeypatch: pytest.MonkeyPatch) -> No
     assert any(" rows too many, such as " in text for text in violations)
 
 
-def test_event_time_that_does_not_wait_for_the_slowest_channel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_event_time_ahead_of_the_slowest_channel_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WatermarkValve, "_minimum", lambda valve: valve._max_ms)
 
     violations = first_violations(range(14, 114))
@@ -163,14 +163,14 @@ def test_event_time_that_does_not_wait_for_the_slowest_channel_is_seen(monkeypat
     )
 
 
-def test_at_least_once_a_row_may_count_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_may_count_twice_under_at_least_once(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = SimulatedSinkWriter.stage
     monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, rows + rows))
 
     assert first_violations([a_seed_at_least_once()]) == []
 
 
-def test_at_least_once_no_row_may_be_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_row_is_detected_under_at_least_once(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = SimulatedSinkWriter.stage
     stranger = Row(key=0, time_ms=0, parts=((-1, 0),))
     monkeypatch.setattr(SimulatedSinkWriter, "stage", lambda writer, rows: stage(writer, (*rows, stranger)))
@@ -180,13 +180,13 @@ def test_at_least_once_no_row_may_be_another(monkeypatch: pytest.MonkeyPatch) ->
     assert any("rows too many, such as row -1 with value 0" in text for text in violations)
 
 
-def test_a_job_that_keeps_everybody_busy_makes_no_progress() -> None:
+def test_a_job_that_exceeds_its_steps_makes_no_progress() -> None:
     violations = first_violations(range(10), SimulationSettings(faults=frozenset(), max_steps=1))
 
     assert violations == ["job-1 has not ended after 1 steps [progress]"]
 
 
-def test_a_sink_that_forgets_what_was_pending_loses_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sink_that_forgets_pending_output_loses_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     restore = SimulatedSinkWriter.restore
 
     def without_pending(writer: SimulatedSinkWriter, prepared: Any) -> None:

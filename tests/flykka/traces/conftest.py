@@ -1,4 +1,4 @@
-"""What the tests of reading traces share."""
+"""Fixtures for tests that read traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings by hand: turns that nobody took, of the actors that a test needs, and no system."""
+"""Recordings by hand: turns of the actors that a test needs, without a system."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ TASK_MANAGER = Ref("/user/task-manager-1", 1)
 
 
 class TimerEnvelope(Envelope):
-    """As a timer's message comes."""
+    """The envelope of a timer's message."""
 
     kind = "timer"
 
 
 class Recording:
-    """Writes turns one behind the other, a tenth of a second apart where it is not said otherwise."""
+    """Writes turns one after the other, by default a tenth of a second apart."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -56,26 +56,26 @@ class Recording:
         failure: SerializedThrowable | None = None,
         timer: bool = False,
     ) -> int:
-        """The next turn; its number."""
+        """Record the next turn and return its number."""
         number = self._next(after_ms)
         envelope = (TimerEnvelope if timer else Envelope)(message, sender, cause)
         self._recorder.turn(number, self.now_ms, recipient, envelope, list(effects), failure)
         return number
 
     def killed(self, ref: Ref) -> int:
-        """An actor is killed; the number of it."""
+        """Record that an actor is killed; returns the record's number."""
         number = self._next(100)
         self._recorder.killed(number, self.now_ms, ref)
         return number
 
     def dead_letter(self, recipient: Ref, message: Message, reason: str) -> int:
-        """A message finds nobody; the number of it."""
+        """Record a dead letter; returns the record's number."""
         number = self._next(100)
         self._recorder.dead_letter(number, self.now_ms, message, None, recipient, reason)
         return number
 
     def closed(self) -> Trace:
-        """The trace, to be read."""
+        """The complete trace for reading."""
         self._recorder.close()
         return Trace.open(self.path)
 
@@ -86,29 +86,25 @@ class Recording:
 
 
 def job_master(job: JobId = JOB) -> Ref:
-    """The JobMaster of a job."""
     return Ref(f"/user/job-manager/job-{job}", 1)
 
 
 def play_into(recorder: FlightRecorder, trace: Trace) -> None:
-    """Records the messages of a trace, without what came of them."""
+    """Records the messages of a trace without their effects."""
     for turn in trace.turns:
         assert isinstance(turn.message, Message)
         recorder.turn(turn.sequence, turn.now_ms, turn.recipient, Envelope(turn.message, turn.sender, None), [], None)
 
 
 def coordinator(job: JobId = JOB) -> Ref:
-    """Its CheckpointCoordinator."""
     return Ref(f"/user/job-manager/job-{job}/checkpoint-coordinator", 1)
 
 
 def task_ref(subtask: int) -> Ref:
-    """The task of a subtask."""
     return Ref(f"/user/task-manager-1/window-{subtask}.0-{subtask}", 1)
 
 
 def attempt(subtask: int, job: JobId = JOB) -> ExecutionAttemptId:
-    """The attempt that it runs."""
     return attempt_id(job, JobVertexId("00000000000000aa"), subtask, 0)
 
 
@@ -120,7 +116,7 @@ def record_checkpoint(
     job: JobId = JOB,
     aborted: CheckpointDeclineReason | None = None,
 ) -> None:
-    """A checkpoint from its trigger to the notification, or to the moment when it is given up."""
+    """Record a checkpoint from its trigger to its notification, or until it is aborted."""
     snapshot = SnapshotOperatorCoordinators(job_id=job, checkpoint_id=number)
     begun = recording.turn(coordinator(job), PeriodicTriggerDue(), ("send", job_master(job), snapshot), timer=True)
     asked = recording.turn(job_master(job), snapshot, sender=coordinator(job), cause=begun)

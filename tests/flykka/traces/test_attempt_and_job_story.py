@@ -1,4 +1,4 @@
-"""The stories of an attempt and of a job: what happened in its order, and what is routine in a line."""
+"""The stories of an attempt and of a job: events in order, with routine ones condensed into a line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def bridge(subtask: int) -> Ref:
 
 
 def record_attempt(recording: Recording, subtask: int, *, ends: ExecutionState = ExecutionState.FINISHED) -> None:
-    """What is told to and of an attempt: restored, three stages, a checkpoint, the end."""
+    """Record the messages to and from an attempt: a restore, three stages, a checkpoint, the end."""
     trigger = TriggerCheckpoint(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
     complete = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(subtask), checkpoint_id=5, timestamp_ms=BEGIN_MS)
     recording.turn(task_ref(subtask), trigger, sender=TASK_MANAGER)
@@ -59,7 +59,7 @@ def record_attempt(recording: Recording, subtask: int, *, ends: ExecutionState =
     recording.turn(job_master(), UpdateTaskExecutionState(state=state), sender=task_ref(subtask))
 
 
-def test_an_attempt_lives_from_its_restoring_to_its_end_and_routine_is_a_line(recording: Recording) -> None:
+def test_an_attempt_story_runs_from_restore_to_end_with_routine_condensed(recording: Recording) -> None:
     record_attempt(recording, 0)
     record_attempt(recording, 1)
 
@@ -78,7 +78,7 @@ def test_an_attempt_lives_from_its_restoring_to_its_end_and_routine_is_a_line(re
     ]
 
 
-def test_an_attempt_that_fails_says_where_and_why(recording: Recording) -> None:
+def test_a_failing_attempt_states_the_place_and_the_cause(recording: Recording) -> None:
     record_attempt(recording, 0, ends=ExecutionState.FAILED)
 
     story = recording.closed().story(attempt="window-0")
@@ -91,7 +91,7 @@ def test_an_attempt_that_fails_says_where_and_why(recording: Recording) -> None:
     assert "\n!    +0.700        8  Task: a stage has failed" in story.text()
 
 
-def test_an_attempt_that_goes_with_its_task_manager_was_killed(recording: Recording) -> None:
+def test_an_attempt_lost_with_its_task_manager_was_killed(recording: Recording) -> None:
     trigger = TriggerCheckpoint(job_id=JOB, attempt=attempt(0), checkpoint_id=5, timestamp_ms=BEGIN_MS)
     recording.turn(task_ref(0), trigger, sender=TASK_MANAGER)
     recording.killed(task_ref(0))
@@ -102,7 +102,7 @@ def test_an_attempt_that_goes_with_its_task_manager_was_killed(recording: Record
     assert story.lines()[-1].text == "Task: is killed"
 
 
-def test_an_attempt_is_named_by_what_only_it_has(recording: Recording) -> None:
+def test_an_attempt_is_identified_by_any_unique_part_of_its_id(recording: Recording) -> None:
     record_attempt(recording, 0)
     record_attempt(recording, 1)
     trace = recording.closed()
@@ -115,8 +115,8 @@ def test_an_attempt_is_named_by_what_only_it_has(recording: Recording) -> None:
         trace.story(attempt="map")
 
 
-def announced(recording: Recording, *said: Message) -> None:
-    """The JobMaster tells two listeners in a turn."""
+def record_notifications(recording: Recording, *said: Message) -> None:
+    """The JobMaster notifies two listeners in one turn."""
     effects = [("send", listener, each) for each in said for listener in (CLIENT, LISTENER)]
     recording.turn(
         job_master(),
@@ -154,18 +154,20 @@ def record_job(recording: Recording) -> None:
     given_up = CheckpointAborted(
         job_id=JOB, checkpoint_id=3, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION, timestamp_ms=BEGIN_MS
     )
-    announced(recording, status(JobStatus.RUNNING))
-    announced(recording, task_state(0, ExecutionState.RUNNING), task_state(1, ExecutionState.RUNNING))
-    announced(recording, checkpoint_completed(1))
-    announced(recording, checkpoint_completed(2))
+    record_notifications(recording, status(JobStatus.RUNNING))
+    record_notifications(recording, task_state(0, ExecutionState.RUNNING), task_state(1, ExecutionState.RUNNING))
+    record_notifications(recording, checkpoint_completed(1))
+    record_notifications(recording, checkpoint_completed(2))
     recording.killed(TASK_MANAGER)
-    announced(recording, lost, task_state(1, ExecutionState.FAILED, BOOM), status(JobStatus.RESTARTING, BOOM), given_up)
-    announced(recording, JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS))
-    announced(recording, status(JobStatus.FINISHED))
+    record_notifications(
+        recording, lost, task_state(1, ExecutionState.FAILED, BOOM), status(JobStatus.RESTARTING, BOOM), given_up
+    )
+    record_notifications(recording, JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS))
+    record_notifications(recording, status(JobStatus.FINISHED))
     recording.turn(Ref("/user/job-manager", 1), JobEnded(job_id=JOB, status=JobStatus.FINISHED), sender=job_master())
 
 
-def test_a_job_tells_what_it_went_through_each_thing_once(recording: Recording) -> None:
+def test_a_job_story_lists_each_event_once(recording: Recording) -> None:
     record_job(recording)
 
     story = recording.closed().story(job="0123")
@@ -193,17 +195,17 @@ def test_the_only_job_of_a_trace_needs_no_name(recording: Recording) -> None:
     assert trace.story() == trace.story(job=JOB)
 
 
-def test_one_of_several_jobs_is_to_be_chosen(recording: Recording) -> None:
+def test_one_of_several_jobs_must_be_selected(recording: Recording) -> None:
     record_job(recording)
     another = JobId("fedcba9876543210fedcba9876543210")
-    announced(recording, replace(status(JobStatus.RUNNING), job_id=another))
+    record_notifications(recording, replace(status(JobStatus.RUNNING), job_id=another))
     trace = recording.closed()
 
     with pytest.raises(TraceSelectionError, match=f"it has 2 jobs; choose one: {JOB}, {another}"):
         trace.story()
 
 
-def test_a_job_that_is_not_there_is_told_with_those_that_are(recording: Recording) -> None:
+def test_a_missing_job_is_reported_with_the_existing_ones(recording: Recording) -> None:
     record_job(recording)
     trace = recording.closed()
 
@@ -211,7 +213,7 @@ def test_a_job_that_is_not_there_is_told_with_those_that_are(recording: Recordin
         trace.story(job="ffff")
 
 
-def test_a_trace_without_jobs_says_that_there_are_none(recording: Recording) -> None:
+def test_a_trace_without_jobs_is_reported(recording: Recording) -> None:
     recording.turn(CLIENT, ChainOpened())
     trace = recording.closed()
 

@@ -1,4 +1,4 @@
-"""The story of a checkpoint: every step that concerns it, and none of another."""
+"""The story of a checkpoint: every step that concerns it, and no step of another."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from tests.flykka.traces.recording import (
 OTHER_JOB = JobId("fedcba9876543210fedcba9876543210")
 
 
-def test_it_is_told_phase_by_phase_in_seconds_since_its_trigger(recording: Recording) -> None:
+def test_a_checkpoint_story_has_phases_in_seconds_since_the_trigger(recording: Recording) -> None:
     record_checkpoint(recording, 6)
     record_checkpoint(recording, 7)
 
@@ -68,7 +68,7 @@ def test_it_is_told_phase_by_phase_in_seconds_since_its_trigger(recording: Recor
     ]
 
 
-def test_what_many_tasks_do_alike_is_one_line_with_the_last_of_them(recording: Recording) -> None:
+def test_equal_steps_of_many_tasks_are_one_line_with_the_last_one(recording: Recording) -> None:
     record_checkpoint(recording, 1, tasks=64)
 
     story = recording.closed().story(checkpoint=1)
@@ -81,7 +81,7 @@ def test_what_many_tasks_do_alike_is_one_line_with_the_last_of_them(recording: R
     assert len([line for line in story.lines(everything=True) if line.phase == "acknowledgements"]) == 64
 
 
-def test_a_message_on_its_way_is_told_only_where_everything_is(recording: Recording) -> None:
+def test_a_message_in_transit_is_listed_only_with_all_details(recording: Recording) -> None:
     record_checkpoint(recording, 1)
     notify = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(0), checkpoint_id=1, timestamp_ms=BEGIN_MS)
     recording.turn(TASK_MANAGER, notify, sender=coordinator())
@@ -92,7 +92,7 @@ def test_a_message_on_its_way_is_told_only_where_everything_is(recording: Record
     assert "task-manager-1: is notified that it is complete" in story.text(everything=True)
 
 
-def test_one_that_was_given_up_says_why(recording: Recording) -> None:
+def test_an_aborted_checkpoint_states_the_reason(recording: Recording) -> None:
     record_checkpoint(recording, 3, aborted=CheckpointDeclineReason.EXPIRED)
 
     story = recording.closed().story(checkpoint=3)
@@ -101,7 +101,7 @@ def test_one_that_was_given_up_says_why(recording: Recording) -> None:
     assert story.lines()[-1].text == "JobMaster: is notified that it was aborted, EXPIRED"
 
 
-def test_who_declines_is_named_with_the_failure(recording: Recording) -> None:
+def test_a_declining_task_is_named_with_its_failure(recording: Recording) -> None:
     boom = SerializedThrowable(type_name="OSError", message="disk full")
     declined = DeclineCheckpoint(job_id=JOB, attempt=attempt(1), checkpoint_id=3, cause=boom)
     record_checkpoint(recording, 3, aborted=CheckpointDeclineReason.CHECKPOINT_DECLINED)
@@ -113,7 +113,7 @@ def test_who_declines_is_named_with_the_failure(recording: Recording) -> None:
     assert line.first.failed
 
 
-def test_barriers_and_commits_belong_to_it_though_they_name_no_job(recording: Recording) -> None:
+def test_barriers_and_commits_belong_to_a_checkpoint_though_they_name_no_job(recording: Recording) -> None:
     record_checkpoint(recording, 2)
     barrier = BufferResponse(
         partition_id=partition_id(attempt(0), 0),
@@ -132,7 +132,7 @@ def test_barriers_and_commits_belong_to_it_though_they_name_no_job(recording: Re
     assert told[-2:] == ["window-1.0-1: gets a barrier", "window-1.0-1: begins to commit"]
 
 
-def test_a_dead_letter_is_told_as_what_somebody_does_not_hear(recording: Recording) -> None:
+def test_a_dead_letter_is_listed_as_an_undelivered_message(recording: Recording) -> None:
     record_checkpoint(recording, 2)
     notify = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(0), checkpoint_id=2, timestamp_ms=BEGIN_MS)
     recording.dead_letter(task_ref(0), notify, "the recipient was killed")
@@ -145,7 +145,7 @@ def test_a_dead_letter_is_told_as_what_somebody_does_not_hear(recording: Recordi
     assert line.first.failed
 
 
-def test_one_that_the_trace_does_not_end_says_so(recording: Recording) -> None:
+def test_a_checkpoint_without_an_end_in_the_trace_is_marked(recording: Recording) -> None:
     snapshot = SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1)
     recording.turn(job_master(), snapshot, sender=coordinator())
     trace = recording.closed()
@@ -157,7 +157,7 @@ def test_one_that_the_trace_does_not_end_says_so(recording: Recording) -> None:
     assert "the trace ends at byte" in story.notes[0]
 
 
-def test_where_several_jobs_have_one_the_job_has_to_be_said(recording: Recording) -> None:
+def test_the_job_must_be_named_if_several_have_the_checkpoint(recording: Recording) -> None:
     record_checkpoint(recording, 1)
     record_checkpoint(recording, 1, job=OTHER_JOB)
     trace = recording.closed()
@@ -168,7 +168,7 @@ def test_where_several_jobs_have_one_the_job_has_to_be_said(recording: Recording
     assert trace.story(checkpoint=1, job="fedc").subject == f"checkpoint 1 of job {OTHER_JOB}"
 
 
-def test_one_that_is_not_there_is_told_with_those_that_are(recording: Recording) -> None:
+def test_a_missing_checkpoint_is_reported_with_the_existing_ones(recording: Recording) -> None:
     record_checkpoint(recording, 3)
     record_checkpoint(recording, 4)
     trace = recording.closed()
@@ -179,7 +179,7 @@ def test_one_that_is_not_there_is_told_with_those_that_are(recording: Recording)
         trace.story(checkpoint=3, job="nobody")
 
 
-def test_what_a_flight_recorder_has_not_kept_is_said(recording: Recording, tmp_path: Path) -> None:
+def test_turns_dropped_by_a_flight_recorder_are_mentioned(recording: Recording, tmp_path: Path) -> None:
     record_checkpoint(recording, 1)
     kept = FlightRecorder(turns=4)
     kept.open(system="kept", seed=1)
@@ -192,7 +192,7 @@ def test_what_a_flight_recorder_has_not_kept_is_said(recording: Recording, tmp_p
     assert "# flight record" in str(story)
 
 
-def test_a_story_is_json_for_programs(recording: Recording) -> None:
+def test_a_story_is_available_as_json(recording: Recording) -> None:
     record_checkpoint(recording, 1, tasks=5)
 
     told = recording.closed().story(checkpoint=1).to_json()
@@ -202,7 +202,7 @@ def test_a_story_is_json_for_programs(recording: Recording) -> None:
     assert (acknowledged["count"], acknowledged["last_ms"] - acknowledged["ms"]) == (5, 40)
 
 
-def test_a_story_is_of_one_thing(recording: Recording) -> None:
+def test_a_story_has_one_subject(recording: Recording) -> None:
     record_checkpoint(recording, 1)
     trace = recording.closed()
 
@@ -211,7 +211,7 @@ def test_a_story_is_of_one_thing(recording: Recording) -> None:
             trace.story(**wrong)
 
 
-def test_the_restart_from_it_is_told_afterwards(recording: Recording) -> None:
+def test_a_restart_from_the_checkpoint_follows_in_the_story(recording: Recording) -> None:
     record_checkpoint(recording, 2)
     restored = JobRestored(job_id=JOB, checkpoint_id=2, timestamp_ms=BEGIN_MS)
     recording.turn(job_master(), Terminated(ref=TASK_MANAGER), ("send", task_ref(9), restored))
@@ -221,13 +221,13 @@ def test_the_restart_from_it_is_told_afterwards(recording: Recording) -> None:
     assert (line.phase, line.text) == ("afterwards", "JobMaster: restarts the tasks from it")
 
 
-def test_of_tasks_that_no_job_is_known_of_a_story_is_told_all_the_same(recording: Recording) -> None:
+def test_tasks_without_a_known_job_have_a_story(recording: Recording) -> None:
     recording.turn(task_ref(0), CommitCheckpoint(checkpoint_id=2))
 
     assert recording.closed().story(checkpoint=2).subject == "checkpoint 2 of job that the trace does not name"
 
 
-def test_where_there_are_several_jobs_what_may_be_of_either_is_left_out_and_counted(recording: Recording) -> None:
+def test_ambiguous_events_of_several_jobs_are_omitted_and_counted(recording: Recording) -> None:
     record_checkpoint(recording, 1, tasks=0)
     record_checkpoint(recording, 1, tasks=0, job=OTHER_JOB)
     recording.turn(task_ref(0), CommitCheckpoint(checkpoint_id=1))
@@ -237,7 +237,7 @@ def test_where_there_are_several_jobs_what_may_be_of_either_is_left_out_and_coun
     assert story.notes == ("1 steps are left out: the trace does not name their job",)
 
 
-def test_what_several_tasks_are_told_in_one_message_is_on_its_way_too(recording: Recording) -> None:
+def test_one_message_to_several_tasks_is_in_transit_to_each(recording: Recording) -> None:
     record_checkpoint(recording, 1)
     notify = NotifyCheckpointComplete(job_id=JOB, attempt=attempt(0), checkpoint_id=1, timestamp_ms=BEGIN_MS)
     recording.turn(TASK_MANAGER, TaskCheckpointMessages(messages=(notify, notify)), sender=coordinator())

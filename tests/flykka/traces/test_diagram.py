@@ -1,4 +1,4 @@
-"""Sequence diagrams: what is drawn of a trace, and that what is made is what its readers take."""
+"""Sequence diagrams: their content for a trace, and that other tools accept the output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom")
 
 
 def record_talk(recording: Recording) -> Trace:
-    """Alice is told something from outside, tells Bob, who fails; then Bob is killed and hears no more."""
+    """Alice receives a message from outside and sends one to Bob; Bob fails, is killed and receives no more."""
     first = recording.turn(ALICE, says("go"), ("send", BOB, says("hello")))
     recording.turn(BOB, says("hello"), sender=ALICE, cause=first, failure=BOOM)
     recording.turn(ALICE, says("tick"), timer=True, cause=first)
@@ -52,7 +52,7 @@ def line_text(line: Line) -> str:
     return f"{line.turn} {line.sender} -> {line.recipient} {line.kind} {line.name}"
 
 
-def test_each_turn_is_an_arrow_from_who_told_to_who_was_told(recording: Recording) -> None:
+def test_each_turn_is_an_arrow_from_sender_to_receiver(recording: Recording) -> None:
     trace = record_talk(recording)
 
     lines = list(lines_of(trace.records(), View()))
@@ -76,7 +76,7 @@ def test_each_turn_is_an_arrow_from_who_told_to_who_was_told(recording: Recordin
     ],
     ids=str,
 )
-def test_only_what_is_asked_for_is_drawn(recording: Recording, view: View, turns: list[int]) -> None:
+def test_only_selected_turns_are_drawn(recording: Recording, view: View, turns: list[int]) -> None:
     trace = record_talk(recording)
 
     lines = list(lines_of(trace.records(), view))
@@ -84,7 +84,7 @@ def test_only_what_is_asked_for_is_drawn(recording: Recording, view: View, turns
     assert [line.turn for line in lines if isinstance(line, Arrow)] == turns
 
 
-def test_a_run_of_what_is_collapsed_is_one_line(recording: Recording) -> None:
+def test_a_run_of_collapsed_messages_is_one_line(recording: Recording) -> None:
     for _ in range(2):
         recording.turn(ALICE, HeartbeatDue(), timer=True)
         recording.turn(BOB, HeartbeatRequest(origin=ALICE), sender=ALICE)
@@ -103,19 +103,19 @@ def test_a_run_of_what_is_collapsed_is_one_line(recording: Recording) -> None:
     assert len(by_type) == 6
 
 
-def test_names_are_as_short_as_they_may_be() -> None:
+def test_names_are_as_short_as_possible() -> None:
     paths = ["/user/tm-1/task/bridge", "/user/tm-1/task", "/user/tm-2/task", "/user/job-0123456789abcdef0123", "/"]
 
     assert list(short_names(paths).values()) == ["bridge", "tm-1/task", "tm-2/task", "job-012345", "/"]
 
 
-def test_ids_are_cut_only_where_they_stay_apart() -> None:
+def test_ids_are_shortened_only_while_they_stay_unique() -> None:
     paths = ["/user/job-0123456789abcdef0001", "/user/job-0123456789abcdef0002"]
 
     assert list(short_names(paths).values()) == ["job-0123456789abcdef0001", "job-0123456789abcdef0002"]
 
 
-def test_what_is_too_much_for_a_diagram_says_how_to_ask_for_less(recording: Recording) -> None:
+def test_a_diagram_that_is_too_large_suggests_filters(recording: Recording) -> None:
     trace = record_talk(recording)
 
     with pytest.raises(TraceSelectionError, match=r"5 turns are too many for this diagram, which takes 3: .*--from"):
@@ -143,7 +143,7 @@ def test_mermaid_has_a_participant_per_actor_and_a_line_per_turn(recording: Reco
 
 
 @pytest.mark.parametrize("text", ["a;b", "a#b", "the end of it", 'x"y"', "<b>", "{a}", "100%", "two\nlines"])
-def test_no_text_is_taken_for_mermaids_own(recording: Recording, text: str) -> None:
+def test_texts_are_escaped_for_mermaid(recording: Recording, text: str) -> None:
     recording.turn(Ref(f"/user/{text.split()[0]}", 1), says(text))
 
     lines = recording.closed().to_mermaid().splitlines()
@@ -154,7 +154,7 @@ def test_no_text_is_taken_for_mermaids_own(recording: Recording, text: str) -> N
 
 
 class Scripts(HTMLParser):
-    """Collects the scripts of a page, and whatever it would fetch."""
+    """Collects the scripts of a page, and every resource it would fetch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ def read_page(page: str) -> tuple[dict[str, Any], Scripts]:
     return json.loads(scripts.scripts[0]), scripts
 
 
-def test_the_page_needs_nothing_but_itself(recording: Recording) -> None:
+def test_the_page_is_self_contained(recording: Recording) -> None:
     page = record_talk(recording).to_html()
 
     _, scripts = read_page(page)
@@ -235,7 +235,7 @@ def test_no_message_can_end_the_script_it_is_in(recording: Recording) -> None:
     assert data["rows"][0][8]["text"] == "</script><script>alert(1)</script><!--"
 
 
-def test_what_is_huge_is_cut_with_a_word_about_it(recording: Recording) -> None:
+def test_huge_values_are_cut_with_a_note(recording: Recording) -> None:
     recording.turn(ALICE, says("x" * 100_000))
 
     data, _ = read_page(recording.closed().to_html())
@@ -243,7 +243,7 @@ def test_what_is_huge_is_cut_with_a_word_about_it(recording: Recording) -> None:
     assert data["rows"][0][8]["text"].endswith("... (100,000 characters)")
 
 
-def test_a_diagram_may_be_of_one_checkpoint(recording: Recording) -> None:
+def test_a_diagram_may_cover_one_checkpoint(recording: Recording) -> None:
     record_checkpoint(recording, 1)
     recording.turn(ALICE, says("something else"))
     trace = recording.closed()
@@ -255,7 +255,7 @@ def test_a_diagram_may_be_of_one_checkpoint(recording: Recording) -> None:
     assert "Say" not in trace.to_mermaid(checkpoint=1)
 
 
-def test_perfetto_gets_a_thread_per_actor_a_slice_per_turn_and_arrows_for_causes(recording: Recording) -> None:
+def test_perfetto_gets_threads_for_actors_slices_for_turns_arrows_for_causes(recording: Recording) -> None:
     trace = record_talk(recording)
 
     written = json.loads("".join(perfetto("recorded", (), stream_lines(trace, View()), begin_of(trace))))
@@ -275,7 +275,7 @@ def test_perfetto_gets_a_thread_per_actor_a_slice_per_turn_and_arrows_for_causes
     assert [event["name"] for event in events if event["ph"] == "i"] == ["KILLED", "Say"]
 
 
-def test_turns_of_one_millisecond_stand_beside_each_other_in_perfetto(recording: Recording) -> None:
+def test_turns_of_one_millisecond_do_not_overlap_in_perfetto(recording: Recording) -> None:
     for _ in range(3):
         recording.turn(TASK_MANAGER, says("now"), after_ms=0)
     trace = recording.closed()

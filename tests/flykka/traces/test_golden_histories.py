@@ -1,4 +1,4 @@
-"""The golden histories, told and drawn: whatever has been recorded of the actors can be read."""
+"""The stories and diagrams of the golden histories: every recorded history can be read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def history(request: pytest.FixtureRequest) -> Trace:
 
 
 @pytest.mark.slow
-def test_every_job_is_told_to_its_end(history: Trace) -> None:
+def test_every_job_has_a_story_to_its_end(history: Trace) -> None:
     masters = {turn.recipient.path for turn in history if kind_of(turn.recipient.path) is ActorKind.JOB_MASTER}
     jobs = sorted(path.rpartition("/job-")[2] for path in masters)
 
@@ -34,14 +34,14 @@ def test_every_job_is_told_to_its_end(history: Trace) -> None:
 
 
 @pytest.mark.slow
-def test_every_checkpoint_is_told_as_the_statistics_have_it(history: Trace) -> None:
+def test_every_checkpoint_story_agrees_with_the_statistics(history: Trace) -> None:
     checkpoints = TraceStatistics.from_records(history.records()).in_order()[:FEW]
 
     for job_id, checkpoint in checkpoints:
         story = history.story(checkpoint=checkpoint.checkpoint_id, job=job_id)
         state = "COMPLETED" if checkpoint.reason is None else f"ABORTED, {checkpoint.reason}"
         assert story.outcome.startswith(state)
-        # One that is given up in the moment of its trigger may have ended before the first step of that is taken.
+        # A checkpoint that is aborted at its trigger may have ended before the first step of the trigger.
         is_given_up_at_once = checkpoint.reason is not None and checkpoint.duration_ms == 0
         assert story.lines()[0].phase in (("trigger", "end") if is_given_up_at_once else ("trigger",))
 

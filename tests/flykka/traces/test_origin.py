@@ -1,4 +1,4 @@
-"""What a trace does not tell is said, whatever is shown of it."""
+"""Every view of a trace states which part of the run the trace lacks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def record_turns(recorder: TraceRecorder, turns: int) -> Trace:
     return Trace.open(recorder.path)
 
 
-def test_a_whole_recording_has_nothing_to_excuse(tmp_path: Path) -> None:
+def test_a_complete_recording_has_no_note(tmp_path: Path) -> None:
     assert list(shortcomings(record_turns(TraceRecorder(tmp_path / "run.trace"), 3))) == []
 
 
-def test_messages_that_were_redacted_are_named(tmp_path: Path) -> None:
+def test_redacted_messages_are_named(tmp_path: Path) -> None:
     trace = record_turns(TraceRecorder(tmp_path / "run.trace", redact={Say: lambda said: says("***")}), 3)
 
     assert list(shortcomings(trace)) == ["redacted before they were written: test.say"]
@@ -35,7 +35,7 @@ def test_messages_that_were_redacted_are_named(tmp_path: Path) -> None:
     assert "secret" not in trace.to_html()
 
 
-def test_a_recording_that_its_size_has_ended_says_where(tmp_path: Path) -> None:
+def test_a_recording_that_reached_its_size_limit_states_its_last_turn(tmp_path: Path) -> None:
     trace = record_turns(TraceRecorder(tmp_path / "run.trace", max_bytes=20_000), 20_000)
 
     (note,) = shortcomings(trace)

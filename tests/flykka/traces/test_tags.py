@@ -1,4 +1,4 @@
-"""Stories know messages by their tags, those too that this process has no class of: so a tag must be one."""
+"""Stories identify messages by their tags, even if this process lacks their class, so each tag must exist."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_every_tag_is_that_of_a_message(told: Iterable[str], tags: set[str]) -> 
     assert set(told) <= tags
 
 
-def test_every_kind_of_messages_has_some(tags: set[str]) -> None:
+def test_every_kind_of_message_has_a_tag(tags: set[str]) -> None:
     classes = {kind.__name__ for kind in registered().values()}
 
     for name in KINDS:

@@ -1,4 +1,4 @@
-"""What a job looks like: every fact is in the picture, and nothing of the user's becomes markup."""
+"""The picture of a job: it contains every fact, and user text never becomes markup."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from tests.flykka.notebook.jobs import (
 )
 
 
-def shown(details: JobDetails) -> Reader:
+def read_html(details: JobDetails) -> Reader:
     return Reader(job_html(details))
 
 
-def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load() -> None:
-    picture = shown(RESTARTED)
+def test_a_vertex_has_a_row_with_state_rows_event_time_and_load() -> None:
+    picture = read_html(RESTARTED)
 
     assert picture.rows[:3] == [
         [
@@ -61,45 +61,45 @@ def test_a_vertex_has_a_row_with_its_state_its_rows_its_event_time_and_its_load(
     ]
 
 
-def test_latency_is_told_where_it_is_tracked() -> None:
+def test_latency_is_shown_if_it_is_tracked() -> None:
     source, windows = RESTARTED.vertices
     measured = replace(windows, latency=Latency(median_ms=120, p99_ms=1_500))
 
-    picture = shown(replace(RESTARTED, vertices=(source, measured)))
+    picture = read_html(replace(RESTARTED, vertices=(source, measured)))
 
     assert [row[-2] for row in picture.rows[:3]] == ["latency, 99 %", "", "120 ms, 1.5 s"]
 
 
-def test_what_a_vertex_does_at_the_moment_is_not_told_of_a_job_that_has_ended() -> None:
-    picture = shown(job_details(status=JobStatus.FINISHED, vertices=(SOURCE,)))
+def test_the_current_work_of_a_vertex_is_not_shown_for_ended_jobs() -> None:
+    picture = read_html(job_details(status=JobStatus.FINISHED, vertices=(SOURCE,)))
 
     assert picture.rows[0] == ["vertex", "state", "rows in", "rows out", "watermark"]
 
 
-def test_staged_rows_have_a_column_where_there_are_some() -> None:
+def test_staged_rows_have_a_column_if_there_are_any() -> None:
     details = job_details(vertices=(SOURCE, replace(WINDOWS, rows_published=6_900, rows_staged=0)))
 
-    picture = shown(details)
+    picture = read_html(details)
 
     assert [row[4:6] for row in picture.rows[:3]] == [["published", "rows/s"], ["", "8,419"], ["6,900", "8,112"]]
     assert "6,900 published, 8,112/s" in job_text(details)
 
 
-def test_a_job_that_was_stopped_is_told_from_one_that_came_to_its_end() -> None:
+def test_a_stopped_job_is_distinguished_from_a_finished_one() -> None:
     stopped = job_details(status=JobStatus.FINISHED, kept_checkpoint="/chk-9")
 
     assert "</span>STOPPED</span>" in job_html(stopped)
     assert job_text(stopped).startswith(f"job {stopped.name!r} STOPPED")
 
 
-def test_late_rows_have_a_column_where_there_are_some() -> None:
-    picture = shown(job_details(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
+def test_late_rows_have_a_column_if_there_are_any() -> None:
+    picture = read_html(job_details(vertices=(SOURCE, replace(WINDOWS, late_rows=1_234))))
 
     assert [row[7] for row in picture.rows[:3]] == ["late", "0", "1,234"]
 
 
-def test_the_last_five_checkpoints_are_shown_the_newest_first() -> None:
-    picture = shown(RESTARTED)
+def test_the_last_five_checkpoints_are_shown_newest_first() -> None:
+    picture = read_html(RESTARTED)
 
     header, newest, *others = picture.rows[3:9]
     assert header == ["checkpoint", "status", "took", "size", "new", "6 completed, 1 failed; restored from 6"]
@@ -108,8 +108,8 @@ def test_the_last_five_checkpoints_are_shown_the_newest_first() -> None:
     assert [row[0] for row in others] == ["6", "5", "4", "3"]
 
 
-def test_a_checkpoint_that_failed_long_ago_is_in_the_table_with_its_reason() -> None:
-    picture = shown(job_details(checkpoints=(failed_statistics(1), *map(completed_statistics, range(2, 40)))))
+def test_an_old_failed_checkpoint_is_in_the_table_with_its_reason() -> None:
+    picture = read_html(job_details(checkpoints=(failed_statistics(1), *map(completed_statistics, range(2, 40)))))
 
     checkpoints = [row for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])]
     assert [row[0] for row in checkpoints] == ["39", "38", "37", "36", "35", "1"]
@@ -117,22 +117,22 @@ def test_a_checkpoint_that_failed_long_ago_is_in_the_table_with_its_reason() -> 
     assert "are in the table job.checkpoints" in picture.text
 
 
-def test_a_job_that_has_ended_shows_all_of_its_checkpoints_on_demand() -> None:
+def test_an_ended_job_shows_all_of_its_checkpoints_on_demand() -> None:
     every = (failed_statistics(1), *map(completed_statistics, range(2, 40)))
 
-    picture = shown(job_details(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
+    picture = read_html(job_details(status=JobStatus.FINISHED, checkpoints=every, checkpoints_completed=38))
 
-    assert "details" in picture.seen
+    assert "details" in picture.tags
     assert "all 39 checkpoints" in picture.text
     assert [row[0] for row in picture.rows if row[1:2] in (["COMPLETED"], ["FAILED"])][6:] == [
         str(number) for number in range(39, 0, -1)
     ]
 
 
-def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> None:
+def test_rows_read_again_have_a_column_if_there_are_any() -> None:
     details = job_details(vertices=(replace(SOURCE, rows_read_again=1_500), WINDOWS))
 
-    picture = shown(details)
+    picture = read_html(details)
 
     assert [row[2:4] for row in picture.rows[:3]] == [
         ["rows in", "read again"],
@@ -142,48 +142,46 @@ def test_rows_that_were_read_again_are_told_as_such_where_there_are_some() -> No
     assert "120,000 rows in (up to 1,500 of them read again)" in job_text(details)
 
 
-def test_throughput_lag_and_checkpoints_are_pictures_with_words_beside_them() -> None:
+def test_throughput_lag_and_checkpoints_are_pictures_with_captions() -> None:
     details = job_details(
         throughput=TimeSeries(start_ms=0, step_ms=1_000, values=(0.0, 900.0, 1_200.0)),
         watermark_lag=TimeSeries(start_ms=0, step_ms=1_000, values=(None, 5_000.0, 2_000.0)),
     )
 
-    picture = shown(details)
+    picture = read_html(details)
 
     assert picture.text.count("rows read per second") == 2  # Above the picture, and as its title.
     for told in ("at most 1,200, in steps of 1.0 s", "2.0 s at last, at most 5.0 s", "at most 415 ms, 1 failed"):
         assert told in picture.text
-    assert "svg" in picture.seen
-    assert "script" not in picture.seen
+    assert "svg" in picture.tags
+    assert "script" not in picture.tags
 
 
 @pytest.mark.parametrize(
     ("into_the_step_ms", "status", "most"),
     [(999, JobStatus.RUNNING, "900"), (1_000, JobStatus.RUNNING, "4,000"), (1, JobStatus.FINISHED, "4,000")],
 )
-def test_the_rate_of_a_step_that_has_only_just_begun_is_not_drawn(
-    into_the_step_ms: int, status: JobStatus, most: str
-) -> None:
+def test_the_rate_of_a_step_in_progress_is_not_drawn(into_the_step_ms: int, status: JobStatus, most: str) -> None:
     rates = TimeSeries(start_ms=5_000, step_ms=2_000, values=(900.0, 4_000.0))
     details = job_details(status=status, started_ms=4_000, duration_ms=3_000 + into_the_step_ms, throughput=rates)
 
-    assert f"at most {most}, in steps of 2.0 s" in shown(details).text
+    assert f"at most {most}, in steps of 2.0 s" in read_html(details).text
 
 
-def test_the_words_beside_the_bars_are_about_the_checkpoints_that_are_drawn() -> None:
+def test_the_caption_of_the_bars_covers_the_drawn_checkpoints() -> None:
     slow = replace(completed_statistics(1), duration_ms=90_000)
 
-    picture = shown(job_details(checkpoints=(slow, failed_statistics(2), *map(completed_statistics, range(3, 60)))))
+    picture = read_html(job_details(checkpoints=(slow, failed_statistics(2), *map(completed_statistics, range(3, 60)))))
 
     assert "time of checkpointstime of checkpoints: at most 415 msat most 415 ms" in picture.text
 
 
 def test_before_anything_is_measured_there_is_no_picture() -> None:
-    assert "svg" not in shown(NEW).seen
+    assert "svg" not in read_html(NEW).tags
 
 
-def test_a_restart_is_told_with_its_time_and_its_reason() -> None:
-    picture = shown(RESTARTED)
+def test_a_restart_is_shown_with_its_time_and_its_reason() -> None:
+    picture = read_html(RESTARTED)
 
     assert picture.rows[-2:] == [
         ["restarted", "why"],
@@ -192,16 +190,16 @@ def test_a_restart_is_told_with_its_time_and_its_reason() -> None:
     assert "RUNNING14.3 s, 1 restart" in picture.text
 
 
-def test_a_failed_job_tells_its_whole_failure_and_one_that_has_overcome_it_does_not() -> None:
-    failed = shown(job_details(status=JobStatus.FAILED))
-    running = shown(RESTARTED)
+def test_only_a_failed_job_shows_its_whole_failure() -> None:
+    failed = read_html(job_details(status=JobStatus.FAILED))
+    running = read_html(RESTARTED)
 
     assert failed.text.endswith("SlotLostError: task-manager-2 is lost\nits actor has ended")
     assert "its actor has ended" not in running.text
 
 
-def test_before_anything_has_happened_the_plan_is_shown_and_nothing_else() -> None:
-    picture = shown(NEW)
+def test_before_any_event_only_the_plan_is_shown() -> None:
+    picture = read_html(NEW)
 
     assert picture.rows[1][:2] == ["Source: flights ×1", "CREATED"]
     assert len(picture.rows) == 2
@@ -220,14 +218,14 @@ def test_before_anything_has_happened_the_plan_is_shown_and_nothing_else() -> No
         job_details(restarts=(replace(RESTARTED.restarts[0], cause=replace(LOST, message="<script>")),)),
     ],
 )
-def test_what_users_and_failures_say_is_text_and_never_markup(hostile: JobDetails) -> None:
-    picture = shown(hostile)
+def test_texts_of_users_and_failures_never_become_markup(hostile: JobDetails) -> None:
+    picture = read_html(hostile)
 
     assert "<script>" in picture.text
-    assert picture.seen == shown(job_details(status=hostile.status)).seen
+    assert picture.tags == read_html(job_details(status=hostile.status)).tags
 
 
-def test_the_text_says_the_same_in_a_few_lines() -> None:
+def test_the_text_contains_the_same_facts_in_a_few_lines() -> None:
     assert job_text(RESTARTED).splitlines() == [
         "job 'flights' RUNNING, 14.3 s, 1 restart",
         "  Source: flights: RUNNING, 120,000 rows in, 119,400 out, 8,419/s",
@@ -239,7 +237,7 @@ def test_the_text_says_the_same_in_a_few_lines() -> None:
     ]
 
 
-def test_the_text_of_a_job_that_has_failed_ends_with_why() -> None:
+def test_the_text_of_a_failed_job_ends_with_the_cause() -> None:
     text = job_text(job_details(status=JobStatus.FAILED, checkpoints=(completed_statistics(1), failed_statistics(2))))
 
     assert text.splitlines()[-1] == "  failed: SlotLostError: task-manager-2 is lost"

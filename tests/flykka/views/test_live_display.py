@@ -1,4 +1,4 @@
-"""The pictures of a running job: when they come, where they go, and that they end."""
+"""The pictures of a running job: when they are sent, where they go, and when they end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ RUNNING = JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0)
 
 
 class Notebook:
-    """A job and its display, and the pictures as they come to the frontend."""
+    """A job and its display, and the pictures that reach the frontend."""
 
     def __init__(self) -> None:
         self.pictures: queue.Queue[tuple[Bundle, str, bool, float]] = queue.Queue()
@@ -57,18 +57,18 @@ class Notebook:
         self.outcome.try_set(None)
 
     def next_picture(self) -> tuple[str, str, bool]:
-        """Text, display id, and whether it takes the place of one that is there."""
+        """Text, display id, and whether it replaces an existing picture."""
         bundle, display_id, update, _ = self.pictures.get(timeout=PATIENCE)
         assert "delays" in bundle["text/html"]
         return bundle["text/plain"], display_id, update
 
     def rest(self) -> list[tuple[Bundle, str, bool, float]]:
-        """The pictures that were not looked at yet, when all are drawn."""
+        """The remaining pictures, once all are drawn."""
         self.display.shown_last.get(timeout=PATIENCE)
         return [self.pictures.get_nowait() for _ in range(self.pictures.qsize())]
 
 
-def test_the_picture_is_there_at_once_and_news_take_its_place() -> None:
+def test_the_picture_is_sent_at_once_and_updates_replace_it() -> None:
     notebook = Notebook()
 
     notebook.display.show()
@@ -84,7 +84,7 @@ def test_the_picture_is_there_at_once_and_news_take_its_place() -> None:
     assert {(display_id, update) for _, display_id, update in texts} == {(place, True)}
 
 
-def test_there_are_at_most_four_pictures_a_second_however_much_is_told() -> None:
+def test_at_most_four_pictures_a_second_are_sent() -> None:
     notebook = Notebook()
     notebook.tell(RUNNING)
 
@@ -106,7 +106,7 @@ def tell_until(notebook: Notebook, stop: threading.Event) -> None:
         notebook.tell(abort)
 
 
-def test_the_last_picture_shows_the_end_and_nothing_comes_after_it() -> None:
+def test_the_last_picture_shows_the_end_and_is_not_replaced() -> None:
     notebook = Notebook()
     notebook.tell(RUNNING)
 
@@ -118,7 +118,7 @@ def test_the_last_picture_shows_the_end_and_nothing_comes_after_it() -> None:
     assert notebook.pictures.empty()
 
 
-def test_a_job_shown_twice_is_kept_up_to_date_in_both_places() -> None:
+def test_a_job_displayed_twice_is_updated_in_both_places() -> None:
     notebook = Notebook()
 
     notebook.display.show()
@@ -132,7 +132,7 @@ def test_a_job_shown_twice_is_kept_up_to_date_in_both_places() -> None:
     assert dict(last) == dict.fromkeys(places, "job 'delays' FINISHED")
 
 
-def test_a_job_that_has_ended_is_shown_as_it_ended() -> None:
+def test_an_ended_job_is_shown_in_its_final_state() -> None:
     notebook = Notebook()
     notebook.end()
 

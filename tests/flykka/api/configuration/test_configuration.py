@@ -1,4 +1,4 @@
-"""What is wrong with options is told with the place where it stands."""
+"""Errors about options name the place of the option."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_file_may_be_yaml(tmp_path: Path) -> None:
     assert (values["parallelism"], values["checkpoint_dir"]) == (4, str(tmp_path / "checkpoints"))
 
 
-def test_or_a_table_of_pyproject(tmp_path: Path) -> None:
+def test_options_may_be_in_a_table_of_pyproject(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
 
     file = configuration_file({}, tmp_path)
@@ -51,13 +51,13 @@ def test_or_a_table_of_pyproject(tmp_path: Path) -> None:
     }
 
 
-def test_without_such_a_table_there_is_no_file(tmp_path: Path) -> None:
+def test_pyproject_without_the_table_is_no_options_file(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text("[project]\nname = 'prices'\n")
 
     assert configuration_file({}, tmp_path) is None
 
 
-def test_a_variable_names_another_file_or_none(tmp_path: Path) -> None:
+def test_a_variable_names_another_options_file_or_disables_it(tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")
     (tmp_path / "big.yaml").write_text("parallelism: 64\n")
 
@@ -67,7 +67,7 @@ def test_a_variable_names_another_file_or_none(tmp_path: Path) -> None:
         configuration_file({"FLYKKA_CONFIG": "small.yaml"}, tmp_path)
 
 
-def test_two_files_are_one_too_many(tmp_path: Path) -> None:
+def test_two_options_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
 
@@ -99,7 +99,7 @@ def test_two_files_are_one_too_many(tmp_path: Path) -> None:
         ("- parallelism", "it has no options, each on a line of its own such as parallelism: 4$"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_name(text: str, told: str, tmp_path: Path) -> None:
+def test_errors_in_a_file_name_the_file(text: str, told: str, tmp_path: Path) -> None:
     file = tmp_path / "flykka.yaml"
     file.write_text(text)
 
@@ -109,7 +109,7 @@ def test_what_is_wrong_in_a_file_is_told_with_its_name(text: str, told: str, tmp
     assert str(refused.value).startswith(str(file))
 
 
-def test_what_is_wrong_in_a_variable_is_told_with_its_name() -> None:
+def test_errors_in_a_variable_name_the_variable() -> None:
     with pytest.raises(ConfigurationError, match=r"^FLYKKA_PARALLELISM: 'many' is not a whole number from 1$"):
         environment_values({"FLYKKA_PARALLELISM": "many", "HOME": "/root"})
     assert environment_values({"FLYKKA_CACHE_DIR": "/tmp", "FLYKKA_PARALLELISM": "4"}) == {"parallelism": 4}
@@ -139,7 +139,7 @@ def test_an_unknown_variable_is_ignored_with_a_warning_unless_kubernetes_sets_it
     assert len(unknown_variables({"FLYKKA_PORTS", "FLYKKA_HOST", "HOME"})) == 2
 
 
-def test_an_option_may_need_another_from_wherever(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_option_may_require_an_option_from_any_level(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
     options = Launch(LaunchOptions(values={"ring": 5})).environment_options()
 
@@ -149,14 +149,14 @@ def test_an_option_may_need_another_from_wherever(monkeypatch: pytest.MonkeyPatc
     assert options.cluster_settings().record is not None
 
 
-def test_the_places_of_a_start_are_one_option() -> None:
+def test_start_locations_count_as_one_option() -> None:
     told = read_values({"from_savepoint": "/s", "allow_non_restored_state": True}, "here")
 
     assert merged(told, {"parallelism": 2}) == {**told, "parallelism": 2}
     assert merged(told, {"from_checkpoint": "latest"}) == {"from_checkpoint": "latest"}
 
 
-def test_the_file_is_told_once(
+def test_the_options_file_is_logged_once(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")

@@ -1,4 +1,6 @@
-"""Each option under its one name: the command line wins over a variable, this over the program, that over the file."""
+"""Precedence of each option: the command line overrides a variable, which overrides the program, which overrides the
+file.
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,7 @@ SAMPLES: dict[str, tuple[str, str, str, str]] = {
     "fresh": ("true", "true", "true", "true"),
     "overwrite": ("/a", "/b,/bb", "/c", "/d"),
 }
-"""Of each option a value for each level; those of levels that stand beside each other differ."""
+"""A value of each option for each level; adjacent levels have different values."""
 
 NEEDED = {
     "ring": {"record": "/r"},
@@ -135,7 +137,7 @@ NEEDED = {
     "rest_key": {"rest": "1"},
     "allow_non_restored_state": {"from_savepoint": "/s"},
 }
-"""Options that are nothing without another one: a file has that."""
+"""Options that require another option, which the file sets."""
 
 FIELDS = {
     "runtime_mode": "defaults.runtime_mode",
@@ -217,7 +219,7 @@ SETTERS = {
     "from_savepoint": ("from_savepoint", "allow_non_restored_state"),
     "overwrite": ("overwrite",),
 }
-"""Methods of an environment, and the options that they set, a parameter for each."""
+"""Methods of an environment, with the option that each parameter sets."""
 
 
 def parsed(arguments: list[str]) -> dict[str, Any]:
@@ -227,7 +229,7 @@ def parsed(arguments: list[str]) -> dict[str, Any]:
 
 
 def effective(name: str, levels: tuple[Level, ...], monkeypatch: pytest.MonkeyPatch, folder: Path) -> object:
-    """The value of an option where these levels say it."""
+    """The effective value of an option that is set at these levels."""
     said = dict(zip(LEVELS, SAMPLES[name], strict=True))
     in_file = dict(NEEDED.get(name, {})) | ({name: said[FILE]} if FILE in levels else {})
     (folder / "flykka.yaml").write_text(json.dumps(in_file))
@@ -255,7 +257,7 @@ def observed(name: str, launch: Launch, options: EnvironmentOptions) -> object:
         path = sets if isinstance(sets, str) else FIELDS.get(name)
         of_jobs = drawn if path is None else attrgetter(path)(settings)
         field = OPTIONS[name].meaning.field
-        # A default of the cluster, where the job says nothing.
+        # The cluster's default applies if the job sets nothing.
         of_cluster = getattr(options.cluster_settings(), field) if field else None
         return (of_jobs, of_cluster)
     if (field := OPTIONS[name].meaning.field) is None:
@@ -275,8 +277,8 @@ def test_no_two_options_set_one_field_by_its_path() -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_the_nearer_to_the_run_the_stronger(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # Alone, each level has its value; with those below it, the same; and without any, there is a default.
+def test_the_level_nearest_to_the_run_wins(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Each level has its value, alone or with the levels below it; without any level the default applies.
     alone = [effective(name, (level,), monkeypatch, tmp_path) for level in LEVELS]
     together = [effective(name, LEVELS[place:], monkeypatch, tmp_path) for place in range(len(LEVELS))]
 
@@ -304,7 +306,7 @@ def test_every_setter_of_an_environment_sets_options() -> None:
         assert len(options) == max(len(parameters), 1) or name in ("from_checkpoint", "set_python_requirements"), name
 
 
-def test_what_a_setter_does_not_say_is_as_the_file_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_file_applies_if_a_setter_leaves_an_option_unset(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("checkpoint_timeout: 7s\nretained_checkpoints: 3\nparallelism: 2\n")
     monkeypatch.chdir(tmp_path)
     env = without_spark()
@@ -316,7 +318,7 @@ def test_what_a_setter_does_not_say_is_as_the_file_says(monkeypatch: pytest.Monk
     assert (env.checkpointing.retained, env.defaults.parallelism) == (5, 2)
 
 
-def test_a_start_said_nearer_takes_the_place_of_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_start_location_of_a_nearer_level_replaces_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("from_savepoint: /s\nallow_non_restored_state: true\n")
     monkeypatch.chdir(tmp_path)
     launch = Launch(LaunchOptions(values={"fresh": True}))

@@ -1,4 +1,4 @@
-"""Restart strategies that are written as a text."""
+"""Restart strategies written as text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from flykka.messages.graph.job_graph import (
         ),
     ],
 )
-def test_a_restart_strategy_is_said_with_its_settings(text: str, meant: RestartStrategyConfiguration) -> None:
+def test_a_restart_strategy_is_parsed_with_its_settings(text: str, meant: RestartStrategyConfiguration) -> None:
     assert restart_strategy(text) == meant
 
 
@@ -54,7 +54,7 @@ def test_a_restart_strategy_is_said_with_its_settings(text: str, meant: RestartS
         ("exponential-delay,initial_backoff=2s,max_backoff=1s", "above the longest"),
     ],
 )
-def test_a_restart_strategy_that_makes_no_sense_is_refused_with_what_would(text: str, said: str) -> None:
+def test_an_invalid_restart_strategy_is_refused_with_a_valid_example(text: str, said: str) -> None:
     with pytest.raises((ValueError, ProgramError)) as refused:
         restart_strategy(text)
 

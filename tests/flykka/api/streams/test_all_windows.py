@@ -1,4 +1,4 @@
-"""What a program may say of windows over all rows that call functions, of sessions and of numbers of rows."""
+"""Validation of windows over all rows that call functions, of session windows and of count windows."""
 
 from __future__ import annotations
 
@@ -31,25 +31,24 @@ LATE = OutputTag("late")
 SESSIONS = EventTimeSessionWindows.with_gap("5min")
 
 
-class NothingOfAll(ProcessAllWindowFunction):
-    """Tells nothing."""
+class EmitNothingForAll(ProcessAllWindowFunction):
+    """Emits nothing."""
 
-    def process(self, context: Any, elements: list[Any]) -> None:
-        """Emit nothing."""
+    def process(self, context: Any, elements: list[Any]) -> None: ...
 
 
 NUMBER: dict[str, Any] = {"accumulator_type": "bigint", "output": "n bigint"}
 
 COLUMNS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
-    "process": (lambda rows: rows.window_all(SESSIONS).process(NothingOfAll(), "n bigint"), ["n"]),
+    "process": (lambda rows: rows.window_all(SESSIONS).process(EmitNothingForAll(), "n bigint"), ["n"]),
     "aggregate": (lambda rows: rows.window_all(SESSIONS).aggregate(Number(), **NUMBER), ["n"]),
     "aggregate and a function": (
-        lambda rows: rows.count_window_all(3, 2).aggregate(Number(), NothingOfAll(), **NUMBER),
+        lambda rows: rows.count_window_all(3, 2).aggregate(Number(), EmitNothingForAll(), **NUMBER),
         ["n"],
     ),
     "reduce": (lambda rows: rows.count_window_all(3).reduce(first), ["auction", "bidder", "price", "channel", "at"]),
     "processing time": (
-        lambda rows: rows.window_all(TumblingProcessingTimeWindows.of("1s")).process(NothingOfAll(), "n bigint"),
+        lambda rows: rows.window_all(TumblingProcessingTimeWindows.of("1s")).process(EmitNothingForAll(), "n bigint"),
         ["n"],
     ),
     "a trigger and an evictor": (
@@ -57,7 +56,7 @@ COLUMNS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
             rows.window_all(GlobalWindows.create())
             .trigger(CountTrigger.of(2))
             .evictor(CountEvictor.of(3))
-            .process(NothingOfAll(), "n bigint")
+            .process(EmitNothingForAll(), "n bigint")
         ),
         ["n"],
     ),
@@ -76,7 +75,7 @@ COLUMNS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
             rows.window_all(SESSIONS)
             .allowed_lateness("1min")
             .side_output_late_data(LATE)
-            .process(NothingOfAll(), "n bigint")
+            .process(EmitNothingForAll(), "n bigint")
             .get_side_output(LATE)
         ),
         ["auction", "bidder", "price", "channel", "at"],
@@ -85,9 +84,7 @@ COLUMNS: dict[str, tuple[Callable[[DataStream], DataStream], list[str]]] = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_results_have_no_key_and_are_made_in_one_subtask_that_all_rows_are_sent_to(
-    spark: SparkSession, name: str
-) -> None:
+def test_results_have_no_key_and_one_subtask_receives_all_rows(spark: SparkSession, name: str) -> None:
     write, columns = COLUMNS[name]
     program = Program()
     made = write(bids(spark, program))
@@ -101,8 +98,8 @@ def test_results_have_no_key_and_are_made_in_one_subtask_that_all_rows_are_sent_
     assert (graph.node("source-1").parallelism, graph.node(windows).parallelism) == (3, 1)
 
 
-def test_no_more_subtasks_may_be_asked_for(spark: SparkSession) -> None:
-    counted = bids(spark).count_window_all(3).process(NothingOfAll(), "n bigint").uid("threes")
+def test_more_than_one_subtask_is_refused(spark: SparkSession) -> None:
+    counted = bids(spark).count_window_all(3).process(EmitNothingForAll(), "n bigint").uid("threes")
 
     with pytest.raises(ProgramError, match=r"^the parallelism of threes .* is 1 at most, not 2$"):
         counted.set_parallelism(2)
@@ -118,7 +115,7 @@ def test_no_more_subtasks_may_be_asked_for(spark: SparkSession) -> None:
             "process after bids takes a ProcessAllWindowFunction, not",
         ),
         (
-            lambda bids: bids.key_by("auction").window(SESSIONS).process(NothingOfAll(), "n int"),
+            lambda bids: bids.key_by("auction").window(SESSIONS).process(EmitNothingForAll(), "n int"),
             "process after bids takes a ProcessWindowFunction, not",
         ),
         (
@@ -134,14 +131,14 @@ def test_no_more_subtasks_may_be_asked_for(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_what_windows_cannot_do_is_refused_with_what_to_write(
+def test_unsupported_calls_on_windows_are_refused_with_an_alternative(
     spark: SparkSession, refused: Callable[[DataStream], object], why: str
 ) -> None:
     with pytest.raises(ProgramError, match=why):
         refused(bids(spark))
 
 
-def test_windows_of_event_time_need_one(spark: SparkSession) -> None:
+def test_event_time_windows_without_event_time_are_refused(spark: SparkSession) -> None:
     rows = bids(spark, event_time=None)
 
     with pytest.raises(StreamTypeError, match="bids gives no event time to window by"):
@@ -149,6 +146,6 @@ def test_windows_of_event_time_need_one(spark: SparkSession) -> None:
     assert isinstance(rows.count_window_all(3).reduce(first), DataStream)
 
 
-def test_the_two_kinds_of_functions_are_no_kinds_of_each_other() -> None:
+def test_keyed_and_all_window_functions_are_not_interchangeable() -> None:
     assert not issubclass(ProcessAllWindowFunction, ProcessWindowFunction)
     assert not issubclass(ProcessWindowFunction, ProcessAllWindowFunction)

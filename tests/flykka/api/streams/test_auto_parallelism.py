@@ -1,4 +1,4 @@
-"""What the slots give is shared by those that take it, beside those that know their parallelism."""
+"""Slots are shared by the operators with automatic parallelism, beside those whose parallelism is fixed."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def shared(*operators: Transformation, default: int = 1, slots: int | None = 8) 
     return {made.name: number for made, number in parallelism_of(operators, default, slots).items()}
 
 
-def test_operators_that_share_slots_have_all_of_them() -> None:
+def test_operators_that_share_slots_use_all_slots() -> None:
     source = stateless("source", AUTO)
 
     assert shared(source, stateless("map", AUTO, source), stateless("sink", 2, source)) == {
@@ -51,11 +51,11 @@ def test_operators_that_share_slots_have_all_of_them() -> None:
     }
 
 
-def test_groups_beside_each_other_share_what_the_others_leave() -> None:
+def test_separate_groups_share_the_slots_that_others_leave() -> None:
     source = stateless("source", AUTO)
     apart, known = stateless("apart", AUTO, source, group="apart"), stateless("known", 2, source, group="known")
 
-    # The reader inherits the group of what it reads.
+    # The reader inherits the slot sharing group of its input.
     assert shared(source, apart, known, stateless("reader", AUTO, apart)) == {
         "source": 3,
         "apart": 3,
@@ -64,11 +64,11 @@ def test_groups_beside_each_other_share_what_the_others_leave() -> None:
     }
 
 
-def test_a_limit_holds() -> None:
+def test_a_parallelism_limit_is_respected() -> None:
     assert shared(stateless("one", AUTO, limit=1), stateless("few", AUTO, most=5)) == {"one": 1, "few": 5}
 
 
-def test_it_may_be_the_default_of_the_environment() -> None:
+def test_automatic_parallelism_may_be_the_default_of_the_environment() -> None:
     default = without_spark().set_parallelism("auto").defaults.parallelism
 
     assert shared(stateless("source"), stateless("sink", 3), stateless("one", limit=1), default=default) == {
@@ -78,11 +78,11 @@ def test_it_may_be_the_default_of_the_environment() -> None:
     }
 
 
-def test_at_least_one_subtask_runs_however_few_slots_are_left() -> None:
+def test_at_least_one_subtask_runs_even_if_no_slots_are_left() -> None:
     assert shared(stateless("known", 8, group="known"), stateless("source", AUTO)) == {"known": 8, "source": 1}
 
 
-def test_it_needs_a_number_of_slots() -> None:
+def test_automatic_parallelism_needs_a_number_of_slots() -> None:
     with pytest.raises(
         ProgramError, match=r"the parallelism of source depends on the number of slots, which is not set"
     ):
@@ -91,6 +91,6 @@ def test_it_needs_a_number_of_slots() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["all", "4", 0])
-def test_nothing_else_is_a_parallelism(wrong: object) -> None:
+def test_other_values_of_parallelism_are_refused(wrong: object) -> None:
     with pytest.raises(ProgramError, match="the parallelism must be a whole number from 1"):
         without_spark().set_parallelism(wrong)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Broadcast variables where the program is written: what is refused, and what the graph becomes."""
+"""Broadcast variables: invalid uses fail on their own line, and valid ones become edges of the graph."""
 
 from __future__ import annotations
 
@@ -69,16 +69,16 @@ def no_stream(env: Env) -> DataStream:
     return rated(env).with_broadcast_set([1], "rates")  # type: ignore[arg-type]
 
 
-def of_itself(env: Env) -> DataStream:
-    made = rated(env)
-    return made.with_broadcast_set(made.where("id > 1"), "rates")
+def self_broadcast(env: Env) -> DataStream:
+    stream = rated(env)
+    return stream.with_broadcast_set(stream.where("id > 1"), "rates")
 
 
 @pytest.mark.parametrize(
     ("write", "refusal"),
     [
         (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
-        (of_itself, "the stream is made of rows of the operator itself"),
+        (self_broadcast, "the stream is made of rows of the operator itself"),
         (
             lambda env: rated(env).with_broadcast_set(stream_of_numbers(env), " "),
             "must be a non-empty text, not ' '",
@@ -94,19 +94,19 @@ def of_itself(env: Env) -> DataStream:
         ),
     ],
 )
-def test_what_cannot_be_a_broadcast_variable_is_refused(env: Env, write: Callable[[Env], object], refusal: str) -> None:
+def test_invalid_broadcast_variables_are_refused(env: Env, write: Callable[[Env], object], refusal: str) -> None:
     with pytest.raises(ProgramError, match=refusal):
         write(env)
 
 
-def test_a_stream_that_has_no_end_is_refused_with_its_source(env: Env, tmp_path: Path) -> None:
+def test_an_unbounded_broadcast_variable_is_refused_with_its_source(env: Env, tmp_path: Path) -> None:
     with pytest.raises(
         ProgramError, match=r"the source arriving \(.*test_broadcast_sets.py:\d+\) has no end: .*connect"
     ):
         rated(env).with_broadcast_set(endless(env, tmp_path).where("id > 0"), "rates")
 
 
-def test_a_stream_that_others_read_is_refused_in_a_streaming_program_alone(env: Env) -> None:
+def test_a_stream_with_other_readers_is_refused_only_in_streaming_mode(env: Env) -> None:
     rates = stream_of_numbers(env).where("id > 0").uid("rates")
     rated(env).uid("rated").with_broadcast_set(rates, "rates").sink_to(ConsoleSink()).uid("out")
     rates.sink_to(ConsoleSink()).uid("also")
@@ -116,15 +116,15 @@ def test_a_stream_that_others_read_is_refused_in_a_streaming_program_alone(env: 
     env.set_runtime_mode("BATCH").get_job_graph()
 
 
-def test_a_reader_begins_when_the_variable_is_whole(env: Env) -> None:
+def test_a_reader_starts_when_the_broadcast_variable_is_complete(env: Env) -> None:
     reader = rated(env).uid("rated")
     reader.sink_to(ConsoleSink())
     reader.with_broadcast_set(stream_of_numbers(env).where("id > 0"), "rates")
 
-    made = env.get_job_graph()
+    graph = env.get_job_graph()
 
-    assert made.schedule_mode is ScheduleMode.PIPELINED_REGION
-    (read,) = (vertex.inputs for vertex in made.vertices if vertex.operators[0].ref.uid == "rated")
+    assert graph.schedule_mode is ScheduleMode.PIPELINED_REGION
+    (read,) = (vertex.inputs for vertex in graph.vertices if vertex.operators[0].ref.uid == "rated")
     assert [edge.broadcast_variable for edge in read] == [None, "rates"]
 
 

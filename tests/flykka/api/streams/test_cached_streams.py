@@ -1,4 +1,4 @@
-"""What becomes of a cached stream in the programs of an environment."""
+"""Cached streams in the later programs of an environment."""
 
 from __future__ import annotations
 
@@ -21,8 +21,6 @@ OUTPUT = FileSink.parquet("/output")
 
 
 class Unchanged(RichFunction):
-    """Leaves the rows as they are."""
-
     def __call__(self, rows: DataFrame) -> DataFrame:
         return rows
 
@@ -36,7 +34,7 @@ def test_a_cached_stream_that_no_sink_needs_is_not_computed(spark: SparkSession)
     assert [made.uid for made in program.leading_to_sinks()] == ["source-1", "output"]
 
 
-def test_a_later_program_computes_it_by_the_same_operators_with_positions_of_its_own(spark: SparkSession) -> None:
+def test_a_later_program_computes_a_cached_stream_with_the_same_operators(spark: SparkSession) -> None:
     program = Program()
     cached = bids(spark, program).where("price > 1").uid("dear").set_parallelism(3).cache()
     following = program.close("first")
@@ -50,7 +48,7 @@ def test_a_later_program_computes_it_by_the_same_operators_with_positions_of_its
     assert part[1].inputs[0].source is part[0]
 
 
-def test_a_later_program_with_the_uid_of_what_leads_to_it_is_refused(spark: SparkSession) -> None:
+def test_a_later_program_that_reuses_an_upstream_uid_is_refused(spark: SparkSession) -> None:
     program = Program()
     cached = bids(spark, program).where("price > 1").uid("dear").cache()
     following = program.close("first")
@@ -60,7 +58,7 @@ def test_a_later_program_with_the_uid_of_what_leads_to_it_is_refused(spark: Spar
         following.leading_to_sinks()
 
 
-def test_it_belongs_to_the_program_that_follows_a_refused_one_too(spark: SparkSession) -> None:
+def test_a_cached_stream_joins_the_next_program_after_a_refused_one(spark: SparkSession) -> None:
     program = Program()
     cached = bids(spark, program).cache()
     program.submit()
@@ -71,7 +69,7 @@ def test_it_belongs_to_the_program_that_follows_a_refused_one_too(spark: SparkSe
     assert [made.kind for made in following.transformations] == [OperatorKind.SINK]
 
 
-def test_it_may_be_a_broadcast_variable_of_a_later_program(spark: SparkSession) -> None:
+def test_a_cached_stream_may_be_a_broadcast_variable_of_a_later_program(spark: SparkSession) -> None:
     program = Program()
     cached = bids(spark, program).cache()
     following = program.close("first")
@@ -86,13 +84,13 @@ def test_it_may_be_a_broadcast_variable_of_a_later_program(spark: SparkSession) 
     assert variable.source_uid == "cached-1-2"
 
 
-def test_rows_that_take_the_place_of_others_are_not_cached(spark: SparkSession) -> None:
+def test_upserts_cannot_be_cached(spark: SparkSession) -> None:
     newest = bids(spark).key_by("auction").aggregate(F.count("*").alias("bids"))
 
     with pytest.raises(ProgramError, match=r"the order of rows.*upserts by auction.*cache an earlier stream"):
         newest.cache()
 
 
-def test_nothing_can_be_set_on_it(spark: SparkSession) -> None:
+def test_a_cached_stream_has_no_settings(spark: SparkSession) -> None:
     with pytest.raises(ProgramError, match=r"'cached bids' is read by several jobs.*set it before cache\(\)"):
         bids(spark).cache().uid("mine")

@@ -1,4 +1,4 @@
-"""Two streams that one operator reads: what becomes of them in the graph, and what is refused where it is written."""
+"""Connected streams: their operators in the graph, and invalid uses, which fail on their own line."""
 
 from __future__ import annotations
 
@@ -30,31 +30,21 @@ OUTPUT = "auction bigint, at timestamp"
 
 
 class ByKey(KeyedCoProcessFunction):
-    """Emits nothing."""
-
     def open(self, runtime_context: Any) -> None:
         runtime_context.get_state(ValueStateDescriptor("seen", "bigint"))
 
-    def process_element1(self, row: Any, ctx: Any) -> None:
-        """Emit nothing."""
+    def process_element1(self, row: Any, ctx: Any) -> None: ...
 
-    def process_element2(self, row: Any, ctx: Any) -> None:
-        """Emit nothing."""
+    def process_element2(self, row: Any, ctx: Any) -> None: ...
 
 
 class Plain(CoProcessFunction):
-    """Emits nothing."""
+    def process_element1(self, row: Any, ctx: Any) -> None: ...
 
-    def process_element1(self, row: Any, ctx: Any) -> None:
-        """Emit nothing."""
-
-    def process_element2(self, row: Any, ctx: Any) -> None:
-        """Emit nothing."""
+    def process_element2(self, row: Any, ctx: Any) -> None: ...
 
 
 class Same(CoMapFunction):
-    """Changes nothing."""
-
     def map1(self, row: Any) -> Any:
         return row
 
@@ -63,30 +53,20 @@ class Same(CoMapFunction):
 
 
 class Counting(Same):
-    """Has keyed state."""
-
     def open(self, runtime_context: Any) -> None:
         runtime_context.get_state(ValueStateDescriptor("seen", "bigint"))
 
 
 class ByRules(BroadcastProcessFunction):
-    """Emits nothing."""
+    def process_element(self, row: Any, ctx: Any) -> None: ...
 
-    def process_element(self, row: Any, ctx: Any) -> None:
-        """Emit nothing."""
-
-    def process_broadcast_element(self, row: Any, ctx: Any) -> None:
-        """Emit nothing."""
+    def process_broadcast_element(self, row: Any, ctx: Any) -> None: ...
 
 
 class ByRulesAndKey(KeyedBroadcastProcessFunction):
-    """Emits nothing."""
+    def process_element(self, row: Any, ctx: Any) -> None: ...
 
-    def process_element(self, row: Any, ctx: Any) -> None:
-        """Emit nothing."""
-
-    def process_broadcast_element(self, row: Any, ctx: Any) -> None:
-        """Emit nothing."""
+    def process_broadcast_element(self, row: Any, ctx: Any) -> None: ...
 
 
 def program_of_two_streams(spark: SparkSession) -> tuple[Program, DataStream, DataStream]:
@@ -118,7 +98,7 @@ def test_each_input_gets_the_columns_of_both_before_the_exchange(spark: SparkSes
     assert made.columns == ["auction", "at"]
 
 
-def test_streams_that_are_keyed_before_are_connected_by_these_keys(spark: SparkSession) -> None:
+def test_connected_keyed_streams_use_their_own_keys(spark: SparkSession) -> None:
     program, first, second = program_of_two_streams(spark)
 
     first.key_by("auction").connect(second.key_by(F.col("bidder") % 7)).process(ByKey(), OUTPUT).uid("both")
@@ -132,7 +112,7 @@ def test_streams_that_are_keyed_before_are_connected_by_these_keys(spark: SparkS
     )
 
 
-def test_streams_without_keys_go_forward_as_others_do(spark: SparkSession) -> None:
+def test_connected_streams_without_keys_are_forwarded(spark: SparkSession) -> None:
     program, first, second = program_of_two_streams(spark)
 
     first.connect(second.rebalance()).process(Plain(), OUTPUT).uid("both")
@@ -149,7 +129,7 @@ def test_a_map_of_keyed_streams_may_have_keyed_state(spark: SparkSession) -> Non
         rows.connect(second).map(Counting(), "bidder bigint, price bigint")
 
 
-def test_a_broadcast_stream_goes_to_all_subtasks_and_the_other_as_it_did(spark: SparkSession) -> None:
+def test_a_broadcast_stream_goes_to_all_subtasks_and_the_other_stays_unchanged(spark: SparkSession) -> None:
     program, first, second = program_of_two_streams(spark)
 
     first.connect(second.broadcast(RULES)).process(ByRules(), OUTPUT).uid("plain")
@@ -173,15 +153,15 @@ def test_each_stream_of_a_union_is_an_input(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("output", "column"), [("at timestamp", "at"), ("since timestamp, n int", "since"), ("n int", None)]
 )
-def test_the_result_has_the_event_time_of_the_first_that_has_its_column(
+def test_the_first_input_whose_column_is_emitted_gives_the_event_time(
     spark: SparkSession, output: str, column: str | None
 ) -> None:
     program = Program()
     second = bids(spark, program).with_column_renamed("at", "since")
 
-    made = bids(spark, program).connect(second).process(Plain(), output)
+    stream = bids(spark, program).connect(second).process(Plain(), output)
 
-    event_time = made.flow.type.event_time
+    event_time = stream.flow.type.event_time
     assert (event_time and event_time.column) == column
 
 
@@ -267,7 +247,7 @@ REFUSED: dict[str, tuple[Callable[[DataStream, DataStream], object], type[Except
 
 
 @pytest.mark.parametrize("wrong", REFUSED)
-def test_wrong_uses_are_refused_where_they_are_written(spark: SparkSession, wrong: str) -> None:
+def test_invalid_uses_are_refused_on_their_line(spark: SparkSession, wrong: str) -> None:
     _, first, second = program_of_two_streams(spark)
     use, error, said = REFUSED[wrong]
 
@@ -280,7 +260,7 @@ def test_streams_of_two_programs_are_refused(spark: SparkSession) -> None:
         bids(spark).connect(bids(spark))
 
 
-def test_an_output_has_to_be_said(spark: SparkSession) -> None:
+def test_an_output_type_must_be_declared(spark: SparkSession) -> None:
     _, first, second = program_of_two_streams(spark)
 
     with pytest.raises(TypeError, match="output"):

@@ -1,4 +1,4 @@
-"""What a program may say, and what is refused on the line that says it."""
+"""Valid programs of a data stream; invalid ones fail on their own line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kinds(program: Program) -> list[OperatorKind]:
         (lambda stream: stream.key_by("action"), "key_by(action) after bids: "),
     ],
 )
-def test_a_column_that_is_not_there_is_refused_where_it_is_named(
+def test_an_unknown_column_is_refused_at_its_use(
     spark: SparkSession, operation: Callable[[DataStream], object], begins: str
 ) -> None:
     stream = bids(spark)
@@ -43,7 +43,7 @@ def test_a_column_that_is_not_there_is_refused_where_it_is_named(
     assert "\n" not in str(refused.value)
 
 
-def test_an_operator_over_a_udf_is_named_after_the_function_and_its_columns(spark: SparkSession) -> None:
+def test_an_operator_over_a_udf_is_named_after_function_and_columns(spark: SparkSession) -> None:
     @F.udf("long")
     def doubled(price: int) -> int:
         return 2 * price
@@ -53,7 +53,7 @@ def test_an_operator_over_a_udf_is_named_after_the_function_and_its_columns(spar
     assert selected.flow.operator.name == "select(+(doubled(price), 1) AS more)"
 
 
-def test_a_column_that_a_function_does_not_find_is_refused_with_the_line_of_the_function(spark: SparkSession) -> None:
+def test_an_unknown_column_in_a_function_is_refused_with_its_line(spark: SparkSession) -> None:
     def cheap(rows: DataFrame) -> DataFrame:
         return rows.where(F.col("prize") < 10)
 
@@ -78,7 +78,7 @@ def test_a_function_must_return_a_data_frame(spark: SparkSession) -> None:
         bids(spark).transform(forgets)
 
 
-def test_what_a_function_raises_by_itself_is_passed_on_with_a_note(spark: SparkSession) -> None:
+def test_exceptions_of_a_function_are_passed_on_with_a_note(spark: SparkSession) -> None:
     def fails(rows: DataFrame) -> DataFrame:
         raise KeyError("rates")
 
@@ -93,7 +93,7 @@ def test_two_columns_of_one_name_are_refused(spark: SparkSession) -> None:
         bids(spark).select("price", F.col("bidder").alias("PRICE"))
 
 
-def test_what_is_refused_is_not_part_of_the_program(spark: SparkSession) -> None:
+def test_a_refused_call_leaves_the_program_unchanged(spark: SparkSession) -> None:
     program = Program()
     stream = bids(spark, program)
 
@@ -135,7 +135,7 @@ def test_a_window_gives_its_bounds_its_keys_and_its_aggregates(spark: SparkSessi
 
 
 @pytest.mark.parametrize("empty", ["key_by", "aggregate"])
-def test_nothing_cannot_be_keyed_by_nor_aggregated(spark: SparkSession, empty: str) -> None:
+def test_untyped_nulls_can_be_neither_keys_nor_aggregated(spark: SparkSession, empty: str) -> None:
     stream = bids(spark)
 
     with pytest.raises(ProgramError, match="at least one column"):

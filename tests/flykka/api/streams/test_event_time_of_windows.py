@@ -1,4 +1,4 @@
-"""The event time of what windows emit: the column `window_end` less a millisecond, as long as the rows have it."""
+"""The event time of window results: the column `window_end` less a millisecond, while the rows have that column."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ pytestmark = pytest.mark.spark
 
 
 def bids_per_hour(spark: SparkSession, program: Program | None = None) -> DataStream:
-    """Bids per auction and hour."""
     return bids(spark, program).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids"))
 
 
-def test_results_of_windows_show_their_event_time(spark: SparkSession) -> None:
+def test_window_results_show_their_event_time(spark: SparkSession) -> None:
     assert "window_end -1 ms" in repr(bids_per_hour(spark))
 
 
@@ -54,7 +53,7 @@ def test_a_union_of_windows_has_their_event_time(spark: SparkSession) -> None:
     assert "window_end -1 ms" in repr(both)
 
 
-def test_only_the_last_windows_wait_for_the_checkpoint(spark: SparkSession) -> None:
+def test_only_the_last_windows_of_a_chain_wait_for_the_checkpoint(spark: SparkSession) -> None:
     program = Program()
     again = (
         bids_per_hour(spark, program)

@@ -1,4 +1,4 @@
-"""What a program may say of interval joins, and what is refused on its own line."""
+"""Validation of interval joins; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -37,41 +37,41 @@ def code_of(stream: DataStream) -> IntervalJoinCode:
 
 
 def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
-    made = interval_joined(spark).select(
+    stream = interval_joined(spark).select(
         "left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more")
     )
 
-    assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
+    assert [(each.name, each.dataType.simpleString()) for each in stream.schema] == [
         ("auction", "bigint"),
         ("paid", "bigint"),
         ("more", "bigint"),
     ]
 
 
-def test_all_of_a_side_is_its_star(spark: SparkSession) -> None:
-    made = interval_joined(spark).select("left.*", F.col("right.price").alias("paid"))
+def test_a_star_selects_all_columns_of_a_side(spark: SparkSession) -> None:
+    stream = interval_joined(spark).select("left.*", F.col("right.price").alias("paid"))
 
-    assert made.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
+    assert stream.columns == ["auction", "bidder", "price", "channel", "at", "paid"]
 
 
-def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
-    made = (
+def test_only_columns_that_are_read_are_retained(spark: SparkSession) -> None:
+    stream = (
         interval_joined(spark)
         .on("left.bidder != right.bidder")
         .select("left.channel", F.col("right.price").alias("paid"))
     )
 
-    code = code_of(made)
+    code = code_of(stream)
     assert code.left.rows.needed == ("auction", "bidder", "channel", "at")
     assert code.right.rows.needed == ("auction", "bidder", "price", "at")
 
 
-def test_all_is_kept_of_a_side_whose_late_rows_are_read(spark: SparkSession) -> None:
-    made = interval_joined(spark).side_output_right_late_data(LATE).select("left.price")
+def test_all_columns_of_a_side_are_retained_for_its_late_rows(spark: SparkSession) -> None:
+    stream = interval_joined(spark).side_output_right_late_data(LATE).select("left.price")
 
-    late = made.get_side_output(LATE)
-    assert late.columns == list(code_of(made).right.rows.needed) == ["auction", "bidder", "price", "channel", "at"]
-    assert code_of(made).left.rows.needed == ("auction", "price", "at")
+    late = stream.get_side_output(LATE)
+    assert late.columns == list(code_of(stream).right.rows.needed) == ["auction", "bidder", "price", "channel", "at"]
+    assert code_of(stream).left.rows.needed == ("auction", "price", "at")
 
 
 def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
@@ -85,19 +85,19 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
     assert keys == ["Column<'auction'>", "Column<'auction'>", "Column<'bidder'>"]
 
 
-def test_results_have_an_event_time_where_it_is_named(spark: SparkSession) -> None:
+def test_results_have_event_time_if_it_is_declared(spark: SparkSession) -> None:
     without = interval_joined(spark).select("left.at")
-    made = interval_joined(spark).with_timestamp_column("met_at").select("left.price")
+    stream = interval_joined(spark).with_timestamp_column("met_at").select("left.price")
 
     assert without.flow.type.event_time is None
-    assert made.columns == ["price", "met_at"]
-    assert made.flow.type.event_time == EventTime(column="met_at")
+    assert stream.columns == ["price", "met_at"]
+    assert stream.flow.type.event_time == EventTime(column="met_at")
 
 
 def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
-    made = interval_joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
+    stream = interval_joined(spark).full_outer().select("left.price", F.col("right.price").alias("paid"))
 
-    assert [each.nullable for each in made.schema] == [True, True]
+    assert [each.nullable for each in stream.schema] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_unmatched_side_may_be_null(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_streams_that_do_not_fit_are_refused(
+def test_incompatible_streams_are_refused(
     spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
 ) -> None:
     left, right = two_streams(spark)
@@ -159,14 +159,14 @@ def test_streams_that_do_not_fit_are_refused(
         (lambda join: join.select("left.*").get_side_output(LATE), ProgramError, "has no side outputs"),
     ],
 )
-def test_joins_that_cannot_be_are_refused(
+def test_impossible_joins_are_refused(
     spark: SparkSession, refused: Callable[[IntervalJoined], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):
         refused(interval_joined(spark))
 
 
-def test_bounds_between_which_nothing_lies_are_refused(spark: SparkSession) -> None:
+def test_empty_intervals_are_refused(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     join = left.key_by("auction").interval_join(right.key_by("auction")).between("1s", "1s").upper_bound_exclusive()
 

@@ -1,4 +1,4 @@
-"""What a program may say of tables and rows by key, and what is refused where it is written."""
+"""Validation of table and row functions by key; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ pytestmark = pytest.mark.spark
 
 
 def nothing(rows: Any, state: Any) -> tuple[None, None]:
-    """Emit nothing, and keep nothing."""
+    """Emit nothing, and retain no state."""
     return None, None
 
 
-def test_a_table_function_emits_the_columns_that_it_declares_with_event_time_if_it_is_there(
+def test_a_table_function_emits_its_declared_columns_and_event_time_if_present(
     spark: SparkSession,
 ) -> None:
-    made = bids(spark).key_by("auction").process_table(nothing, state="n long", output="auction long, at timestamp")
+    stream = bids(spark).key_by("auction").process_table(nothing, state="n long", output="auction long, at timestamp")
 
-    assert made.columns == ["auction", "at"]
-    made.key_by("auction").window(HOURS)
+    assert stream.columns == ["auction", "at"]
+    stream.key_by("auction").window(HOURS)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,16 @@ def test_a_table_function_emits_the_columns_that_it_declares_with_event_time_if_
     ],
     ids=lambda each: "-".join(each) if isinstance(each, dict) else "",
 )
-def test_what_does_not_fit_a_table_function_is_refused(spark: SparkSession, said: dict[str, Any], text: str) -> None:
+def test_invalid_arguments_of_a_table_function_are_refused(
+    spark: SparkSession, said: dict[str, Any], text: str
+) -> None:
     keyed = bids(spark).key_by("auction")
 
     with pytest.raises(StreamTypeError, match=text):
         keyed.process_table(nothing, **{"state": "n long", "output": "n long", **said})
 
 
-def test_a_key_that_is_called_like_another_column_is_refused(spark: SparkSession) -> None:
+def test_a_key_named_like_another_column_is_refused(spark: SparkSession) -> None:
     keyed = bids(spark).key_by(F.upper("channel").alias("channel"))
 
     with pytest.raises(
@@ -61,7 +63,7 @@ def test_a_key_that_is_called_like_another_column_is_refused(spark: SparkSession
     assert bids(spark).key_by(F.col("channel")).process_table(nothing, state="n long", output="n long").columns == ["n"]
 
 
-def test_a_function_that_cannot_be_sent_to_workers_is_refused(spark: SparkSession) -> None:
+def test_a_function_that_cannot_be_pickled_is_refused(spark: SparkSession) -> None:
     lock = threading.Lock()
     keyed = bids(spark).key_by("auction")
 
@@ -72,7 +74,7 @@ def test_a_function_that_cannot_be_sent_to_workers_is_refused(spark: SparkSessio
         keyed.reduce(lambda one, other: {"lock": lock, **one})
 
 
-def test_what_is_no_function_is_refused(spark: SparkSession) -> None:
+def test_arguments_that_are_not_functions_are_refused(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction")
 
     with pytest.raises(ProgramError, match="process_table after bids takes a function of two tables"):
@@ -84,7 +86,7 @@ def test_what_is_no_function_is_refused(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("verb", ["min_by", "max_by"])
-def test_rows_are_kept_whole_and_have_no_event_time(spark: SparkSession, verb: str) -> None:
+def test_retained_rows_are_complete_and_have_no_event_time(spark: SparkSession, verb: str) -> None:
     stream = bids(spark)
 
     kept = getattr(stream.key_by("auction"), verb)("price")
@@ -98,7 +100,7 @@ def test_rows_are_kept_whole_and_have_no_event_time(spark: SparkSession, verb: s
         getattr(stream.key_by("auction"), verb)(7)
 
 
-def test_rows_cannot_be_compared_by_what_has_no_order(spark: SparkSession) -> None:
+def test_columns_without_an_order_cannot_be_compared(spark: SparkSession) -> None:
     stream = bids(spark).with_column("tags", F.create_map(F.lit("a"), F.lit(1)))
 
     with pytest.raises(
@@ -107,7 +109,7 @@ def test_rows_cannot_be_compared_by_what_has_no_order(spark: SparkSession) -> No
         stream.key_by("auction").max_by("tags")
 
 
-def test_without_duplicates_a_stream_is_of_the_same_type(spark: SparkSession) -> None:
+def test_deduplication_does_not_change_the_type_of_a_stream(spark: SparkSession) -> None:
     stream = bids(spark)
 
     for kept in (
@@ -129,7 +131,7 @@ def test_without_duplicates_a_stream_is_of_the_same_type(spark: SparkSession) ->
     ],
     ids=["no column", "unknown column", "unknown unit", "no time"],
 )
-def test_what_does_not_say_which_rows_are_alike_is_refused(
+def test_deduplication_without_valid_columns_is_refused(
     spark: SparkSession, said: tuple[Any, ...], error: type[Exception], text: str
 ) -> None:
     stream = bids(spark)
@@ -138,7 +140,7 @@ def test_what_does_not_say_which_rows_are_alike_is_refused(
         stream.drop_duplicates(*said)
 
 
-def test_within_a_time_needs_event_time(spark: SparkSession) -> None:
+def test_deduplication_within_a_time_needs_event_time(spark: SparkSession) -> None:
     stream = bids(spark, event_time=None)
 
     with pytest.raises(StreamTypeError, match=r"drop_duplicates\(auction, within=1h\): bids gives no event time"):

@@ -1,4 +1,4 @@
-"""The partitioning of a stream: rows reach its readers as it says."""
+"""Partitioning of a stream: which reader receives which rows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def into_reader(program: Program, defaults: Defaults | None = None) -> list[Ship
 
 
 @pytest.mark.parametrize("strategy", CALLS)
-def test_what_is_said_last_is_how_the_rows_go(spark: SparkSession, strategy: ShipStrategy) -> None:
+def test_the_last_partitioning_wins(spark: SparkSession, strategy: ShipStrategy) -> None:
     program = Program()
 
     CALLS[strategy](bids(spark, program).broadcast().shuffle()).where("price > 1").uid("reader")
@@ -42,7 +42,7 @@ def test_what_is_said_last_is_how_the_rows_go(spark: SparkSession, strategy: Shi
     assert into_reader(program) == [strategy]
 
 
-def test_each_stream_of_a_union_keeps_what_was_said_of_it(spark: SparkSession) -> None:
+def test_each_stream_of_a_union_retains_its_partitioning(spark: SparkSession) -> None:
     program = Program()
     one, other = bids(spark, program), bids(spark, program)
 
@@ -51,7 +51,7 @@ def test_each_stream_of_a_union_keeps_what_was_said_of_it(spark: SparkSession) -
     assert into_reader(program) == [ShipStrategy.BROADCAST, ShipStrategy.GLOBAL, ShipStrategy.FORWARD]
 
 
-def test_a_key_is_said_last_too(spark: SparkSession) -> None:
+def test_the_last_key_wins(spark: SparkSession) -> None:
     program = Program()
 
     bids(spark, program).broadcast().key_by("auction").where("price > 1").uid("reader")
@@ -74,7 +74,7 @@ def test_forwarding_to_another_parallelism_is_refused_by_name(spark: SparkSessio
         into_reader(program)
 
 
-def test_without_automatic_uids_the_first_operator_without_one_is_named(spark: SparkSession) -> None:
+def test_without_automatic_uids_the_error_names_the_first_operator_without_one(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).where("price > 1").uid("reader")
 
@@ -82,7 +82,7 @@ def test_without_automatic_uids_the_first_operator_without_one_is_named(spark: S
         into_reader(program, Defaults(auto_generated_uids=False))
 
 
-def test_a_uid_hash_is_enough_and_must_be_an_operator_id(spark: SparkSession) -> None:
+def test_a_uid_hash_suffices_and_must_be_an_operator_id(spark: SparkSession) -> None:
     program = Program()
     source = bids(spark, program).set_uid_hash("A" * 32)
     source.where("price > 1").uid("reader")

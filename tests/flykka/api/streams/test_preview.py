@@ -1,4 +1,4 @@
-"""Rows of a stream before any job: what the operators make of a first batch, and what cannot be shown."""
+"""Preview of a stream before any job: rows that operators return for one batch, and streams that have no preview."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ SECONDS = TumblingEventTimeWindows.of("1s")
 
 
 def write_numbers(folder: Path, name: str, first: int, rows: int) -> None:
-    """Numbers from `first` on, one each quarter of a second."""
+    """Write numbers from `first` on, a quarter of a second apart."""
     folder.mkdir(exist_ok=True)
     at = pd.Timestamp("2024-01-01", tz="UTC") + pd.to_timedelta([250 * number for number in range(rows)], unit="ms")
     numbers = pd.DataFrame({"number": range(first, first + rows), "at": at.astype("datetime64[us, UTC]")})
     numbers.to_parquet(folder / f"{name}.parquet")
 
 
-def watched(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
+def watched_stream(env: StreamExecutionEnvironment, folder: Path) -> DataStream:
     source = FileSource.parquet(folder, schema=SCHEMA, event_time="at").monitor_continuously("100ms")
     return env.from_source(source, IN_ORDER, "numbers")
 
@@ -51,11 +51,11 @@ def generated_numbers(env: StreamExecutionEnvironment, rows: int) -> DataStream:
     return env.from_source(DataGenSource({"number": sequence()}, number_of_rows=rows))
 
 
-def test_a_preview_shows_the_first_batch_behind_all_operators(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_a_preview_shows_the_first_batch_after_all_operators(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
     write_numbers(tmp_path / "in", "b", first=100, rows=8)
 
-    even = watched(env, tmp_path / "in").where("number % 2 = 0").select("number")
+    even = watched_stream(env, tmp_path / "in").where("number % 2 = 0").select("number")
 
     assert list(even.preview().number) == [0, 2, 4, 6]
     assert list(even.preview(2).number) == [0, 2]
@@ -64,56 +64,54 @@ def test_a_preview_shows_the_first_batch_behind_all_operators(env: StreamExecuti
 def test_windows_fire_with_the_rows_of_the_batch(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
-    keyed = watched(env, tmp_path / "in").key_by(F.col("number") % 2)
+    keyed = watched_stream(env, tmp_path / "in").key_by(F.col("number") % 2)
     counted = keyed.window(SECONDS).aggregate(F.count("*").alias("rows"), F.max("number").alias("last"))
-    shown = counted.preview()
+    preview = counted.preview()
 
-    assert list(shown.columns) == counted.columns
-    assert sorted(zip(shown["rows"], shown["last"], strict=True)) == [(2, 2), (2, 3), (2, 6), (2, 7)]
+    assert list(preview.columns) == counted.columns
+    assert sorted(zip(preview["rows"], preview["last"], strict=True)) == [(2, 2), (2, 3), (2, 6), (2, 7)]
     assert list(keyed.preview(1).number) == [0]
 
 
-def test_windows_over_all_rows_behind_assigned_watermarks_are_shown_too(
+def test_windows_over_all_rows_after_assigned_watermarks_have_a_preview(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
-    timed = watched(env, tmp_path / "in").assign_timestamps_and_watermarks(
+    timed = watched_stream(env, tmp_path / "in").assign_timestamps_and_watermarks(
         WatermarkStrategy.for_monotonous_timestamps()
     )
-    shown = timed.window_all(SECONDS).apply(lambda rows: rows.groupBy("window_end").count()).preview()
+    preview = timed.window_all(SECONDS).apply(lambda rows: rows.groupBy("window_end").count()).preview()
 
-    assert sorted(shown["count"]) == [4, 4]
+    assert sorted(preview["count"]) == [4, 4]
 
 
-def test_sessions_over_all_rows_have_no_column_of_a_key(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_sessions_over_all_rows_have_no_key_column(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
 
-    sessions = watched(env, tmp_path / "in").window_all(EventTimeSessionWindows.with_gap("10min"))
+    sessions = watched_stream(env, tmp_path / "in").window_all(EventTimeSessionWindows.with_gap("10min"))
     counted = sessions.aggregate(F.count("*").alias("rows"))
-    shown = counted.preview()
+    preview = counted.preview()
 
-    assert list(shown.columns) == counted.columns == ["window_start", "window_end", "rows"]
-    assert list(shown["rows"]) == [8]
+    assert list(preview.columns) == counted.columns == ["window_start", "window_end", "rows"]
+    assert list(preview["rows"]) == [8]
 
 
-def test_a_preview_leaves_no_trace_in_the_program_and_writes_nothing(
-    env: StreamExecutionEnvironment, tmp_path: Path
-) -> None:
+def test_a_preview_changes_neither_the_program_nor_any_file(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     stream = generated_numbers(env, 5)
     stream.sink_to(FileSink.parquet(tmp_path / "out"))
     before = env.program.transformations
 
-    shown = stream.preview()
+    preview = stream.preview()
     after, written = env.program.transformations, (tmp_path / "out").exists()
     env.execute("after a preview")
 
     assert after == before
     assert not written
-    assert list(shown.number) == sorted(pd.read_parquet(tmp_path / "out").number)
+    assert list(preview.number) == sorted(pd.read_parquet(tmp_path / "out").number)
 
 
-def test_no_more_than_the_first_rows_of_a_batch_are_looked_at(env: StreamExecutionEnvironment) -> None:
+def test_a_preview_reads_only_the_first_rows_of_a_batch(env: StreamExecutionEnvironment) -> None:
     stream = env.from_source(
         DataGenSource({"number": sequence()}, number_of_rows=3 * ROWS_READ, rows_per_batch=3 * ROWS_READ)
     )
@@ -129,14 +127,14 @@ def test_a_union_shows_rows_of_each_side(env: StreamExecutionEnvironment) -> Non
     assert sorted(united.preview().number) == [0, 0, 1, 1, 2]
 
 
-def test_a_source_that_makes_rows_slowly_is_given_a_moment(env: StreamExecutionEnvironment) -> None:
+def test_a_preview_waits_for_a_slow_source(env: StreamExecutionEnvironment) -> None:
     stream = env.from_source(DataGenSource({"number": sequence()}, number_of_rows=None, rows_per_second=100.0))
 
     assert stream.preview(1).number[0] == 0
 
 
 class Opened(RichFunction):
-    """Notes what is done to its copies."""
+    """Records the calls to its copies."""
 
     calls: list[str] = []  # noqa: RUF012 - of all copies together
 
@@ -151,7 +149,7 @@ class Opened(RichFunction):
         self.calls.append("close")
 
 
-def test_a_rich_function_is_opened_for_a_preview_and_closed_behind_it(env: StreamExecutionEnvironment) -> None:
+def test_a_preview_opens_and_closes_a_rich_function(env: StreamExecutionEnvironment) -> None:
     stream = generated_numbers(env, 2).transform(Opened())
     Opened.calls.clear()
 
@@ -161,24 +159,24 @@ def test_a_rich_function_is_opened_for_a_preview_and_closed_behind_it(env: Strea
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["empty", "missing"])
-def test_a_watched_folder_without_files_is_named(
+def test_a_watched_folder_without_files_is_named_in_the_error(
     env: StreamExecutionEnvironment, tmp_path: Path, *, there: bool
 ) -> None:
     folder = tmp_path / "in"
     if there:
         folder.mkdir()
-    stream = watched(env, folder)
+    stream = watched_stream(env, folder)
 
     with pytest.raises(EmptySourceError, match=rf"numbers \(.* reads parquet .*{folder}, where there are no"):
         stream.preview()
 
 
-def test_late_rows_need_a_job_and_the_refusal_names_the_operator(
+def test_a_preview_of_late_rows_is_refused_with_the_operator_name(
     env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     write_numbers(tmp_path / "in", "a", first=0, rows=8)
     late = OutputTag("late")
-    windows = watched(env, tmp_path / "in").key_by("number").window(SECONDS).side_output_late_data(late)
+    windows = watched_stream(env, tmp_path / "in").key_by("number").window(SECONDS).side_output_late_data(late)
     stream = windows.aggregate(F.count("*").alias("rows")).get_side_output(late)
 
     with pytest.raises(ProgramError, match=r"get_side_output\(late\).* cannot be previewed"):
@@ -186,6 +184,6 @@ def test_late_rows_need_a_job_and_the_refusal_names_the_operator(
 
 
 @pytest.mark.parametrize("rows", [0, -1, 2.5])
-def test_the_number_of_rows_is_a_whole_one_from_1(env: StreamExecutionEnvironment, rows: int) -> None:
+def test_the_number_of_preview_rows_is_a_positive_integer(env: StreamExecutionEnvironment, rows: int) -> None:
     with pytest.raises(ProgramError, match="number of rows to preview"):
         generated_numbers(env, 1).preview(rows)

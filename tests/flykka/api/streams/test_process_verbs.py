@@ -1,4 +1,4 @@
-"""What a program may say of functions that Spark's workers call, and what is refused where it is written."""
+"""Validation of functions that Spark's Python workers call; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ pytestmark = pytest.mark.spark
 
 
 class Holding(ProcessFunction):
-    """A function with a session of Spark's."""
+    """A function that holds a Spark session."""
 
     def __init__(self, session: SparkSession) -> None:
         super().__init__()
         self.session = session
 
-    def process_element(self, row: dict[str, Any], ctx: Any) -> None:
-        """Emit nothing."""
+    def process_element(self, row: dict[str, Any], ctx: Any) -> None: ...
 
 
-def test_a_function_that_holds_what_only_the_driver_has_is_refused_by_its_name(spark: SparkSession) -> None:
+def test_a_function_that_holds_driver_objects_is_refused_by_name(spark: SparkSession) -> None:
     rows = bids(spark)
 
     with pytest.raises(StreamTypeError, match="workers: its attribute 'session' is a SparkSession, which cannot"):
@@ -35,17 +34,16 @@ def test_a_function_that_holds_what_only_the_driver_has_is_refused_by_its_name(s
         rows.process(Holding, "n bigint")  # type: ignore[arg-type]
 
 
-def test_a_method_is_refused_by_the_variable_that_it_reads(spark: SparkSession) -> None:
+def test_a_method_is_refused_with_the_variable_that_it_reads(spark: SparkSession) -> None:
     lock = threading.Lock()
 
     class Locking(ProcessFunction):
-        """Reads a variable of the program."""
+        """A function that reads a variable of the program."""
 
         def __init__(self) -> None:
             super().__init__()
 
         def process_element(self, row: dict[str, Any], ctx: Any) -> None:
-            """Emit nothing."""
             with lock:
                 pass
 
@@ -54,14 +52,14 @@ def test_a_method_is_refused_by_the_variable_that_it_reads(spark: SparkSession) 
 
 
 @pytest.mark.parametrize("verb", ["map", "flat_map", "map_in_arrow", "map_in_pandas"])
-def test_a_plain_function_that_cannot_be_sent_is_refused_by_what_it_reads(spark: SparkSession, verb: str) -> None:
+def test_a_plain_function_that_cannot_be_pickled_is_refused_with_its_variable(spark: SparkSession, verb: str) -> None:
     lock = threading.Lock()
 
     with pytest.raises(StreamTypeError, match="the variable 'lock', which it reads, is a lock, which"):
         getattr(bids(spark), verb)(lambda rows: (lock, rows), "n long")
 
 
-def test_a_filter_that_cannot_be_sent_is_refused(spark: SparkSession) -> None:
+def test_a_filter_that_cannot_be_pickled_is_refused(spark: SparkSession) -> None:
     lock = threading.Lock()
 
     with pytest.raises(StreamTypeError, match="the variable 'lock', which it reads"):

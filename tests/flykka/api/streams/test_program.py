@@ -1,4 +1,4 @@
-"""What of a program becomes a job."""
+"""The operators of a program that become a job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.flykka.programs import bids
 pytestmark = pytest.mark.spark
 
 
-def test_what_leads_to_no_sink_is_no_part_of_the_job(spark: SparkSession) -> None:
+def test_operators_without_a_sink_are_not_part_of_the_job(spark: SparkSession) -> None:
     program = Program()
     rest, dear = bids(spark, program).side_output("price > 1")
     rest.select("price")
@@ -29,7 +29,7 @@ def test_a_program_without_operators_is_refused() -> None:
         Program().leading_to_sinks()
 
 
-def test_a_program_that_writes_nothing_is_refused_with_what_it_might_write(spark: SparkSession) -> None:
+def test_a_program_without_sinks_is_refused_with_a_suggestion(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).select("price").uid("prices")
 
@@ -37,7 +37,7 @@ def test_a_program_that_writes_nothing_is_refused_with_what_it_might_write(spark
         program.leading_to_sinks()
 
 
-def test_a_refused_program_is_forgotten_with_the_next_source_and_not_before(spark: SparkSession) -> None:
+def test_a_refused_program_is_discarded_at_the_next_source_and_not_earlier(spark: SparkSession) -> None:
     refused = Program()
     refused.submit()
     stream = bids(spark, refused)
@@ -49,14 +49,14 @@ def test_a_refused_program_is_forgotten_with_the_next_source_and_not_before(spar
         stream.select("price")
 
 
-def test_a_program_that_was_not_submitted_gets_another_source(spark: SparkSession) -> None:
+def test_another_source_may_be_added_before_submission(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program)
 
     assert program.for_source() is program
 
 
-def test_what_is_left_of_a_refused_program_that_is_mended_stays(spark: SparkSession) -> None:
+def test_remaining_operators_of_a_refused_program_stay_after_a_correction(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).select("price").uid("prices")
     program.submit()

@@ -1,4 +1,4 @@
-"""What a program may say of regular joins, and what is refused on its own line."""
+"""Validation of regular joins; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def code_of(stream: DataStream) -> RegularJoinCode:
     return code
 
 
-def test_only_what_is_read_is_kept_for_ever(spark: SparkSession) -> None:
+def test_only_columns_that_are_read_are_retained_for_ever(spark: SparkSession) -> None:
     left, right = two_streams(spark, event_time=None)
 
     met = left.key_by("auction").regular_join(right.key_by("bidder")).on("left.price > 3").select("right.channel")
@@ -70,7 +70,7 @@ def test_the_time_to_live_is_in_the_fingerprint(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_invalid_joins_are_refused(
     spark: SparkSession,
     build: Callable[[DataStream, DataStream], Any],
     error: type[FlykkaError],

@@ -1,4 +1,4 @@
-"""What a program may say of running aggregates per key, and what becomes of it."""
+"""Validation of running aggregates per key, and the operators that they become."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tests.flykka.programs import HOURS, bids
 pytestmark = pytest.mark.spark
 
 
-def test_a_count_has_the_keys_and_a_column_of_the_name_that_it_was_given(spark: SparkSession) -> None:
+def test_a_count_has_the_keys_and_a_column_of_the_given_name(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction", F.upper("channel").alias("channel"))
 
     assert keyed.count().columns == ["auction", "channel", "count"]
     assert keyed.count("bids").schema["bids"].dataType.simpleString() == "bigint"
 
 
-def test_a_count_is_aggregated_before_the_exchange_and_kept_behind_it(spark: SparkSession) -> None:
+def test_a_count_is_aggregated_before_the_exchange_and_retained_after_it(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).key_by("auction").count().uid("counts")
 
@@ -57,7 +57,7 @@ def test_running_results_are_upserts_by_their_keys(spark: SparkSession) -> None:
 
 
 @pytest.mark.parametrize("name", ["auction", "Auction"])
-def test_a_count_that_is_called_like_a_key_is_refused(spark: SparkSession, name: str) -> None:
+def test_a_count_named_like_a_key_is_refused(spark: SparkSession, name: str) -> None:
     keyed = bids(spark).key_by("auction")
 
     with pytest.raises(StreamTypeError, match=r"two columns of the result are called '[Aa]uction': give"):
@@ -65,14 +65,14 @@ def test_a_count_that_is_called_like_a_key_is_refused(spark: SparkSession, name:
 
 
 @pytest.mark.parametrize("name", ["", None, 7])
-def test_a_count_is_called_by_a_name_and_by_nothing_else(spark: SparkSession, name: object) -> None:
+def test_the_name_of_a_count_must_be_a_string(spark: SparkSession, name: object) -> None:
     keyed = bids(spark).key_by("auction")
 
     with pytest.raises(ProgramError, match="takes the name of its column"):
         keyed.count(name)  # type: ignore[arg-type]
 
 
-def test_counts_have_no_event_time_to_window_by(spark: SparkSession) -> None:
+def test_counts_have_no_event_time_for_windows(spark: SparkSession) -> None:
     counts = bids(spark).key_by("auction").count()
 
     with pytest.raises(StreamTypeError, match="gives no event time to window by"):
@@ -98,13 +98,13 @@ def test_columns_are_aggregated_under_their_own_names(spark: SparkSession, verb:
         getattr(keyed, verb)()
 
 
-def test_an_aggregate_that_needs_all_rows_is_refused_with_what_to_do(spark: SparkSession) -> None:
+def test_an_aggregate_that_needs_all_rows_is_refused_with_an_alternative(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction")
 
     with pytest.raises(StreamTypeError, match=r"count, sum, min, max and avg .*: for others use windows"):
         keyed.aggregate(F.collect_list("price"))
 
 
-def test_no_aggregate_is_refused(spark: SparkSession) -> None:
+def test_an_empty_list_of_aggregates_is_refused(spark: SparkSession) -> None:
     with pytest.raises(ProgramError, match="needs at least one column"):
         bids(spark).key_by("auction").aggregate()

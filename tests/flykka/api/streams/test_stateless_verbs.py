@@ -1,4 +1,4 @@
-"""The verbs of a DataFrame on a stream: what they make of its columns, and what they refuse that Spark lets pass."""
+"""DataFrame methods on a stream: the columns of their results, and calls that are refused though Spark allows them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class LatestPrice(RichFunction):
         (lambda bids: bids.map_in_arrow(again, "price long"), "map_in_arrow(again)", "price"),
     ],
 )
-def test_a_verb_is_an_operator_that_says_what_it_does(spark: SparkSession, verb: Verb, name: str, left: str) -> None:
+def test_a_verb_is_an_operator_with_a_descriptive_name(spark: SparkSession, verb: Verb, name: str, left: str) -> None:
     program = Program()
 
     made = verb(bids(spark, program))
@@ -73,7 +73,7 @@ def test_a_verb_is_an_operator_that_says_what_it_does(spark: SparkSession, verb:
     assert [str(operator) for operator in program.transformations] == ["bids", name]
 
 
-def test_a_long_name_is_cut_short(spark: SparkSession) -> None:
+def test_a_long_name_is_truncated(spark: SparkSession) -> None:
     program = Program()
 
     bids(spark, program).select(*(F.lit(number).alias(f"number_{number}") for number in range(20)))
@@ -84,7 +84,7 @@ def test_a_long_name_is_cut_short(spark: SparkSession) -> None:
     assert len(name) < 70
 
 
-def test_a_keyed_stream_has_the_verbs_too(spark: SparkSession) -> None:
+def test_a_keyed_stream_has_the_verbs_of_a_stream(spark: SparkSession) -> None:
     program = Program()
 
     bids(spark, program).key_by("auction").with_column("n", F.lit(1)).name("ones")
@@ -94,7 +94,7 @@ def test_a_keyed_stream_has_the_verbs_too(spark: SparkSession) -> None:
     assert program.transformations[-1].name == "ones"
 
 
-def test_a_stream_shows_where_it_comes_from_and_its_columns(spark: SparkSession) -> None:
+def test_a_stream_shows_its_source_and_its_columns(spark: SparkSession) -> None:
     prices = bids(spark).select("price", "at")
 
     assert prices.columns == ["price", "at"]
@@ -119,9 +119,7 @@ def test_a_stream_shows_where_it_comes_from_and_its_columns(spark: SparkSession)
         (lambda bids: bids.drop(), "at least one column is needed"),
     ],
 )
-def test_what_does_not_fit_is_refused_even_where_spark_would_do_nothing(
-    spark: SparkSession, verb: Verb, what: str
-) -> None:
+def test_invalid_arguments_are_refused_even_if_spark_ignores_them(spark: SparkSession, verb: Verb, what: str) -> None:
     with pytest.raises(StreamTypeError, match=rf"^\w+\(.*\): .*{what}"):
         verb(bids(spark))
 
@@ -137,7 +135,7 @@ def test_what_does_not_fit_is_refused_even_where_spark_would_do_nothing(
         (lambda bids: bids.key_by("auction").transform(LatestPrice()), "this sorts rows .* and removes duplicates"),
     ],
 )
-def test_what_depends_on_where_a_stream_is_cut_is_refused(spark: SparkSession, verb: Verb, what: str) -> None:
+def test_verbs_that_depend_on_batch_boundaries_are_refused(spark: SparkSession, verb: Verb, what: str) -> None:
     program = Program()
     stream = bids(spark, program)
 
@@ -147,7 +145,7 @@ def test_what_depends_on_where_a_stream_is_cut_is_refused(spark: SparkSession, v
     assert len(program.transformations) == 1
 
 
-def test_transform_may_be_told_that_each_batch_by_itself_is_meant(spark: SparkSession) -> None:
+def test_transform_may_be_declared_as_per_batch(spark: SparkSession) -> None:
     stream = bids(spark)
 
     counted = stream.transform(lambda rows: rows.groupBy("auction").count().orderBy("count"), per_batch=True)
@@ -157,7 +155,7 @@ def test_transform_may_be_told_that_each_batch_by_itself_is_meant(spark: SparkSe
     assert latest.columns == stream.columns
 
 
-def test_a_row_may_become_several(spark: SparkSession) -> None:
+def test_explode_turns_a_row_into_several(spark: SparkSession) -> None:
     words = bids(spark).select(F.explode(F.split("channel", " ")).alias("word")).with_column("length", F.length("word"))
 
     assert words.columns == ["word", "length"]
@@ -170,7 +168,7 @@ def test_a_row_may_become_several(spark: SparkSession) -> None:
         (RichFunction, r"an object is needed here, RichFunction\(...\), and not its class"),
     ],
 )
-def test_transform_takes_what_can_be_called_with_rows(spark: SparkSession, function: Any, what: str) -> None:
+def test_transform_takes_callables_of_rows(spark: SparkSession, function: Any, what: str) -> None:
     with pytest.raises(StreamTypeError, match=what):
         bids(spark).transform(function)
 
@@ -187,7 +185,7 @@ def test_transform_takes_what_can_be_called_with_rows(spark: SparkSession, funct
         (lambda bids: bids.drop("at"), None),
     ],
 )
-def test_the_event_time_stays_while_its_column_is_a_timestamp_under_a_known_name(
+def test_event_time_stays_while_its_column_is_a_named_timestamp(
     spark: SparkSession, verb: Verb, event_time: str | None
 ) -> None:
     made = verb(bids(spark))
@@ -223,11 +221,11 @@ def test_a_stream_is_joined_with_a_static_data_frame(
     assert joined.columns == left.split()
 
 
-def test_a_join_with_a_table_that_is_read_again_has_the_same_columns(spark: SparkSession, auctions: DataFrame) -> None:
-    kept = bids(spark).join(auctions, "auction", "left", refresh="10min")
+def test_a_join_with_a_refreshed_table_has_the_same_columns(spark: SparkSession, auctions: DataFrame) -> None:
+    stream = bids(spark).join(auctions, "auction", "left", refresh="10min")
 
-    assert kept.columns == bids(spark).join(auctions, "auction", "left").columns
-    assert kept.flow.type.event_time is not None
+    assert stream.columns == bids(spark).join(auctions, "auction", "left").columns
+    assert stream.flow.type.event_time is not None
     with pytest.raises(DurationError, match="refresh"):
         bids(spark).join(auctions, "auction", refresh="soon")
 
@@ -266,14 +264,14 @@ def test_a_join_that_keeps_static_rows_without_a_match_is_refused(
         ),
     ],
 )
-def test_a_join_that_does_not_fit_is_refused(
+def test_an_invalid_join_is_refused(
     spark: SparkSession, auctions: DataFrame, join: Callable[[DataStream, DataFrame], DataStream], what: str
 ) -> None:
     with pytest.raises(StreamTypeError, match=what):
         join(bids(spark), auctions)
 
 
-def test_a_stream_of_spark_s_is_not_static(spark: SparkSession) -> None:
+def test_a_streaming_dataframe_of_spark_is_not_static(spark: SparkSession) -> None:
     rates = spark.readStream.format("rate").load().withColumn("auction", F.col("value"))
 
     with pytest.raises(StreamTypeError, match="not with one of readStream"):
@@ -283,7 +281,7 @@ def test_a_stream_of_spark_s_is_not_static(spark: SparkSession) -> None:
 # Union
 
 
-def test_a_union_has_the_rows_of_all_and_is_no_operator(spark: SparkSession) -> None:
+def test_a_union_has_the_rows_of_all_streams_and_is_no_operator(spark: SparkSession) -> None:
     program = Program()
     first, second = bids(spark, program), bids(spark, program)
 
@@ -302,7 +300,7 @@ def test_a_union_has_the_rows_of_all_and_is_no_operator(spark: SparkSession) -> 
     ]
 
 
-def test_nothing_can_be_set_on_a_union(spark: SparkSession) -> None:
+def test_a_union_has_no_settings(spark: SparkSession) -> None:
     program = Program()
     united = bids(spark, program).union(bids(spark, program))
 
@@ -337,7 +335,7 @@ def test_streams_of_two_environments_are_not_united(spark: SparkSession) -> None
         bids(spark).union(bids(spark))
 
 
-def test_a_union_has_an_event_time_where_all_have_the_same(spark: SparkSession) -> None:
+def test_a_union_has_event_time_if_all_streams_have_the_same(spark: SparkSession) -> None:
     program = Program()
     timed, other = bids(spark, program), bids(spark, program, event_time=None)
 
@@ -348,7 +346,7 @@ def test_a_union_has_an_event_time_where_all_have_the_same(spark: SparkSession) 
 # Side outputs
 
 
-def test_a_side_output_parts_a_stream_in_two_operators(spark: SparkSession) -> None:
+def test_a_side_output_splits_a_stream_into_two_operators(spark: SparkSession) -> None:
     program = Program()
 
     rest, side = bids(spark, program).side_output("price > 100")
@@ -366,7 +364,7 @@ def test_a_side_output_parts_a_stream_in_two_operators(spark: SparkSession) -> N
         ("rand() > 0.5", r"not deterministic.* with with_column\(...\)"),
     ],
 )
-def test_a_condition_that_does_not_part_the_rows_is_refused(spark: SparkSession, condition: str, what: str) -> None:
+def test_a_condition_that_does_not_split_the_rows_is_refused(spark: SparkSession, condition: str, what: str) -> None:
     program = Program()
     stream = bids(spark, program)
 

@@ -1,4 +1,4 @@
-"""The graphs that are made of a program."""
+"""The stream graph of a program."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_two_runs_of_one_program_name_the_same_operators(spark: SparkSession) ->
     assert first == second
 
 
-def test_what_an_operator_leaves_open_the_environment_decides(spark: SparkSession) -> None:
+def test_the_environment_decides_settings_that_an_operator_leaves_open(spark: SparkSession) -> None:
     graph = graph_of(counting(spark), Defaults(parallelism=3, max_parallelism=12))
 
     assert {(node.parallelism, node.max_parallelism) for node in graph.nodes if node.uid != "counts-local"} == {(3, 12)}
@@ -119,7 +119,7 @@ def test_a_keyed_stream_brings_keys_together_before_any_operator(spark: SparkSes
     assert edge.ship_strategy is ShipStrategy.HASH
 
 
-def test_what_reads_a_union_has_an_input_from_each_stream(spark: SparkSession) -> None:
+def test_a_reader_of_a_union_has_an_input_from_each_stream(spark: SparkSession) -> None:
     program = Program()
     first, second = bids(spark, program), bids(spark, program).set_parallelism(2)
     first.union(second, first).where("price > 1").uid("dear").select("price").uid("prices")
@@ -137,7 +137,7 @@ def test_what_reads_a_union_has_an_input_from_each_stream(spark: SparkSession) -
     check_job_graph(job)
 
 
-def test_windows_behind_a_union_aggregate_each_stream_where_it_comes_from(spark: SparkSession) -> None:
+def test_windows_after_a_union_preaggregate_each_stream_in_its_own_task(spark: SparkSession) -> None:
     program = Program()
     first, second = bids(spark, program), bids(spark, program).where("price > 1")
     counted = first.union(second, first).key_by("auction").window(HOURS).aggregate(F.count("*").alias("bids"))
@@ -154,7 +154,7 @@ def test_windows_behind_a_union_aggregate_each_stream_where_it_comes_from(spark:
     check_job_graph(job)
 
 
-def test_the_sides_of_a_join_have_keys_of_their_own(spark: SparkSession) -> None:
+def test_each_side_of_a_join_has_its_own_keys(spark: SparkSession) -> None:
     program = Program()
     sellers, buyers = bids(spark, program), bids(spark, program)
     joined = sellers.key_by("auction").interval_join(buyers.key_by("bidder")).between("0s", "1s")
@@ -167,7 +167,7 @@ def test_the_sides_of_a_join_have_keys_of_their_own(spark: SparkSession) -> None
     assert [str(column) for (column,) in keys] == ["Column<'auction'>", "Column<'bidder'>"]
 
 
-def test_both_parts_of_a_stream_run_where_it_comes_from(spark: SparkSession) -> None:
+def test_both_parts_of_a_split_stream_run_in_its_task(spark: SparkSession) -> None:
     program = Program()
     rest, side = bids(spark, program).side_output("price > 100")
     rest.sink_to(FileSink.parquet("/cheap"))
@@ -209,7 +209,7 @@ def _enriched(stream: DataStream) -> None:
 
 
 class Rates(RichFunction):
-    """Knows its batches."""
+    """A function with an `open` method."""
 
     def __call__(self, rows: DataFrame) -> DataFrame:
         return rows
@@ -243,7 +243,7 @@ def test_a_source_keeps_the_order_of_files_if_an_operator_needs_it(
     assert {registry.keys(key).keeps_order for key in keys if key is not None} <= {verbs is _reduced}
 
 
-def test_an_operator_is_bound_with_the_line_that_wrote_it(spark: SparkSession) -> None:
+def test_an_operator_records_the_line_that_declared_it(spark: SparkSession) -> None:
     registry = CodeRegistry()
     program = Program()
     keyed = bids(spark, program).key_by("auction")
@@ -259,7 +259,7 @@ def test_an_operator_is_bound_with_the_line_that_wrote_it(spark: SparkSession) -
     ]
 
 
-def test_an_operator_cannot_be_put_behind_a_job_that_was_executed(spark: SparkSession) -> None:
+def test_an_operator_cannot_be_added_after_an_executed_job(spark: SparkSession) -> None:
     program = Program()
     stream = bids(spark, program)
     program.close("counts")
@@ -268,7 +268,7 @@ def test_an_operator_cannot_be_put_behind_a_job_that_was_executed(spark: SparkSe
         stream.select("price")
 
 
-def test_a_program_that_cannot_be_connected_names_the_operator(spark: SparkSession) -> None:
+def test_an_error_about_a_disconnected_program_names_the_operator(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).select("price").set_parallelism(4).set_max_parallelism(2)
 

@@ -1,4 +1,4 @@
-"""What a program may say of temporal joins, and what is refused on its own line."""
+"""Validation of temporal joins; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def temporal_joined(spark: SparkSession) -> TemporalJoined:
 
 
 def upserts(stream: DataStream, *keys: str) -> DataStream:
-    """The rows as upserts by keys, of which the column `channel` has the kinds."""
+    """The rows as upserts by these keys, with the row kinds in the column `channel`."""
     changelog = Changelog(keys=keys, row_kind="channel")
     return DataStream(stream.flow.typed(changelog, stream.flow.type.event_time))
 
@@ -43,18 +43,18 @@ def code_of(stream: DataStream) -> TemporalJoinCode:
 
 
 def test_columns_of_both_sides_are_addressed_by_the_names_of_the_sides(spark: SparkSession) -> None:
-    made = temporal_joined(spark).select(
+    stream = temporal_joined(spark).select(
         "left.auction", F.col("right.price").alias("paid"), F.expr("left.price + 1 AS more")
     )
 
-    assert [(each.name, each.dataType.simpleString()) for each in made.schema] == [
+    assert [(each.name, each.dataType.simpleString()) for each in stream.schema] == [
         ("auction", "bigint"),
         ("paid", "bigint"),
         ("more", "bigint"),
     ]
 
 
-def test_a_name_alone_is_a_column_that_only_one_side_has(spark: SparkSession) -> None:
+def test_a_bare_name_is_a_column_that_only_one_side_has(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     renamed = right.select("auction", F.col("price").alias("rate"), "at")
 
@@ -63,7 +63,7 @@ def test_a_name_alone_is_a_column_that_only_one_side_has(spark: SparkSession) ->
     assert made.columns == ["bidder", "rate"]
 
 
-def test_the_event_time_is_that_of_the_left_row_where_its_column_is_there(spark: SparkSession) -> None:
+def test_results_have_left_event_time_if_its_column_is_selected(spark: SparkSession) -> None:
     with_time = temporal_joined(spark).select("left.*", F.col("right.price").alias("paid"))
     without = temporal_joined(spark).select("left.price")
 
@@ -72,19 +72,19 @@ def test_the_event_time_is_that_of_the_left_row_where_its_column_is_there(spark:
     assert without.flow.type.event_time is None
 
 
-def test_only_what_is_read_is_kept_of_the_sides(spark: SparkSession) -> None:
-    made = (
+def test_only_columns_that_are_read_are_retained(spark: SparkSession) -> None:
+    stream = (
         temporal_joined(spark)
         .on("left.bidder != right.bidder")
         .select("left.channel", F.col("right.price").alias("paid"))
     )
 
-    sides = code_of(made).sides
+    sides = code_of(stream).sides
     assert sides.left.columns == ("bidder", "channel", "at")
     assert sides.right.columns == ("bidder", "price", "at")
 
 
-def test_of_versions_that_can_be_deleted_their_kind_is_kept_too(spark: SparkSession) -> None:
+def test_the_row_kind_is_retained_for_versions_that_can_be_deleted(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     made = left.key_by("auction").temporal_join(upserts(right, "auction").key_by("auction")).select("right.price")
 
@@ -92,11 +92,11 @@ def test_of_versions_that_can_be_deleted_their_kind_is_kept_too(spark: SparkSess
     assert code_of(made).sides.right.columns == ("price", "channel", "at")
 
 
-def test_all_is_kept_of_left_rows_where_late_ones_are_read(spark: SparkSession) -> None:
-    made = temporal_joined(spark).side_output_late_data(LATE).select("left.price")
+def test_all_columns_of_left_rows_are_retained_if_late_ones_are_read(spark: SparkSession) -> None:
+    stream = temporal_joined(spark).side_output_late_data(LATE).select("left.price")
 
-    late = made.get_side_output(LATE)
-    assert late.columns == list(code_of(made).sides.left.columns) == ["auction", "bidder", "price", "channel", "at"]
+    late = stream.get_side_output(LATE)
+    assert late.columns == list(code_of(stream).sides.left.columns) == ["auction", "bidder", "price", "channel", "at"]
     assert late.flow.type.event_time == EventTime(column="at")
 
 
@@ -110,7 +110,7 @@ def test_each_side_is_exchanged_by_its_keys(spark: SparkSession) -> None:
     assert [each.local_code and each.local_code.fingerprint for each in inputs] == ["input(1)", "input(1)", "input(2)"]
 
 
-def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark: SparkSession) -> None:
+def test_the_join_type_and_retained_columns_are_part_of_the_fingerprint(spark: SparkSession) -> None:
     inner, outer = temporal_joined(spark).select("left.price"), temporal_joined(spark).left_outer().select("left.price")
 
     assert code_of(inner).fingerprint == (
@@ -142,7 +142,7 @@ def test_the_kind_of_the_join_and_what_it_keeps_are_to_stay_for_its_state(spark:
         ),
     ],
 )
-def test_streams_that_do_not_fit_are_refused(
+def test_incompatible_streams_are_refused(
     spark: SparkSession, refused: Callable[[KeyedStream, DataStream], Any], error: type[Exception], why: str
 ) -> None:
     left, right = two_streams(spark)
@@ -165,7 +165,7 @@ def test_streams_that_do_not_fit_are_refused(
         (lambda join: join.right_outer(), AttributeError, "left_outer.. emits rows without a version"),
     ],
 )
-def test_joins_that_cannot_be_are_refused(
+def test_impossible_joins_are_refused(
     spark: SparkSession, refused: Callable[[TemporalJoined], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):

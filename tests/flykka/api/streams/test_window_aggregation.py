@@ -1,4 +1,4 @@
-"""What a program may say of its windows: how they are cut, and what becomes of the rows that come too late."""
+"""Validation of windows: assigners, and the handling of late rows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LATE = OutputTag("late")
 
 
 def bids_per_hour(spark: SparkSession, program: Program | None = None, tag: OutputTag | None = LATE) -> DataStream:
-    """Bids per auction and hour, with a side output for late ones."""
+    """Bids per auction and hour, with a side output for late rows."""
     windowed = bids(spark, program).key_by("auction").window(HOURS)
     if tag is not None:
         windowed = windowed.side_output_late_data(tag)
@@ -35,7 +35,7 @@ def bids_per_hour(spark: SparkSession, program: Program | None = None, tag: Outp
 
 
 @pytest.mark.parametrize("assigner", ["1h", HOURS.size_ms, None, type(HOURS)])
-def test_a_window_is_cut_by_windows_and_by_nothing_else(spark: SparkSession, assigner: object) -> None:
+def test_only_window_assigners_define_windows(spark: SparkSession, assigner: object) -> None:
     keyed = bids(spark).key_by("auction")
 
     with pytest.raises(ProgramError, match=r"take an assigner such as TumblingEventTimeWindows\.of"):
@@ -72,7 +72,7 @@ def test_windows_that_may_fire_again_emit_upserts_by_window_and_keys(spark: Spar
     assert graph.node("once").ref.fingerprint == graph.node("again").ref.fingerprint, "the state of one fits the other"
 
 
-def test_rows_are_aggregated_before_the_exchange_for_windows_that_may_fire_again_too(spark: SparkSession) -> None:
+def test_windows_that_may_fire_again_are_preaggregated_too(spark: SparkSession) -> None:
     program = Program()
     bids(spark, program).key_by("auction").window(HOURS).allowed_lateness("5min").aggregate(F.count("*")).uid("counts")
 
@@ -81,7 +81,7 @@ def test_rows_are_aggregated_before_the_exchange_for_windows_that_may_fire_again
     assert [node.uid for node in graph.nodes] == ["source-1", "counts-local", "counts"]
 
 
-def test_a_lateness_is_a_length_of_time(spark: SparkSession) -> None:
+def test_allowed_lateness_is_a_duration(spark: SparkSession) -> None:
     with pytest.raises(DurationError, match="allowed lateness '-1s' is negative"):
         bids(spark).window_all(HOURS).allowed_lateness("-1s")
 
@@ -95,7 +95,7 @@ def test_late_rows_have_the_columns_and_the_event_time_of_the_input(spark: Spark
     assert isinstance(windowed_again.aggregate(F.max("bidder")), DataStream)
 
 
-def test_for_late_rows_all_rows_are_exchanged_as_they_are(spark: SparkSession) -> None:
+def test_all_rows_are_exchanged_unaggregated_if_late_rows_are_read(spark: SparkSession) -> None:
     program = Program()
     stream = bids_per_hour(spark, program).set_parallelism(2)
     stream.get_side_output(LATE).sink_to(FileSink.parquet("/late"))
@@ -111,7 +111,7 @@ def test_for_late_rows_all_rows_are_exchanged_as_they_are(spark: SparkSession) -
     assert graph.node("stateless-3").parallelism == 2
 
 
-def test_late_rows_take_after_their_windows_in_all_that_is_set_on_these(spark: SparkSession) -> None:
+def test_late_rows_inherit_the_settings_of_their_windows(spark: SparkSession) -> None:
     program = Program()
     stream = bids_per_hour(spark, program).set_parallelism(4).set_max_parallelism(8).slot_sharing_group("heavy")
     stream.get_side_output(LATE)
@@ -139,9 +139,7 @@ def test_late_rows_of_a_union_come_from_each_of_its_streams(spark: SparkSession)
     ("declared", "text"),
     [(None, "has no side outputs: "), (OutputTag("l"), "has no side output OutputTag('late'), only OutputTag('l')")],
 )
-def test_a_side_output_that_was_not_declared_is_refused(
-    spark: SparkSession, declared: OutputTag | None, text: str
-) -> None:
+def test_an_undeclared_side_output_is_refused(spark: SparkSession, declared: OutputTag | None, text: str) -> None:
     stream = bids_per_hour(spark, tag=declared)
 
     with pytest.raises(ProgramError) as refused:

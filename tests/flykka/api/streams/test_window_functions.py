@@ -1,4 +1,4 @@
-"""What a program may say of windows over all rows, and of functions that are given all rows of windows."""
+"""Validation of windows over all rows, and of functions that receive all rows of a window."""
 
 from __future__ import annotations
 
@@ -31,33 +31,32 @@ def best(rows: DataFrame) -> DataFrame:
     return rows.withColumn("place", F.row_number().over(best_first)).where("place <= 3")
 
 
-class Kept(RichFunction):
-    """A function with a life."""
+class OpenedFunction(RichFunction):
+    """A function with `open` and `close`."""
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """Return the rows."""
         return rows
 
 
-def test_a_function_of_windows_is_given_their_bounds_and_all_columns_of_the_rows(spark: SparkSession) -> None:
-    made = bids(spark).window_all(HOURS).apply(best)
+def test_a_window_function_receives_window_bounds_and_all_columns(spark: SparkSession) -> None:
+    stream = bids(spark).window_all(HOURS).apply(best)
 
-    assert made.columns == [
+    assert stream.columns == [
         *("window_start", "window_end", "auction", "bidder", "price", "channel", "at"),
         "place",
     ]
-    assert "window_end -1 ms" in repr(made)
+    assert "window_end -1 ms" in repr(stream)
 
 
-def test_what_a_function_makes_has_no_event_time_without_the_end_of_windows(spark: SparkSession) -> None:
-    made = bids(spark).window_all(HOURS).apply(lambda rows: rows.groupBy("window_start").count())
+def test_results_of_a_function_without_the_window_end_have_no_event_time(spark: SparkSession) -> None:
+    stream = bids(spark).window_all(HOURS).apply(lambda rows: rows.groupBy("window_start").count())
 
-    assert made.columns == ["window_start", "count"]
+    assert stream.columns == ["window_start", "count"]
     with pytest.raises(StreamTypeError, match="gives no event time to window by"):
-        made.window_all(HOURS)
+        stream.window_all(HOURS)
 
 
-def test_bounds_of_windows_give_way_to_those_of_the_next(spark: SparkSession) -> None:
+def test_bounds_of_windows_are_replaced_by_those_of_the_next_windows(spark: SparkSession) -> None:
     counted = bids(spark).key_by("auction").window(HOURS).aggregate(F.max("price").alias("price"))
 
     made = counted.window_all(HOURS).apply(best)
@@ -71,10 +70,10 @@ def test_bounds_of_windows_give_way_to_those_of_the_next(spark: SparkSession) ->
         pytest.param(lambda rows: rows.where("nothing > 1"), "nothing", id="a column that is not there"),
         pytest.param(lambda rows: None, "returned nothing: is a `return` missing?", id="nothing returned"),
         pytest.param("best", "a function is needed here, not a str", id="no function"),
-        pytest.param(Kept(), "a RichFunction is opened once for all the batches", id="a rich function"),
+        pytest.param(OpenedFunction(), "a RichFunction is opened once for all the batches", id="a rich function"),
     ],
 )
-def test_a_function_that_does_not_fit_is_refused_at_once(
+def test_an_invalid_function_is_refused_at_once(
     spark: SparkSession, function: Callable[[DataFrame], DataFrame], text: str
 ) -> None:
     windowed = bids(spark).key_by("auction").window(HOURS)
@@ -87,7 +86,7 @@ def test_a_function_that_does_not_fit_is_refused_at_once(
 
 
 def by_window(rows: DataFrame) -> DataFrame:
-    """The best of the auctions of each window."""
+    """The highest bids of each window."""
     sold = rows.withColumnRenamed("window_start", "w").groupBy("auction", "w").agg(F.max("price").alias("price"))
     return sold.join(sold.groupBy("w").agg(F.max("price").alias("price")), ["w", "price"])
 
@@ -105,7 +104,7 @@ def by_window(rows: DataFrame) -> DataFrame:
         ),
     ],
 )
-def test_what_is_grouped_by_the_window_may_be_computed(
+def test_results_grouped_by_the_window_are_accepted(
     spark: SparkSession, function: Callable[[DataFrame], DataFrame]
 ) -> None:
     assert isinstance(bids(spark).window_all(HOURS).apply(function), DataStream)
@@ -127,7 +126,7 @@ def test_what_is_grouped_by_the_window_may_be_computed(
         ),
     ],
 )
-def test_what_is_computed_of_several_windows_together_is_refused(
+def test_computations_across_several_windows_are_refused(
     spark: SparkSession, function: Callable[[DataFrame], DataFrame], text: str
 ) -> None:
     with pytest.raises(StreamTypeError) as refused:
@@ -137,7 +136,7 @@ def test_what_is_computed_of_several_windows_together_is_refused(
     assert "window_end" in str(refused.value)
 
 
-def test_behind_keys_a_function_groups_by_them_too(spark: SparkSession) -> None:
+def test_a_function_of_keyed_windows_groups_by_the_keys_too(spark: SparkSession) -> None:
     keyed = bids(spark).key_by("auction", "channel", F.col("price") % 2).window(HOURS)
 
     with pytest.raises(StreamTypeError, match=r"of all keys that a subtask has, .* group or partition by channel too"):
@@ -145,7 +144,7 @@ def test_behind_keys_a_function_groups_by_them_too(spark: SparkSession) -> None:
     assert keyed.apply(lambda rows: rows.groupBy("window_end", "auction", "channel").count()).columns[-1] == "count"
 
 
-def test_windows_over_all_rows_are_aggregated_where_these_come_from_and_put_together_in_one_subtask(
+def test_windows_over_all_rows_are_preaggregated_locally_and_merged_in_one_subtask(
     spark: SparkSession,
 ) -> None:
     program = Program()

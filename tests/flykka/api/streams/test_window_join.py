@@ -1,4 +1,4 @@
-"""What a program may say of joins and co-groups by window, and what is refused on its own line."""
+"""Validation of joins and co-groups by window; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def equal(spark: SparkSession) -> EqualTo[WindowJoined]:
     return left.join(right).where("auction").equal_to("auction")
 
 
-def together(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+def merge_rows(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
     return left
 
 
@@ -40,7 +40,7 @@ def test_results_are_the_bounds_of_windows_and_columns_of_both_sides(spark: Spar
     assert (code.left.rows.needed, code.right.rows.needed) == (("auction", "at"), ("auction", "price", "at"))
 
 
-def test_a_join_with_a_dataframe_is_what_it_was(spark: SparkSession) -> None:
+def test_a_join_with_a_dataframe_is_unchanged(spark: SparkSession) -> None:
     items = spark.createDataFrame([], "auction long, item string")
 
     assert bids(spark).join(items, "auction", "left").columns[-1] == "item"
@@ -50,8 +50,8 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     groups = left.co_group(right).where("auction").equal_to("bidder").window(HOURS)
 
-    made = groups.apply(together, "window_end timestamp, n long")
-    without = groups.apply(together, "n long")
+    made = groups.apply(merge_rows, "window_end timestamp, n long")
+    without = groups.apply(merge_rows, "n long")
 
     assert made.columns == ["window_end", "n"]
     assert (made.flow.type.event_time, without.flow.type.event_time) == (OF_WINDOWS, None)
@@ -71,7 +71,7 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
         ),
         (
             lambda one, two: (
-                one.co_group(two).where("auction").equal_to("channel").window(HOURS).apply(together, "n long")
+                one.co_group(two).where("auction").equal_to("channel").window(HOURS).apply(merge_rows, "n long")
             ),
             StreamTypeError,
             "the key auction of the left side is bigint",
@@ -95,7 +95,7 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_joins_that_cannot_be_are_refused(
+def test_impossible_joins_are_refused(
     spark: SparkSession, refused: Callable[[DataStream, DataStream], Any], error: type[FlykkaError], why: str
 ) -> None:
     with pytest.raises(error, match=why):

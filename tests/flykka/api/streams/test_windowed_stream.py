@@ -1,4 +1,4 @@
-"""What a program may say of windows that call functions, and what is refused on its own line."""
+"""Validation of windows that call functions; errors name the line of the call."""
 
 from __future__ import annotations
 
@@ -30,15 +30,10 @@ SESSIONS = EventTimeSessionWindows.with_gap("5min")
 
 
 class Nothing(ProcessWindowFunction):
-    """Tells nothing."""
-
-    def process(self, key: Any, context: Any, elements: list[Any]) -> None:
-        """Emit nothing."""
+    def process(self, key: Any, context: Any, elements: list[Any]) -> None: ...
 
 
 class Number(AggregateFunction[Any, int, Any]):
-    """The number of rows."""
-
     def create_accumulator(self) -> int:
         return 0
 
@@ -127,7 +122,7 @@ def first(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_windows_cannot_do_is_refused_with_what_to_write(
+def test_unsupported_calls_on_windows_are_refused_with_an_alternative(
     spark: SparkSession, refused: Callable[[KeyedStream], object], why: str
 ) -> None:
     keyed = bids(spark).key_by("auction")
@@ -136,7 +131,7 @@ def test_what_windows_cannot_do_is_refused_with_what_to_write(
         refused(keyed)
 
 
-def test_windows_of_event_time_need_one_and_others_do_not(spark: SparkSession) -> None:
+def test_only_event_time_windows_need_event_time(spark: SparkSession) -> None:
     keyed = bids(spark).select("auction", "price").key_by("auction")
 
     with pytest.raises(StreamTypeError, match="gives no event time to window by"):
@@ -156,7 +151,7 @@ def test_reduced_rows_have_the_bounds_and_the_event_time_of_windows(spark: Spark
 
 
 @pytest.mark.parametrize("assigner", [SESSIONS, TumblingProcessingTimeWindows.of("1s"), HOURS])
-def test_a_function_of_dataframes_is_given_bounds_and_columns_in_all_windows_that_fire_once(
+def test_a_dataframe_function_receives_bounds_and_columns_in_windows_that_fire_once(
     spark: SparkSession, assigner: WindowAssigner
 ) -> None:
     windows = bids(spark).with_column_renamed("price", "window_end").key_by("auction").window(assigner)
@@ -166,7 +161,7 @@ def test_a_function_of_dataframes_is_given_bounds_and_columns_in_all_windows_tha
     assert made.columns == ["window_start", "window_end", "auction", "bidder", "channel", "at"]
 
 
-def test_a_function_of_the_rows_of_sessions_must_part_them_by_window_and_key(spark: SparkSession) -> None:
+def test_a_function_of_session_rows_must_group_by_window_and_key(spark: SparkSession) -> None:
     windows = bids(spark).key_by("auction").window(SESSIONS)
 
     with pytest.raises(StreamTypeError, match=r"aggregates rows .* of all windows that fire together"):
@@ -183,12 +178,12 @@ def test_a_function_of_the_rows_of_sessions_must_part_them_by_window_and_key(spa
         ("window_end bigint", None),
     ],
 )
-def test_rows_of_window_functions_have_the_event_time_of_windows_where_they_tell_their_end(
+def test_rows_of_window_functions_have_event_time_with_the_window_end(
     spark: SparkSession, columns: str, event_time: EventTime | None
 ) -> None:
-    made = bids(spark).key_by("auction").window(HOURS).process(Nothing(), columns)
+    stream = bids(spark).key_by("auction").window(HOURS).process(Nothing(), columns)
 
-    assert made.flow.type.event_time == event_time
+    assert stream.flow.type.event_time == event_time
 
 
 def test_late_rows_have_the_columns_of_the_input(spark: SparkSession) -> None:
@@ -200,7 +195,7 @@ def test_late_rows_have_the_columns_of_the_input(spark: SparkSession) -> None:
     assert late.schema.names == stream.schema.names
 
 
-def test_the_trigger_of_tumbling_windows_may_be_said_for_functions(spark: SparkSession) -> None:
+def test_the_trigger_of_tumbling_windows_is_configurable_for_functions(spark: SparkSession) -> None:
     windows = bids(spark).key_by("auction").window(HOURS).trigger(EventTimeTrigger.create())
 
     assert windows.process(Nothing(), "n bigint").columns == ["n"]

@@ -1,4 +1,4 @@
-"""Queries on streams of bids, for the tests that need nothing of their own."""
+"""Queries on streams of bids, for tests that need no tables of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.flykka.programs import bids
 
 @pytest.fixture
 def queries(spark: SparkSession) -> Iterator[Queries]:
-    """Queries beside the table `item`, which stays, and the view `auction`, of rows that change."""
+    """Queries with the constant table `item` and the changelog view `auction`."""
     spark.createDataFrame([(1, "boots")], "id bigint, title string").createOrReplaceTempView("item")
     made = Queries(spark)
     made.create_temporary_view("auction", bids(spark, made.program, event_time=None), primary_key="auction")

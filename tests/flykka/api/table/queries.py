@@ -1,4 +1,4 @@
-"""Queries over bids that exist only as a schema, and a program that they are written into."""
+"""Queries over bids that exist only as a schema, and the program that they extend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.flykka.programs import bids
 
 
 class Queries(StreamExecutionEnvironment):
-    """Views of streams of one program."""
+    """Views over the streams of one program."""
 
     def __init__(self, session: SparkSession) -> None:
         super().__init__(session, ClusterSettings())
@@ -23,7 +23,7 @@ class Queries(StreamExecutionEnvironment):
         raise AssertionError(f"the job {job_name} is not to run here")
 
     def operators(self, query: str) -> list[str]:
-        """The operators that a query becomes, behind the sources, as EXPLAIN tells them."""
+        """The operators of a query after its sources, as EXPLAIN lists them."""
         numbered = [line.strip() for line in self.explain_sql(query).splitlines() if line.startswith("  ")]
         named = [line for line in numbered if line[0].isdigit()]
         return [line.split(". ", 1)[1].split("  <- ")[0] for line in named if not line.endswith(". bids")]

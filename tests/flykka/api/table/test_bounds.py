@@ -1,4 +1,4 @@
-"""Bounds of ROW_NUMBER(): a filter moves down only where nobody can observe it, and the operator keeps enough rows."""
+"""Bounds of ROW_NUMBER(): a filter is pushed down only if nothing else changes, and the operator keeps enough rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEEDS_A_BOUND = "ROW_NUMBER() needs a bound"
 
 
 def limits(queries: Queries, query: str) -> list[int]:
-    """The numbers of first rows that the operators of a query keep."""
+    """The limits of the top-N operators of a query."""
     return [int(name.split()[1]) for name in queries.operators(query) if name.startswith("first ")]
 
 
@@ -45,7 +45,7 @@ def limits(queries: Queries, query: str) -> list[int]:
         pytest.param("n BETWEEN 3 AND 1", 1, True, marks=pytest.mark.long),
     ],
 )
-def test_a_bound_is_understood_in_every_spelling(
+def test_a_bound_is_recognised_in_every_spelling(
     queries: Queries, condition: str, limit: int, is_filtered: bool
 ) -> None:
     operators = queries.operators(f"SELECT auction, n FROM ({NUMBERED}) WHERE {condition}")
@@ -63,7 +63,7 @@ def test_a_bound_is_understood_in_every_spelling(
         *(pytest.param(each, marks=pytest.mark.long) for each in ("n > 1", "n <= price", "n <= NULL", "n <> 1")),
     ],
 )
-def test_a_condition_that_lets_any_number_pass_is_no_bound(queries: Queries, condition: str) -> None:
+def test_a_condition_that_accepts_any_number_is_no_bound(queries: Queries, condition: str) -> None:
     with pytest.raises(SqlError) as refused:
         queries.sql(f"SELECT auction, n FROM ({NUMBERED}) WHERE {condition}")
 
@@ -118,7 +118,7 @@ def test_a_condition_that_lets_any_number_pass_is_no_bound(queries: Queries, con
         ),
     ],
 )
-def test_a_bound_passes_nodes_that_give_the_same_rows_with_it_below(
+def test_a_bound_is_pushed_through_nodes_that_preserve_the_result(
     queries: Queries, query: str, kept: list[int]
 ) -> None:
     assert limits(queries, query) == kept
@@ -154,14 +154,14 @@ def test_a_bound_passes_nodes_that_give_the_same_rows_with_it_below(
         " ON b.auction = r.auction WHERE r.n <= 2",
     ],
 )
-def test_a_bound_that_others_could_observe_below_is_refused(queries: Queries, query: str) -> None:
+def test_a_pushdown_that_others_could_observe_is_refused(queries: Queries, query: str) -> None:
     with pytest.raises(SqlError) as refused:
         queries.sql(query)
 
     assert NEEDS_A_BOUND in str(refused.value)
 
 
-def test_a_common_table_keeps_the_rows_of_all_its_readers(queries: Queries) -> None:
+def test_a_common_table_retains_the_rows_of_all_its_readers(queries: Queries) -> None:
     query = f"{TWO_READERS} WHERE a.n <= 1 AND b.n <= 3"
 
     assert limits(queries, query) == [3]
@@ -189,7 +189,7 @@ def test_a_common_table_keeps_the_rows_of_all_its_readers(queries: Queries) -> N
         ),
     ],
 )
-def test_upserts_have_the_keys_that_tell_them_apart(queries: Queries, query: str, keys: tuple[str, ...]) -> None:
+def test_upserts_have_keys_that_distinguish_them(queries: Queries, query: str, keys: tuple[str, ...]) -> None:
     assert queries.sql(query).changelog.keys == keys
 
 
@@ -208,7 +208,7 @@ def test_upserts_have_the_keys_that_tell_them_apart(queries: Queries, query: str
         ("SELECT count(*) AS c FROM bid GROUP BY auction", "add auction to the SELECT"),
     ],
 )
-def test_a_key_that_is_left_out_is_called_as_in_the_query(queries: Queries, query: str, hint: str) -> None:
+def test_an_omitted_key_is_named_as_in_the_query(queries: Queries, query: str, hint: str) -> None:
     with pytest.raises(SqlError) as refused:
         queries.sql(query)
 

@@ -1,4 +1,4 @@
-"""Queries over rows that change give, once all changes are applied, what Spark gives for the rows that are left."""
+"""Queries over changelogs: once all changes are applied, the result equals Spark's on the remaining rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PEOPLE = [
 LARGEST = 2**63 - 1
 AMOUNTS: list[list[tuple[object, ...]]] = [
     [(1, "a", LARGEST, -128, "1.000000000000000001", 9, "+I"), (9, "b", LARGEST, 5, "2", 9, "+I")],
-    # Too large on the way, in the order of the rows.
+    # Too large only temporarily, in the order of the rows.
     [
         *((n, "a", LARGEST, n, "0.000000000000000002", 8, "+I") for n in (2, 3)),
         (1, "a", LARGEST, -128, "1.000000000000000001", 9, "-D"),
@@ -53,7 +53,7 @@ SUMS = {
     " FROM amount GROUP BY k",
     "tried": "SELECT sum(t) AS t, try_sum(v) AS v, try_sum(v) FILTER (WHERE id < 4) AS back FROM amount",
 }
-"""Sums that fit their type, or need not."""
+"""Sums that fit their type, or are allowed not to."""
 
 TOO_LARGE = {
     "wrapped": "SELECT sum(v) AS v, avg(v) AS mean FROM amount",
@@ -62,7 +62,7 @@ TOO_LARGE = {
     " GROUP BY k",
     "appended": "SELECT k, sum(v) AS v, sum(CAST(n AS DECIMAL(20, 0))) AS n FROM appended GROUP BY k",
 }
-"""Sums that are errors with ANSI on, or could be."""
+"""Sums that overflow with ANSI mode on, or may do so."""
 
 QUERIES = {
     "having": f"SELECT a, b, m FROM ({DEAREST}) WHERE n < 6 AND m > 40",
@@ -99,7 +99,7 @@ QUERIES = {
 
 
 SOME = ("greatest", "placed", "means", "best")
-"""Of which each needs functions that the others do not."""
+"""Each of these needs functions that the others do not."""
 
 
 @pytest.fixture
@@ -136,8 +136,8 @@ def with_place(rows: DataFrame, numbers: Iterator[int]) -> DataFrame:
     return rows.withColumn("batch", F.lit(next(numbers))).withColumn("place", F.monotonically_increasing_id())
 
 
-def left_of(written: DataFrame, stream: DataStream) -> DataFrame:
-    """The rows that are left of changes: of each key the last, unless it is a deletion."""
+def remaining_rows(written: DataFrame, stream: DataStream) -> DataFrame:
+    """The rows that remain once all changes are applied: the last of each key, unless it is a deletion."""
     changelog = stream.changelog
     assert changelog.keys is not None
     newest = F.row_number().over(Window.partitionBy(*changelog.keys).orderBy(F.desc("batch"), F.desc("place")))
@@ -152,7 +152,7 @@ def left_of(written: DataFrame, stream: DataStream) -> DataFrame:
     [(SOME, 1), pytest.param(tuple(QUERIES), 2, marks=pytest.mark.long)],
     ids=["some", "all"],
 )
-def test_what_is_left_of_the_changes_are_the_rows_of_spark(
+def test_rows_remaining_after_all_changes_are_those_of_spark(
     spark: SparkSession,
     env: StreamExecutionEnvironment,
     bids: DataFrame,
@@ -173,7 +173,7 @@ def test_what_is_left_of_the_changes_are_the_rows_of_spark(
     living = [(1, "Bonn"), (2, "Rome"), (3, "Oslo"), (4, "Oslo")]
     spark.createDataFrame(living, "bidder bigint, city string").createOrReplaceTempView("person")
     for name, stream in streams.items():
-        left = left_of(spark.read.parquet(str(tmp_path / name)), stream)
+        left = remaining_rows(spark.read.parquet(str(tmp_path / name)), stream)
         assertDataFrameEqual(left, spark.sql(QUERIES[name]))
     for view in ("bid", "offer", "person"):
         spark.catalog.dropTempView(view)
@@ -186,7 +186,7 @@ def is_ansi(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[boo
     spark.conf.unset("spark.sql.ansi.enabled")
 
 
-def test_sums_are_those_of_spark_where_some_on_the_way_are_too_large(
+def test_sums_equal_those_of_spark_despite_intermediate_overflow(
     spark: SparkSession, tmp_path: Path, is_ansi: bool
 ) -> None:
     queries = SUMS if is_ansi else {**SUMS, **TOO_LARGE}
@@ -207,11 +207,11 @@ def test_sums_are_those_of_spark_where_some_on_the_way_are_too_large(
     changes.createOrReplaceTempView("appended")
     changes.where(LEFT).createOrReplaceTempView("amount")
     for name, stream in streams.items():
-        left = left_of(spark.read.parquet(str(tmp_path / name)), stream)
+        left = remaining_rows(spark.read.parquet(str(tmp_path / name)), stream)
         assertDataFrameEqual(left, spark.sql(queries[name]))
 
 
-def test_a_sum_of_changing_rows_that_is_too_large_is_an_error_that_names_the_call(spark: SparkSession) -> None:
+def test_an_overflow_in_a_sum_of_changing_rows_names_the_call(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1, LARGEST), (2, 1)], "id bigint, v bigint")
     with StreamExecutionEnvironment.get_execution_environment() as env:
         env.create_temporary_view("amount", env.from_dataframe(rows), primary_key="id")

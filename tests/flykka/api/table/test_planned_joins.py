@@ -1,4 +1,4 @@
-"""What becomes of joins of two streams: by their conditions interval joins, joins of windows, or regular ones."""
+"""Planning of joins of two streams: their conditions decide between interval, window and regular joins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ def queries(spark: SparkSession) -> Queries:
 
 
 def joins(queries: Queries, query: str) -> list[PairsCode]:
-    """The joins that a query becomes."""
     queries.sql(query)
     return [made.code for made in queries.program.transformations if isinstance(made.code, PairsCode)]
 
@@ -66,7 +65,7 @@ def between(lower_ms: int, upper_ms: int, brackets: str = "[]") -> Interval:
         ("b.at BETWEEN a.at AND a.at + INTERVAL '0.0005' SECOND", between(0, 1)),
     ],
 )
-def test_bounds_of_both_event_times_are_the_interval(queries: Queries, condition: str, interval: Interval) -> None:
+def test_bounds_of_both_event_times_define_the_interval(queries: Queries, condition: str, interval: Interval) -> None:
     (code,) = joins(
         queries, f"SELECT a.price, b.price AS other FROM bid a JOIN bid b ON a.auction = b.auction AND {condition}"
     )
@@ -79,7 +78,7 @@ def test_bounds_of_both_event_times_are_the_interval(queries: Queries, condition
 @pytest.mark.parametrize(
     ("kind", "outer"), [("", set()), ("LEFT", {Side.LEFT}), ("RIGHT", {Side.RIGHT}), ("FULL", set(Side))]
 )
-def test_a_join_within_an_interval_may_be_an_outer_one(queries: Queries, kind: str, outer: set[Side]) -> None:
+def test_an_interval_join_may_be_an_outer_join(queries: Queries, kind: str, outer: set[Side]) -> None:
     (code,) = joins(
         queries,
         f"SELECT a.price, b.price AS other FROM bid a {kind} JOIN bid b ON a.auction = b.auction AND a.price > b.price"
@@ -111,7 +110,7 @@ def test_results_of_windows_are_joined_within_bounds_of_their_last_millisecond(q
         ("LEFT", "c.window.end = d.e"),
     ],
 )
-def test_results_of_one_window_stay_such(queries: Queries, kind: str, equal: str) -> None:
+def test_results_of_one_window_retain_their_window(queries: Queries, kind: str, equal: str) -> None:
     joined = f"SELECT c.window, c.n AS one, d.n AS other FROM ({COUNTS}) c {kind} JOIN ({COUNTS}) d ON {equal}"
 
     (code,) = joins(queries, f"SELECT window, max(one) AS m FROM ({joined} AND c.auction = d.auction) GROUP BY window")
@@ -121,7 +120,7 @@ def test_results_of_one_window_stay_such(queries: Queries, kind: str, equal: str
 
 
 def counts_of_windows(size: str, slide: str = "") -> str:
-    """Counts of windows with start and end."""
+    """Counts per window, with the window's start and end."""
     cut = f"window(at, '{size}'{slide})"
     return f"SELECT window.start AS s, window.end AS e, auction, count(*) AS n FROM bid GROUP BY {cut}, auction"
 
@@ -137,7 +136,7 @@ def counts_of_windows(size: str, slide: str = "") -> str:
         pytest.param("FULL", "s", marks=pytest.mark.long),
     ],
 )
-def test_windows_of_one_size_meet_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
+def test_windows_of_one_size_are_joined_by_their_start_or_end(queries: Queries, kind: str, column: str) -> None:
     of_keys = (
         f"SELECT s, auction, n FROM ({counts_of_windows('10 seconds')})"
         if column == "s"
@@ -182,7 +181,7 @@ def test_starts_and_ends_of_windows_bound_their_event_times(
     assert code.condition is None
 
 
-def test_starts_of_sessions_do_not_say_when_they_end(queries: Queries) -> None:
+def test_starts_of_sessions_do_not_bound_their_ends(queries: Queries) -> None:
     sessions = (
         "SELECT session_window.start AS s, auction, count(*) AS n FROM bid"
         " GROUP BY session_window(at, '1 minute'), auction"
@@ -195,7 +194,7 @@ def test_starts_of_sessions_do_not_say_when_they_end(queries: Queries) -> None:
     assert isinstance(code, RegularJoinCode)
 
 
-def test_a_join_without_bounds_is_a_regular_one_that_keeps_what_is_read(queries: Queries) -> None:
+def test_a_join_without_bounds_is_regular_and_retains_the_columns_it_reads(queries: Queries) -> None:
     where = "b.price > 3 AND a.bidder = 1"
 
     (code,) = joins(
@@ -207,7 +206,7 @@ def test_a_join_without_bounds_is_a_regular_one_that_keeps_what_is_read(queries:
     assert [code.sides[side].rows.needed for side in Side] == [("auction", "price"), ("auction", "channel")]
 
 
-def test_what_a_where_says_of_one_side_is_said_before_the_join(queries: Queries) -> None:
+def test_filter_conditions_of_one_side_are_applied_before_the_join(queries: Queries) -> None:
     left = (
         "SELECT a.price, b.channel FROM bid a LEFT JOIN bid b ON a.auction = b.auction AND b.at BETWEEN a.at AND a.at"
         " + INTERVAL 1 MINUTE AND b.price > 3 AND a.price > 4 WHERE a.bidder = 1 AND b.channel IS NULL"
@@ -223,7 +222,7 @@ def test_what_a_where_says_of_one_side_is_said_before_the_join(queries: Queries)
     ]
 
 
-def test_tables_of_a_comma_join_meet_by_what_the_where_says(queries: Queries) -> None:
+def test_tables_of_a_comma_join_are_joined_by_their_filter_conditions(queries: Queries) -> None:
     where = "a.auction = b.bidder AND b.price = c.price AND a.price > 7"
 
     first, second = joins(queries, f"SELECT a.channel FROM bid a, bid b, timeless c WHERE {where}")
@@ -248,7 +247,7 @@ def test_the_event_time_of_results_is_that_of_the_later_row(queries: Queries, co
     assert f"event time {event_time}" in queries.explain_sql(query).splitlines()
 
 
-def test_explain_tells_what_each_side_keeps(queries: Queries) -> None:
+def test_explain_lists_the_state_of_each_side(queries: Queries) -> None:
     def kept(condition: str) -> list[str]:
         query = f"SELECT a.price FROM bid a JOIN bid b ON a.auction = b.auction AND {condition}"
         lines = queries.explain_sql(query).splitlines()

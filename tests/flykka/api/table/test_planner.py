@@ -1,4 +1,4 @@
-"""What becomes of each node of a plan."""
+"""Planning of each kind of plan node."""
 
 from __future__ import annotations
 
@@ -105,11 +105,11 @@ def test_nodes_without_an_operator_are_refused_by_their_clause(queries: Queries,
     assert f"{clause} cannot run on a stream: {why}" in str(refused.value)
 
 
-def test_each_clause_that_is_refused_is_met() -> None:
+def test_each_refused_clause_has_a_test_case() -> None:
     assert REFUSED_NODES.keys() <= REFUSED.keys()
 
 
-def test_a_query_that_is_explained_leaves_nothing_in_the_program(queries: Queries) -> None:
+def test_an_explained_query_leaves_the_program_unchanged(queries: Queries) -> None:
     before = queries.program.transformations
 
     queries.explain_sql("SELECT DISTINCT auction FROM bid")
@@ -117,7 +117,7 @@ def test_a_query_that_is_explained_leaves_nothing_in_the_program(queries: Querie
     assert queries.program.transformations == before
 
 
-def test_a_query_that_is_refused_leaves_nothing_in_the_program(queries: Queries) -> None:
+def test_a_refused_query_leaves_the_program_unchanged(queries: Queries) -> None:
     before = queries.program.transformations
 
     with pytest.raises(Exception, match="LIMIT"):
@@ -144,7 +144,7 @@ def test_a_common_table_that_is_read_twice_is_one_operator(queries: Queries) -> 
         ),
     ],
 )
-def test_windows_are_those_of_the_query(
+def test_windows_match_the_query(
     queries: Queries, cut: str, windows: TumblingEventTimeWindows | SlidingEventTimeWindows
 ) -> None:
     queries.sql(f"SELECT auction, count(*) AS n FROM bid GROUP BY auction, {cut}")
@@ -154,7 +154,7 @@ def test_windows_are_those_of_the_query(
     assert code.event_time == EventTime(column="at")
 
 
-def test_sessions_are_those_of_the_query(queries: Queries) -> None:
+def test_sessions_match_the_query(queries: Queries) -> None:
     queries.sql("SELECT auction, count(*) AS n FROM bid GROUP BY auction, session_window(at, '90 seconds')")
 
     (code,) = (made.code for made in queries.program.transformations if isinstance(made.code, SessionWindowCode))
@@ -186,7 +186,7 @@ def test_results_of_sliding_windows_are_aggregated_in_windows_of_their_slide(que
         ),
     ],
 )
-def test_a_result_knows_whether_its_rows_stay(queries: Queries, query: str, changelog: Changelog) -> None:
+def test_a_result_is_known_to_be_append_only_or_not(queries: Queries, query: str, changelog: Changelog) -> None:
     assert queries.sql(query).changelog == changelog
 
 
@@ -202,7 +202,7 @@ def test_a_result_knows_whether_its_rows_stay(queries: Queries, query: str, chan
         ("SELECT w.end AS e FROM (SELECT window AS w, count(*) FROM bid GROUP BY window(at, '1 hour'))", "e -1 ms"),
     ],
 )
-def test_the_event_time_is_followed_through_a_query(queries: Queries, query: str, event_time: str) -> None:
+def test_event_time_is_tracked_through_a_query(queries: Queries, query: str, event_time: str) -> None:
     assert f"event time {event_time}" in queries.explain_sql(query).splitlines()
 
 

@@ -1,4 +1,4 @@
-"""Rewrites of plans, each with the condition under which it gives the rows of the query as it is written."""
+"""Plan rewrites, each with the condition under which the rows of the result stay the same."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILTERED = f"where, {ALL}"
         ("FULL", False, False, False, False),
     ],
 )
-def test_a_condition_of_one_side_stands_below_a_join_where_that_side_is_whole(
+def test_a_condition_of_one_side_is_pushed_below_a_join_if_safe(
     queries: Queries, kind: str, left: bool, right: bool, on_left: bool, on_right: bool
 ) -> None:
     def is_below(on: str = "", where: str = "") -> bool:
@@ -43,7 +43,7 @@ def test_a_condition_of_one_side_stands_below_a_join_where_that_side_is_whole(
         *(pytest.param(each, marks=pytest.mark.long) for each in ("1 > 2", "b.price IS NULL OR a.price > 1")),
     ],
 )
-def test_a_condition_of_both_sides_or_none_stays_above_an_outer_join(queries: Queries, where: str) -> None:
+def test_a_condition_of_both_or_no_sides_stays_above_an_outer_join(queries: Queries, where: str) -> None:
     query = f"SELECT a.price FROM bid a LEFT JOIN bid b ON a.auction = b.auction AND {NEAR} WHERE {where}"
 
     operators = queries.operators(query)
@@ -51,7 +51,7 @@ def test_a_condition_of_both_sides_or_none_stays_above_an_outer_join(queries: Qu
     assert FILTERED not in operators
 
 
-def test_of_a_join_in_a_common_table_all_columns_are_kept_that_any_reader_reads(queries: Queries) -> None:
+def test_a_join_in_a_common_table_retains_all_columns_of_its_readers(queries: Queries) -> None:
     common = "WITH j AS (SELECT a.price, b.channel, a.bidder FROM bid a JOIN bid b ON a.auction = b.auction)"
 
     stream = queries.sql(f"{common} SELECT price AS v FROM j UNION ALL SELECT length(channel) + bidder AS v FROM j")
@@ -68,7 +68,7 @@ def test_of_a_join_in_a_common_table_all_columns_are_kept_that_any_reader_reads(
         ("SELECT DISTINCT bidder FROM auction", "aggregate(bidder)"),
     ],
 )
-def test_duplicates_are_dropped_of_rows_that_stay_alone(queries: Queries, query: str, verb: str) -> None:
+def test_duplicates_are_dropped_for_append_only_rows_alone(queries: Queries, query: str, verb: str) -> None:
     assert verb in queries.operators(query)
 
 
@@ -79,7 +79,7 @@ def test_duplicates_are_dropped_of_rows_that_stay_alone(queries: Queries, query:
         "WITH c AS (SELECT window(at, '1 hour') AS w FROM bid) SELECT w, count(*) AS n FROM c GROUP BY w",
     ],
 )
-def test_only_windows_that_an_aggregate_computes_itself_are_cut_by_its_operator(queries: Queries, query: str) -> None:
+def test_an_aggregate_over_windows_of_an_unaggregated_subquery_is_refused(queries: Queries, query: str) -> None:
     with pytest.raises(SqlError, match="the window was computed in a subquery without an aggregate"):
         queries.sql(query)
 
@@ -92,7 +92,7 @@ def test_only_windows_that_an_aggregate_computes_itself_are_cut_by_its_operator(
         pytest.param("session_window(at, '1 hour')", marks=pytest.mark.long),
     ],
 )
-def test_a_where_below_windows_is_kept(queries: Queries, cut: str) -> None:
+def test_a_filter_below_windows_is_preserved(queries: Queries, cut: str) -> None:
     def steps(where: str) -> list[str]:
         return queries.operators(f"SELECT count(*) AS n FROM bid {where} GROUP BY {cut}")[0].split(", ")
 
@@ -108,9 +108,7 @@ def test_a_where_below_windows_is_kept(queries: Queries, cut: str) -> None:
         ("SELECT at, price FROM bid UNION ALL SELECT at, price FROM timeless", "none"),
     ],
 )
-def test_a_union_has_the_event_time_that_all_its_sides_have_in_one_place(
-    queries: Queries, query: str, event_time: str
-) -> None:
+def test_a_union_has_event_time_if_all_sides_share_its_position(queries: Queries, query: str, event_time: str) -> None:
     assert f"event time {event_time}" in queries.explain_sql(query).splitlines()
 
 
@@ -122,7 +120,7 @@ def test_a_union_has_the_event_time_that_all_its_sides_have_in_one_place(
         ("auction > n", "where(auction, n)"),
     ],
 )
-def test_a_filter_of_changing_rows_deletes_unless_it_is_about_their_key(
+def test_a_filter_of_changing_rows_emits_deletes_unless_it_filters_by_key(
     queries: Queries, condition: str, verb: str
 ) -> None:
     query = f"SELECT auction, n FROM (SELECT auction, count(*) AS n FROM bid GROUP BY auction) WHERE {condition}"
@@ -130,7 +128,7 @@ def test_a_filter_of_changing_rows_deletes_unless_it_is_about_their_key(
     assert queries.operators(query)[1] == verb
 
 
-def test_a_bound_is_not_left_out_above_an_outer_join_that_makes_nulls(queries: Queries) -> None:
+def test_a_filter_is_preserved_above_an_outer_join_that_produces_nulls(queries: Queries) -> None:
     numbered = "SELECT *, row_number() OVER (PARTITION BY auction ORDER BY at) AS n FROM bid"
     query = (
         "SELECT a.auction, b.auction AS b, b.n FROM auction AS a"

@@ -1,4 +1,4 @@
-"""Bad SQL, and the errors as a user reads them."""
+"""Errors that users get for invalid SQL."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("query", BAD)
-def test_bad_sql_is_refused_on_its_line_and_column(queries: Queries, query: str) -> None:
+def test_invalid_sql_is_refused_with_its_line_and_column(queries: Queries, query: str) -> None:
     line, _, why = BAD[query]
 
     with pytest.raises(SqlError) as refused:

@@ -1,4 +1,4 @@
-"""The page on SQL keeps up with the planner: clauses that can run are planned, and those that cannot are refused."""
+"""The SQL page agrees with the planner: supported clauses are planned, and unsupported ones are refused."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def queries(spark: SparkSession) -> Iterator[Queries]:
 
 
 def page_table(first: str) -> dict[str, list[str]]:
-    """The rows of the table of the page whose first column is called so, by their cells in it."""
+    """The rows of the page's table whose first column has this title, by their first cell."""
     start = next(number for number, line in enumerate(LINES) if line.startswith(f"| {first} |"))
     rows = []
     for line in LINES[start + 2 :]:
@@ -234,19 +234,19 @@ def page_table(first: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize(("first", "cases"), [("in the text", RUNS), ("clause", REFUSED), ("statement", STATEMENTS)])
-def test_every_row_of_the_page_has_a_case_and_every_case_a_row(first: str, cases: dict[str, object]) -> None:
+def test_every_row_of_the_page_has_a_case_and_vice_versa(first: str, cases: dict[str, object]) -> None:
     assert list(page_table(first)) == list(cases)
 
 
 first_and_all = pytest.mark.parametrize(
     "is_whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "all"]
 )
-"""The first text of a row, and in long runs all: how they are planned has tests of its own."""
+"""The first text of each row, and all of them in long runs: planning has tests of its own."""
 
 
 @first_and_all
 @pytest.mark.parametrize("row", RUNS)
-def test_a_clause_that_can_run_becomes_its_operator_and_keeps_what_the_page_says(
+def test_a_supported_clause_becomes_its_operator_with_the_documented_state(
     queries: Queries, row: str, is_whole: bool
 ) -> None:
     operator, texts = RUNS[row]
@@ -262,7 +262,7 @@ def test_a_clause_that_can_run_becomes_its_operator_and_keeps_what_the_page_says
 
 @first_and_all
 @pytest.mark.parametrize("row", REFUSED)
-def test_a_clause_that_cannot_run_is_refused_at_its_place(queries: Queries, row: str, is_whole: bool) -> None:
+def test_an_unsupported_clause_is_refused_at_its_position(queries: Queries, row: str, is_whole: bool) -> None:
     for text in REFUSED[row] if is_whole else REFUSED[row][:1]:
         with pytest.raises(SqlError) as refused:
             queries.sql(text)
@@ -270,7 +270,7 @@ def test_a_clause_that_cannot_run_is_refused_at_its_place(queries: Queries, row:
 
 
 @pytest.mark.parametrize("row", STATEMENTS)
-def test_a_statement_of_the_page_is_understood(queries: Queries, row: str) -> None:
+def test_every_statement_of_the_page_is_parsed(queries: Queries, row: str) -> None:
     for (statement,) in map(statements, STATEMENTS[row]):
         if set_option(statement.text) is None:
             parts = statement.members or (statement,)

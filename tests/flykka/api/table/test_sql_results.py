@@ -1,4 +1,4 @@
-"""Jobs of SQL give what Spark gives for the same text on the same rows, all at once."""
+"""SQL jobs return what Spark returns for the same text on the same rows in one batch."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ APPENDED = {
     " SELECT auction, price FROM dear JOIN ids ON auction = i UNION ALL SELECT auction, -price FROM dear",
 }
 SOME_APPENDED = ("exploded", "sessions", "best", "near")
-"""Of which each needs an operator that the others do not: streams without SQL have the other ones too."""
+"""Each of these needs an operator that the others do not; tests of the DataStream API cover the rest."""
 UPSERTS = {
     "counts": (
         "SELECT auction AS a, count(*) AS n, sum(price) FILTER (WHERE price > 50) AS s FROM bid GROUP BY auction",
@@ -87,7 +87,7 @@ SOME_UPSERTS = ("bidders", "dearest")
 
 @pytest.fixture
 def bids(spark: SparkSession) -> Iterator[DataFrame]:
-    """Bids of a minute and a half, in order; a pause now and then ends sessions, and some have no time."""
+    """Bids of a minute and a half, in order; a pause now and then ends sessions, and some rows have no time."""
     rows = [
         (
             n % 7,
@@ -114,7 +114,7 @@ def env(spark: SparkSession, tmp_path: Path, bids: DataFrame) -> Iterator[Stream
 
 
 def some_and_all(some: Sequence[str], queries: Iterable[str]) -> Any:
-    """Some of the queries, and in long runs all."""
+    """Some of the queries; all of them in long runs."""
     return pytest.mark.parametrize(
         "names", [some, pytest.param(tuple(queries), marks=pytest.mark.long)], ids=["some", "all"]
     )
@@ -134,7 +134,7 @@ def batch_result(spark: SparkSession, bids: DataFrame, query: str) -> DataFrame:
 
 
 @some_and_all(SOME_APPENDED, APPENDED)
-def test_appended_rows_are_those_of_spark(
+def test_appended_rows_equal_those_of_spark(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path, names: Sequence[str]
 ) -> None:
     for name in names:
@@ -147,7 +147,7 @@ def test_appended_rows_are_those_of_spark(
 
 
 @some_and_all(SOME_UPSERTS, UPSERTS)
-def test_the_newest_upserts_are_the_rows_of_spark(
+def test_the_newest_upserts_equal_the_rows_of_spark(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path, names: Sequence[str]
 ) -> None:
     for name in names:
@@ -167,7 +167,7 @@ def test_the_newest_upserts_are_the_rows_of_spark(
 
 
 @pytest.mark.long  # Inserts read such views in each run.
-def test_a_view_that_sql_defines_is_read_like_one_of_a_stream(
+def test_a_view_defined_in_sql_is_read_like_a_registered_stream(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
 ) -> None:
     env.execute_sql("CREATE TEMPORARY VIEW dear AS SELECT auction, price, at AS t FROM bid WHERE price > 50")

@@ -1,4 +1,4 @@
-"""Bad statements about tables, and the errors as a user reads them."""
+"""Errors that users get for invalid statements about tables."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def queries(spark: SparkSession, tmp_path: Path) -> Queries:
 
 
 @pytest.mark.parametrize("statement", BAD)
-def test_a_bad_statement_is_refused_on_its_line_and_column(queries: Queries, statement: str) -> None:
+def test_an_invalid_statement_is_refused_with_its_line_and_column(queries: Queries, statement: str) -> None:
     before = queries.program.transformations
 
     with pytest.raises(SqlError) as refused:

@@ -46,7 +46,7 @@ def execute_statement(env: StreamExecutionEnvironment, statement: str) -> None:
     client.wait(timeout=PATIENCE_S)
 
 
-def test_inserts_are_jobs_one_after_the_other_over_the_same_tables_and_views(
+def test_inserts_run_as_successive_jobs_over_the_same_tables_and_views(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
 ) -> None:
     env.execute_sql(
@@ -64,8 +64,8 @@ def test_inserts_are_jobs_one_after_the_other_over_the_same_tables_and_views(
 
     web = bids.where("channel = 'web'")
     counted = web.groupBy(F.window("at", "1 minute").start.alias("start"), "auction").agg(F.count("*").alias("n"))
-    found = spark.read.parquet(str(tmp_path / "minutes")).select("start", "auction", "n")
-    assertDataFrameEqual(found, counted.withColumn("auction", F.col("auction").cast("int")))
+    rows = spark.read.parquet(str(tmp_path / "minutes")).select("start", "auction", "n")
+    assertDataFrameEqual(rows, counted.withColumn("auction", F.col("auction").cast("int")))
     dear = spark.read.schema("auction bigint, price double").json(str(tmp_path / "dear"))
     assertDataFrameEqual(dear, web.where("price > 50").select("auction", "price"))
 
@@ -100,7 +100,7 @@ def test_a_statement_set_writes_upserts_and_rows_in_one_job(
     assert "shown: console, batch 1: 2 rows" in capsys.readouterr().out
 
 
-def test_what_was_refused_does_not_come_with_the_next_job(
+def test_a_refused_statement_is_not_part_of_the_next_job(
     spark: SparkSession, env: StreamExecutionEnvironment, bids: DataFrame, tmp_path: Path
 ) -> None:
     env.execute_sql(f"CREATE TABLE good USING parquet OPTIONS (path '{tmp_path}/good')")
@@ -115,7 +115,7 @@ def test_what_was_refused_does_not_come_with_the_next_job(
     assertDataFrameEqual(spark.read.parquet(str(tmp_path / "good")), bids.select("price"))
 
 
-def test_texts_are_stored_in_columns_of_a_length_and_read_from_them(
+def test_strings_are_stored_in_and_read_from_columns_of_limited_length(
     spark: SparkSession, env: StreamExecutionEnvironment, tmp_path: Path
 ) -> None:
     columns = "id BIGINT, name VARCHAR(3), padded CHAR(5)"
@@ -130,7 +130,7 @@ def test_texts_are_stored_in_columns_of_a_length_and_read_from_them(
     assert set(map(tuple, spark.read.parquet(str(tmp_path / "again")).collect())) == {("web", "web  ")}
 
 
-def test_a_text_that_is_longer_than_its_column_is_not_stored(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
+def test_a_string_longer_than_its_column_is_refused(env: StreamExecutionEnvironment, tmp_path: Path) -> None:
     env.execute_sql(f"CREATE TABLE names (name VARCHAR(2)) USING parquet OPTIONS (path '{tmp_path}/names')")
     env.set_restart_strategy(RestartStrategies.no_restart())
 

@@ -1,4 +1,4 @@
-"""Tables that are declared: what is known of them, what their statements become, and how operators are called."""
+"""Declared tables: their metadata, the results of their statements, and the uids of their operators."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ def queries(spark: SparkSession, tmp_path: Path) -> Queries:
 
 
 def rows_of_statement(queries: Queries, statement: str) -> list[list[str]]:
-    """The rows that a statement gives."""
     result = queries.execute_sql(statement)
     assert isinstance(result, pd.DataFrame)
     return [list(row) for row in result.itertuples(index=False)]
@@ -65,7 +64,7 @@ def test_a_table_is_read_with_its_event_time_and_as_one_source(queries: Queries)
         ("`ti``ck`", "WATERMARK FOR `ti``ck` AS `ti``ck` - INTERVAL 5 SECONDS"),
     ],
 )
-def test_the_watermark_is_of_a_column_whatever_it_is_called(queries: Queries, column: str, clause: str) -> None:
+def test_the_watermark_column_may_have_any_name(queries: Queries, column: str, clause: str) -> None:
     queries.execute_sql(f"CREATE TABLE timed ({column} TIMESTAMP, {clause}) USING datagen OPTIONS (number_of_rows 9)")
 
     stream = queries.sql(f"SELECT {column}, count(*) AS n FROM timed GROUP BY window({column}, '1 hour'), {column}")
@@ -74,14 +73,14 @@ def test_the_watermark_is_of_a_column_whatever_it_is_called(queries: Queries, co
 
 
 @pytest.mark.parametrize("other", ["`event`.`time`", "`time`", "`event.time` + INTERVAL 1 SECOND"])
-def test_the_watermark_of_a_column_with_a_dot_is_of_no_other_expression(queries: Queries, other: str) -> None:
+def test_the_watermark_of_a_column_with_a_dot_applies_to_that_column(queries: Queries, other: str) -> None:
     clause = f"WATERMARK FOR `event.time` AS {other}"
 
     with pytest.raises(SqlError, match="is the column less a constant interval"):
         queries.execute_sql(f"CREATE TABLE timed (`event.time` TIMESTAMP, {clause}) USING datagen")
 
 
-def test_describe_tells_columns_watermark_connector_and_changelog(queries: Queries, tmp_path: Path) -> None:
+def test_describe_lists_columns_watermark_connector_and_changelog(queries: Queries, tmp_path: Path) -> None:
     queries.execute_sql("CREATE TEMPORARY VIEW top (a, n) AS SELECT auction, count(*) FROM made GROUP BY auction")
 
     assert rows_of_statement(queries, "DESCRIBE made") == [
@@ -106,7 +105,7 @@ def test_describe_tells_columns_watermark_connector_and_changelog(queries: Queri
     assert [row[0] for row in rows_of_statement(queries, "SHOW VIEWS")] == ["bid", "timeless", "top"]
 
 
-def test_what_is_dropped_is_not_found_any_more(queries: Queries) -> None:
+def test_dropped_objects_are_not_found(queries: Queries) -> None:
     queries.execute_sql("DROP TABLE made")
     queries.execute_sql("DROP TABLE IF EXISTS made")
     queries.execute_sql("DROP VIEW timeless")
@@ -123,7 +122,7 @@ def test_functions_of_the_session_are_defined_and_dropped(queries: Queries) -> N
     queries.execute_sql("DROP TEMPORARY FUNCTION twice")
 
 
-def test_settings_are_those_of_the_environment(queries: Queries, tmp_path: Path) -> None:
+def test_settings_apply_to_the_environment(queries: Queries, tmp_path: Path) -> None:
     queries.execute_sql("SET 'parallelism' = '3'")
     queries.execute_sql("SET checkpoint_interval = 10s;")
     queries.execute_sql(f"SET 'checkpoint_dir' = '{tmp_path}'")
@@ -145,7 +144,7 @@ def test_an_insert_is_explained_with_its_table(queries: Queries) -> None:
     assert not [made for made in queries.program.transformations if made.kind is OperatorKind.SINK]
 
 
-def test_a_statement_set_is_one_job_and_is_checked_as_it_is_made(queries: Queries) -> None:
+def test_a_statement_set_is_one_job_validated_statement_by_statement(queries: Queries) -> None:
     together = queries.create_statement_set()
     with pytest.raises(ProgramError, match="the statement set is empty"):
         together.explain()
@@ -164,7 +163,7 @@ def test_a_statement_set_is_one_job_and_is_checked_as_it_is_made(queries: Querie
 
 
 def uids(queries: Queries, statement: str) -> dict[OperatorKind, list[str]]:
-    """The uids of the operators with state of an INSERT."""
+    """The uids of the stateful operators of an INSERT."""
     before = queries.program.transformations
     parsed = queries.statement_executor.parsed_insert(statements(statement)[0])
     queries.statement_executor.statements.insert(*parsed)
@@ -178,7 +177,7 @@ def uids(queries: Queries, statement: str) -> dict[OperatorKind, list[str]]:
     return found
 
 
-def test_operators_with_state_keep_their_uids_when_a_query_is_changed(queries: Queries) -> None:
+def test_stateful_operators_retain_their_uids_if_a_query_is_changed(queries: Queries) -> None:
     first = uids(queries, "INSERT INTO counts SELECT auction, count(*) FROM made GROUP BY auction")
     changed = uids(
         queries,
@@ -192,7 +191,7 @@ def test_operators_with_state_keep_their_uids_when_a_query_is_changed(queries: Q
     assert first[OperatorKind.GROUP_AGGREGATE] == ["counts.group-aggregate(made)"]
 
 
-def test_operators_that_are_alike_have_numbers_and_those_of_views_their_names(queries: Queries) -> None:
+def test_similar_operators_are_numbered_and_those_of_views_use_view_names(queries: Queries) -> None:
     queries.execute_sql(
         "CREATE TEMPORARY VIEW minutes AS SELECT window, auction, count(*) AS n FROM made"
         " GROUP BY auction, window(at, '1 minute')"
@@ -211,7 +210,7 @@ def test_operators_that_are_alike_have_numbers_and_those_of_views_their_names(qu
     assert {made.uid for made in queries.program.transformations} >= {"made", "minutes.window-aggregate(made)"}
 
 
-def test_scripts_are_cut_at_semicolons_that_stand_for_themselves() -> None:
+def test_scripts_are_split_at_semicolons_outside_of_literals() -> None:
     script = "SELECT ';' /* ; /* ; */ */ FROM `a;b`; -- ; no\n;\nEXECUTE STATEMENT SET BEGIN\n INSERT INTO x SELECT 1;"
     script += " INSERT INTO y SELECT ';';\nEND;\nSELECT r'\\' AS a, \"it\"\"s;\", 'it\\'s;'"
 

@@ -1,4 +1,4 @@
-"""What becomes of FOR SYSTEM_TIME AS OF, and how it is refused."""
+"""Planning of FOR SYSTEM_TIME AS OF, and the errors for unsupported forms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AS_OF = "FOR SYSTEM_TIME AS OF"
 
 @pytest.fixture
 def queries(spark: SparkSession) -> Queries:
-    """Bids, and versions of bidders: those of `versions` of any key, of `changing` by their primary key."""
+    """Bids, and versions of bidders: `versions` without a primary key, `changing` with one."""
     made = Queries(spark)
     columns = "bidder BIGINT, at TIMESTAMP, WATERMARK FOR at AS at"
     made.execute_sql(f"CREATE TABLE made ({columns}) USING datagen OPTIONS (number_of_rows 1)")
@@ -30,13 +30,12 @@ def queries(spark: SparkSession) -> Queries:
 
 
 def joins(queries: Queries, query: str) -> list[TemporalJoinCode]:
-    """The temporal joins that a query becomes."""
     queries.sql(query)
     return [made.code for made in queries.program.transformations if isinstance(made.code, TemporalJoinCode)]
 
 
 @pytest.mark.parametrize("kind", ["LEFT", pytest.param("", marks=pytest.mark.long)])
-def test_a_join_as_of_the_event_time_of_the_left_stream_is_a_temporal_one(queries: Queries, kind: str) -> None:
+def test_a_join_as_of_the_left_event_time_is_a_temporal_join(queries: Queries, kind: str) -> None:
     (code,) = joins(
         queries, f"SELECT b.price, v.channel FROM bid b {kind} JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder"
     )
@@ -47,7 +46,7 @@ def test_a_join_as_of_the_event_time_of_the_left_stream_is_a_temporal_one(querie
     assert code.sides.row_kind is None
 
 
-def test_of_rows_that_change_the_kind_says_whether_there_is_a_version(queries: Queries) -> None:
+def test_the_row_kind_of_changing_rows_decides_whether_a_version_exists(queries: Queries) -> None:
     (code,) = joins(
         queries, f"SELECT b.price, v.price AS was FROM bid b JOIN changing {AS_OF} b.at v ON b.bidder = v.bidder"
     )
@@ -63,7 +62,7 @@ def test_results_have_the_event_time_of_the_left_stream(queries: Queries) -> Non
     assert queries.sql(f"SELECT window, count(*) AS n FROM ({query}) GROUP BY window(ordered_at, '1 minute')").columns
 
 
-def test_what_is_asked_of_a_version_does_not_choose_another_one(queries: Queries) -> None:
+def test_conditions_on_a_version_do_not_select_another_one(queries: Queries) -> None:
     join = f"SELECT b.price, v.price AS was FROM bid b JOIN versions {AS_OF} b.at AS v"
     asked = f"{join} ON b.bidder = v.bidder AND v.price > 3 AND v.at >= b.at - INTERVAL 1 DAY WHERE b.price > 7"
 
@@ -77,7 +76,7 @@ def test_what_is_asked_of_a_version_does_not_choose_another_one(queries: Queries
     assert "INTERVAL" in str(code.condition).upper()
 
 
-def test_of_versions_with_a_key_other_equalities_are_conditions(queries: Queries) -> None:
+def test_other_equalities_are_conditions_if_versions_have_a_key(queries: Queries) -> None:
     (code,) = joins(
         queries,
         f"SELECT b.price FROM bid b JOIN changing {AS_OF} b.at v ON b.bidder = v.bidder AND b.price = v.price",
@@ -87,7 +86,7 @@ def test_of_versions_with_a_key_other_equalities_are_conditions(queries: Queries
     assert "price" in str(code.condition)
 
 
-def test_a_version_that_a_where_leaves_out_is_none(queries: Queries) -> None:
+def test_a_version_excluded_by_a_filter_does_not_match(queries: Queries) -> None:
     view = "CREATE TEMPORARY VIEW dear AS SELECT bidder, price, at FROM changing WHERE price > 5"
     queries.execute_sql(view)
 
@@ -96,7 +95,7 @@ def test_a_version_that_a_where_leaves_out_is_none(queries: Queries) -> None:
     assert code.sides.row_kind == "row_kind"
 
 
-def test_several_joins_may_be_of_the_same_time(queries: Queries) -> None:
+def test_several_joins_may_use_the_same_time(queries: Queries) -> None:
     codes = joins(
         queries,
         f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at v ON b.bidder = v.bidder"
@@ -106,7 +105,7 @@ def test_several_joins_may_be_of_the_same_time(queries: Queries) -> None:
     assert [code.sides.is_outer for code in codes] == [False, True]
 
 
-def test_explain_tells_what_is_kept(queries: Queries) -> None:
+def test_explain_lists_the_retained_state(queries: Queries) -> None:
     told = queries.explain_sql(f"SELECT b.price FROM bid b JOIN versions {AS_OF} b.at AS v ON b.bidder = v.bidder")
 
     assert "keeps the rows of the left side until the watermark reaches their time" in told
@@ -166,7 +165,7 @@ ON = "ON b.bidder = v.bidder"
         (f"SELECT 1 AS x FROM bid b JOIN range(3) r {AS_OF} b.at", "after a stream of versions: FROM", 64),
     ],
 )
-def test_what_cannot_run_is_refused_at_its_place(queries: Queries, query: str, why: str, column: int) -> None:
+def test_unsupported_joins_are_refused_at_their_position(queries: Queries, query: str, why: str, column: int) -> None:
     with pytest.raises(SqlError) as refused:
         queries.sql(query)
 

@@ -1,4 +1,4 @@
-"""A plan is found again as long as what it was made of is the same, and no longer."""
+"""A cached plan is used as long as its inputs are unchanged, and no longer."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def plan_and_graph() -> tuple[ProgramPlan, JobGraph]:
     return program_plan(stream_graph, job_graph), job_graph
 
 
-def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
-    """True if the app's inputs could be read; then a plan of it is kept."""
+def record_inputs(app: App, options: LaunchOptions = OPTIONS) -> bool:
+    """True if the app's inputs could be read, so that its plan is cached."""
     with AppInputs(app.path, time.time_ns()) as inputs:
         app.run()
     if (read := inputs.read()) is None:
@@ -63,8 +63,8 @@ def seen(app: App, options: LaunchOptions = OPTIONS) -> bool:
     return True
 
 
-def test_a_plan_is_found_as_it_was_kept(app: App) -> None:
-    seen(app)
+def test_a_cached_plan_is_returned_unchanged(app: App) -> None:
+    record_inputs(app)
 
     found = PlanCache(app, OPTIONS).find()
 
@@ -89,8 +89,8 @@ def test_a_plan_is_found_as_it_was_kept(app: App) -> None:
     ],
     ids=["app", "module", "module gone", "file", "folder"],
 )
-def test_what_the_app_has_read_is_looked_at_again(change: Callable[[], object], app: App) -> None:
-    seen(app)
+def test_a_changed_input_of_the_app_invalidates_the_plan(change: Callable[[], object], app: App) -> None:
+    record_inputs(app)
 
     change()
 
@@ -100,20 +100,20 @@ def test_what_the_app_has_read_is_looked_at_again(change: Callable[[], object], 
 @pytest.mark.parametrize(
     "name", ["LIMIT_OF_" + "THE_APP", pytest.param("SPARK_HOME_OF_" + "ANOTHER", marks=pytest.mark.long)]
 )
-def test_an_environment_variable_of_the_app_or_of_spark_counts(
+def test_a_changed_environment_variable_of_app_or_spark_invalidates_the_plan(
     name: str, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen(app)
+    record_inputs(app)
 
     monkeypatch.setenv(name, "5")
 
     assert PlanCache(app, OPTIONS).find() is None
 
 
-def test_one_that_the_app_does_not_name_does_not_count(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen(app)
+def test_a_variable_that_the_app_does_not_use_does_not_count(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    record_inputs(app)
 
-    # In two parts: this file is a module that is there when the app is looked at.
+    # Concatenated because this file is a module that is loaded when the app's inputs are recorded.
     monkeypatch.setenv("OF_" + "SOMEBODY_ELSE", "5")
 
     assert PlanCache(app, OPTIONS).find() is not None
@@ -127,20 +127,22 @@ def test_one_that_the_app_does_not_name_does_not_count(app: App, monkeypatch: py
         (["--of", "the app"], LaunchOptions(values={"master": "local[3]"})),
     ],
 )
-def test_other_arguments_and_options_make_another_plan(arguments: list[str], options: LaunchOptions, app: App) -> None:
-    seen(app)
+def test_other_arguments_and_options_have_their_own_plan(
+    arguments: list[str], options: LaunchOptions, app: App
+) -> None:
+    record_inputs(app)
 
     assert PlanCache(App(app.path, arguments), options).find() is None
 
 
-def test_an_app_that_changes_while_it_is_looked_at_is_not_kept(app: App) -> None:
+def test_an_app_that_changes_during_inspection_is_not_cached(app: App) -> None:
     Path("app.py").write_text(APP + "Path('columns.txt').write_text('c')")
 
-    assert not seen(app)
+    assert not record_inputs(app)
 
 
-def test_a_damaged_plan_is_none(app: App, tmp_path: Path) -> None:
-    seen(app)
+def test_a_damaged_plan_is_ignored(app: App, tmp_path: Path) -> None:
+    record_inputs(app)
     [kept] = (tmp_path / "cache").rglob("*.plan")
 
     kept.write_bytes(kept.read_bytes()[:-1])
@@ -148,23 +150,23 @@ def test_a_damaged_plan_is_none(app: App, tmp_path: Path) -> None:
     assert PlanCache(app, OPTIONS).find() is None
 
 
-def test_a_folder_that_cannot_be_written_is_no_error(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unwritable_cache_folder_is_no_error(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FOLDER_VARIABLE, str(Path("app.py").absolute()))
 
-    assert seen(app)
+    assert record_inputs(app)
     assert PlanCache(app, OPTIONS).find() is None
 
 
-def test_a_plan_that_is_kept_is_drawn_without_running_the_app(app: App, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cached_plan_is_drawn_without_running_the_app(app: App, capsys: pytest.CaptureFixture[str]) -> None:
     Path("app.py").write_text("import sys; sys.exit('the app was run')")
     PlanCache(App("app.py"), OPTIONS).store(*plan_and_graph(), ())
 
     drawn = main(["plan", "app.py"])
 
-    printed = capsys.readouterr()
+    output = capsys.readouterr()
     assert drawn == 0
-    assert "sums of <orders>" in printed.out
-    assert printed.err.startswith("flykka: app.py as seen at ")
+    assert "sums of <orders>" in output.out
+    assert output.err.startswith("flykka: app.py as seen at ")
 
     looked_again = main(["plan", "app.py", "--no-cache"])
 

@@ -1,4 +1,4 @@
-"""An app runs as with `python`, and its errors are told as its author reads them."""
+"""An app runs as with `python`, and its errors appear as its author expects them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def app_in_folder(folder: Path, source: str, *arguments: str) -> App:
     return App(str(path), arguments)
 
 
-def raised(made: App) -> BaseException:
+def app_error(made: App) -> BaseException:
     with pytest.raises(BaseException) as error:  # noqa: PT011 - whatever it is
         made.run()
     return error.value
 
 
-def test_it_is_the_main_module_with_its_arguments_and_finds_its_neighbours(
+def test_the_app_is_the_main_module_and_imports_its_neighbours(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "neighbour_of_app.py").write_text("NAME = 'neighbour'")
@@ -42,7 +42,7 @@ def test_it_is_the_main_module_with_its_arguments_and_finds_its_neighbours(
 
 
 @pytest.mark.parametrize("name", ["nowhere.py", ""])
-def test_what_is_no_file_is_a_problem(tmp_path: Path, name: str) -> None:
+def test_a_missing_file_is_a_problem(tmp_path: Path, name: str) -> None:
     path = str(tmp_path / name)
 
     assert path.rstrip("/") in (App(path).problem() or "")
@@ -52,8 +52,8 @@ def test_a_script_is_no_problem(tmp_path: Path) -> None:
     assert app_in_folder(tmp_path, "").problem() is None
 
 
-def test_an_error_of_the_app_is_told_with_its_own_frames_only(tmp_path: Path) -> None:
-    made = app_in_folder(
+def test_a_traceback_shows_only_the_frames_of_the_app(tmp_path: Path) -> None:
+    app = app_in_folder(
         tmp_path,
         """\
 def read(text):
@@ -66,11 +66,11 @@ except ValueError as wrong:
 """,
     )
 
-    assert made.explained(raised(made)).splitlines() == [
+    assert app.explained(app_error(app)).splitlines() == [
         "Traceback (most recent call last):",
-        f'  File "{made.path}", line 5, in <module>',
+        f'  File "{app.path}", line 5, in <module>',
         '    read("x")',
-        f'  File "{made.path}", line 2, in read',
+        f'  File "{app.path}", line 2, in read',
         "    return int(text)",
         "           ^^^^^^^^^",
         "ValueError: invalid literal for int() with base 10: 'x'",
@@ -78,39 +78,39 @@ except ValueError as wrong:
         "The above exception was the direct cause of the following exception:",
         "",
         "Traceback (most recent call last):",
-        f'  File "{made.path}", line 7, in <module>',
+        f'  File "{app.path}", line 7, in <module>',
         '    raise RuntimeError("no configuration") from wrong',
         "RuntimeError: no configuration",
     ]
 
 
-def test_an_error_of_flykkas_is_told_with_the_line_of_the_app(tmp_path: Path) -> None:
+def test_an_error_of_flykka_is_printed_with_the_line_of_the_app(tmp_path: Path) -> None:
     source = "from flykka import WatermarkStrategy\n\nWatermarkStrategy.for_bounded_out_of_orderness('soon')\n"
-    made = app_in_folder(tmp_path, source)
+    app = app_in_folder(tmp_path, source)
 
-    assert made.explained(raised(made)).splitlines() == [
-        f"{made.path}:3: WatermarkStrategy.for_bounded_out_of_orderness('soon')",
+    assert app.explained(app_error(app)).splitlines() == [
+        f"{app.path}:3: WatermarkStrategy.for_bounded_out_of_orderness('soon')",
         "flykka: DurationError: watermark delay 'soon' is not of the form '10s', '500ms', '5 min' or '1h'",
     ]
 
 
-def test_an_error_that_never_was_in_the_app_has_no_line() -> None:
+def test_an_error_outside_of_the_app_has_no_line() -> None:
     assert App("app.py").explained(ProgramError("not as written")) == "flykka: ProgramError: not as written"
 
 
-def test_a_script_that_is_no_python_is_told_with_the_place(tmp_path: Path) -> None:
-    made = app_in_folder(tmp_path, "def f(:\n")
+def test_a_syntax_error_is_printed_with_its_position(tmp_path: Path) -> None:
+    app = app_in_folder(tmp_path, "def f(:\n")
 
-    place, line, _, error = made.explained(raised(made)).splitlines()[-4:]
+    place, line, _, error = app.explained(app_error(app)).splitlines()[-4:]
 
-    assert (place, line) == (f'  File "{made.path}", line 1', "    def f(:")
+    assert (place, line) == (f'  File "{app.path}", line 1', "    def f(:")
     assert error == "SyntaxError: invalid syntax"
 
 
-def test_the_whole_traceback_is_told_on_request(tmp_path: Path) -> None:
-    made = app_in_folder(tmp_path, "1 / 0\n")
+def test_verbose_prints_the_whole_traceback(tmp_path: Path) -> None:
+    app = app_in_folder(tmp_path, "1 / 0\n")
 
-    assert "in run_path" in made.explained(raised(made), whole=True)
+    assert "in run_path" in app.explained(app_error(app), whole=True)
 
 
 @pytest.mark.slow
@@ -121,9 +121,7 @@ def test_the_whole_traceback_is_told_on_request(tmp_path: Path) -> None:
         pytest.param('PRICE = F.col("price") * 2', "AssertionError", marks=pytest.mark.long),
     ],
 )
-def test_a_line_that_needs_a_session_before_there_is_one_is_told_with_what_to_do(
-    tmp_path: Path, line: str, error: str
-) -> None:
+def test_a_line_that_needs_a_missing_session_is_printed_with_advice(tmp_path: Path, line: str, error: str) -> None:
     # In a process of its own: other tests have a session.
     path = tmp_path / "app.py"
     path.write_text(f"from pyspark.sql import functions as F\n\n{line}\n")
@@ -138,7 +136,7 @@ def test_a_line_that_needs_a_session_before_there_is_one_is_told_with_what_to_do
     assert ran.stderr.split("\nflykka: ")[1].startswith("there is no Spark session yet: get_execution_environment(...)")
 
 
-def test_another_failed_assertion_is_told_without_advice(tmp_path: Path) -> None:
-    made = app_in_folder(tmp_path, "assert False, 'SparkContext._active_spark_context'")
+def test_another_failed_assertion_is_printed_without_advice(tmp_path: Path) -> None:
+    app = app_in_folder(tmp_path, "assert False, 'SparkContext._active_spark_context'")
 
-    assert made.explained(raised(made)).endswith("AssertionError: SparkContext._active_spark_context")
+    assert app.explained(app_error(app)).endswith("AssertionError: SparkContext._active_spark_context")

@@ -1,4 +1,4 @@
-"""What is written on file descriptor 2, by whom ever, is said line by line."""
+"""Text written to file descriptor 2, by any process, is logged line by line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from flykka.cli.run.execution import diverted_stderr
 
 
-def test_lines_of_this_process_and_of_its_children_are_said(capfd: pytest.CaptureFixture[str]) -> None:
+def test_lines_of_this_process_and_its_children_are_logged(capfd: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
 
     with diverted_stderr(said.append):
@@ -24,7 +24,7 @@ def test_lines_of_this_process_and_of_its_children_are_said(capfd: pytest.Captur
     assert capfd.readouterr().err == ""
 
 
-def test_afterwards_stderr_is_what_it_was(capfd: pytest.CaptureFixture[str]) -> None:
+def test_stderr_is_restored_afterwards(capfd: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
     with diverted_stderr(said.append):
         pass
@@ -35,7 +35,7 @@ def test_afterwards_stderr_is_what_it_was(capfd: pytest.CaptureFixture[str]) -> 
     assert capfd.readouterr().err == "a last word\n"
 
 
-def test_what_is_no_text_is_said_as_well_as_can_be(capfd: pytest.CaptureFixture[str]) -> None:
+def test_bytes_that_are_not_text_are_logged_with_replacements(capfd: pytest.CaptureFixture[str]) -> None:
     said: list[str] = []
 
     with diverted_stderr(said.append):

@@ -1,4 +1,4 @@
-"""What is left of a run at its end."""
+"""Files that remain after a run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def app_run(shown: StringIO | None = None) -> AppRun:
     return AppRun(LaunchOptions(), output, continue_with=lambda *start: " ".join(("flykka run app.py", *start)))
 
 
-def test_a_job_whose_environment_was_closed_while_it_ran_has_failed() -> None:
+def test_a_job_whose_environment_was_closed_meanwhile_has_failed() -> None:
     run = app_run()
 
     with one_job() as job:
@@ -42,17 +42,17 @@ def test_the_token_is_printed_on_a_terminal_only(
 ) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: out, raising=False)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: err, raising=False)
-    shown = StringIO()
+    output = StringIO()
 
     with one_job() as job:
-        app_run(shown).job_submitted(
+        app_run(output).job_submitted(
             job.client, keeps_checkpoints=False, rest_address="http://127.0.0.1:1", rest_token="of-the-tests"
         )
 
-    assert f"web page and REST interface at http://127.0.0.1:1{link}\n" in shown.getvalue()
+    assert f"web page and REST interface at http://127.0.0.1:1{link}\n" in output.getvalue()
 
 
-def test_a_job_that_the_app_has_cancelled_is_no_failure() -> None:
+def test_a_job_cancelled_by_the_app_is_no_failure() -> None:
     run = app_run()
 
     with one_job() as job:
@@ -70,18 +70,18 @@ def test_a_job_that_the_app_has_cancelled_is_no_failure() -> None:
         (ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION, "its retention deletes checkpoints"),
     ],
 )
-def test_the_summary_of_a_cancelled_job_says_why_nothing_was_kept(
+def test_the_summary_of_a_cancelled_job_explains_the_missing_checkpoint(
     retention: ExternalizedCheckpointRetention, why: str
 ) -> None:
-    shown = StringIO()
-    run = app_run(shown)
+    output = StringIO()
+    run = app_run(output)
 
     with one_job(retention=retention) as job:
         run.job_submitted(job.client, keeps_checkpoints=True)
         job.client.cancel()
         run.wait()
 
-    assert f"kept         nothing: {why}" in shown.getvalue()
+    assert f"kept         nothing: {why}" in output.getvalue()
 
 
 @pytest.mark.parametrize(
@@ -92,16 +92,16 @@ def test_the_summary_of_a_cancelled_job_says_why_nothing_was_kept(
         (False, JobSettings(), "flykka run app.py --from-savepoint /savepoints/savepoint-ab12cd-1"),
     ],
 )
-def test_the_summary_gives_the_command_that_continues(
+def test_the_summary_contains_the_command_that_continues(
     keeps_checkpoints: bool, said: JobSettings, continued: str
 ) -> None:
-    shown = StringIO()
-    run = app_run(shown)
+    output = StringIO()
+    run = app_run(output)
     run.overridden(said, {})
 
     with one_job() as job:
         run.job_submitted(job.client, keeps_checkpoints=keeps_checkpoints)
-        job.say(JobResultSuccess(job_id=JOB, checkpoint_path="/savepoints/savepoint-ab12cd-1"))
+        job.publish(JobResultSuccess(job_id=JOB, checkpoint_path="/savepoints/savepoint-ab12cd-1"))
         run.wait()
 
-    assert shown.getvalue().splitlines()[-1] == f"  continue     {continued}"
+    assert output.getvalue().splitlines()[-1] == f"  continue     {continued}"

@@ -1,4 +1,4 @@
-"""What a Ctrl-C does: once, twice, and where no job runs."""
+"""Ctrl-C: once, twice, and while no job runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AGAIN = {
 
 @pytest.fixture(autouse=True)
 def in_a_terminal() -> Iterator[None]:
-    """No signal is ignored, as it is where the tests are started by nohup or in the background of a script."""
+    """Sets the default signal handlers, which nohup and background scripts disable."""
     handlers: dict[signal.Signals, Callable[..., object] | signal.Handlers] = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.SIG_DFL,
@@ -44,7 +44,7 @@ def interrupt(request: pytest.FixtureRequest) -> signal.Signals:
 
 
 def seconds() -> Iterator[float]:
-    """Of a clock that is a second later whenever it is looked at."""
+    """A clock that advances by one second at each reading."""
     return map(float, count())
 
 
@@ -63,13 +63,13 @@ def running_clients(*clients: JobClient) -> list[JobClient]:
     return [client for client in clients if not client.done()]
 
 
-def signalled(number: signal.Signals, client: JobClient) -> None:
-    """Wait for the job in the thread that gets the signal."""
+def wait_after_signal(number: signal.Signals, client: JobClient) -> None:
+    """Waits for the job in the thread that receives the signal."""
     signal.raise_signal(number)
     client.wait(timeout=10)
 
 
-def test_once_stops_the_job_and_what_waits_for_it_goes_on(
+def test_one_ctrl_c_stops_the_job_and_its_waiters_continue(
     job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals
 ) -> None:
     with Interrupts(lambda: running_clients(job.client), said.put) as interrupts:
@@ -78,20 +78,20 @@ def test_once_stops_the_job_and_what_waits_for_it_goes_on(
 
     assert result.checkpoint_path == KEPT
     assert (said.get(timeout=10), interrupts.request) == (STOPPING + AGAIN[interrupt], StopRequest.STOP)
-    assert [type(message) for message in job.told[1:]] == [StopJob]
+    assert [type(message) for message in job.received[1:]] == [StopJob]
 
 
-def test_where_savepoints_have_a_directory_the_job_stops_with_one(said: queue.SimpleQueue[str]) -> None:
+def test_ctrl_c_stops_with_a_savepoint_if_a_directory_is_configured(said: queue.SimpleQueue[str]) -> None:
     with one_job(savepoint_directory="/savepoints") as job, Interrupts(lambda: running_clients(job.client), said.put):
         signal.raise_signal(signal.SIGINT)
         job.client.wait(timeout=10)
 
-    stop = job.told[-1]
+    stop = job.received[-1]
     assert isinstance(stop, StopJob)
     assert stop.savepoint_directory == "/savepoints"
 
 
-def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str]) -> None:
+def test_two_ctrl_c_cancel_even_if_the_stop_has_failed(said: queue.SimpleQueue[str]) -> None:
     clock = seconds().__next__
     with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put, clock) as interrupts:
         signal.raise_signal(signal.SIGINT)
@@ -106,16 +106,16 @@ def test_twice_cancels_even_when_the_stop_has_failed(said: queue.SimpleQueue[str
         " job 'delays' (job_1) was not stopped: boom",
     ]
     assert (said.get(timeout=10), interrupts.request) == ("cancelling", StopRequest.CANCEL)
-    assert [type(message) for message in job.told[1:]] == [StopJob, CancelJob]
+    assert [type(message) for message in job.received[1:]] == [StopJob, CancelJob]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_without_somebody_who_decides_the_run_ends_though_its_job_cannot_be_stopped(
+def test_a_run_without_a_prompt_ends_even_with_an_unstoppable_job(
     said: queue.SimpleQueue[str], number: signal.Signals
 ) -> None:
     with one_job(stops=False) as job, Interrupts(lambda: running_clients(job.client), said.put) as interrupts:
         with pytest.raises(KeyboardInterrupt):
-            signalled(number, job.client)
+            wait_after_signal(number, job.client)
         lines = [said.get(timeout=10), said.get(timeout=10)]
 
     assert lines == [
@@ -123,10 +123,10 @@ def test_without_somebody_who_decides_the_run_ends_though_its_job_cannot_be_stop
         "not stopped, ending without a last checkpoint: job 'delays' (job_1) was not stopped: boom",
     ]
     assert interrupts.request is StopRequest.STOP
-    assert [type(message) for message in job.told[1:]] == [StopJob]
+    assert [type(message) for message in job.received[1:]] == [StopJob]
 
 
-def test_a_job_that_cannot_be_stopped_waits_for_the_stop_of_the_others(
+def test_a_job_that_cannot_be_stopped_waits_until_others_have_stopped(
     job: OneJob, said: queue.SimpleQueue[str]
 ) -> None:
     with (
@@ -134,14 +134,12 @@ def test_a_job_that_cannot_be_stopped_waits_for_the_stop_of_the_others(
         Interrupts(lambda: running_clients(other.client, job.client), said.put),
         pytest.raises(KeyboardInterrupt),
     ):
-        signalled(signal.SIGTERM, other.client)
+        wait_after_signal(signal.SIGTERM, other.client)
 
     assert job.client.wait(timeout=10).checkpoint_path == KEPT
 
 
-def test_a_terminal_that_goes_away_stops_the_job_and_never_cancels_it(
-    job: OneJob, said: queue.SimpleQueue[str]
-) -> None:
+def test_a_lost_terminal_stops_the_job_and_never_cancels_it(job: OneJob, said: queue.SimpleQueue[str]) -> None:
     clock = seconds().__next__
     with Interrupts(lambda: [job.client], said.put, clock) as interrupts:
         for _ in range(3):
@@ -153,7 +151,7 @@ def test_a_terminal_that_goes_away_stops_the_job_and_never_cancels_it(
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 @pytest.mark.parametrize("first", [signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
-def test_what_is_sent_to_the_process_and_again_to_its_group_is_one_request(
+def test_a_signal_to_the_process_and_its_group_counts_once(
     job: OneJob, said: queue.SimpleQueue[str], first: signal.Signals, second: signal.Signals
 ) -> None:
     with Interrupts(lambda: [job.client], said.put, lambda: 7.0) as interrupts:
@@ -163,9 +161,7 @@ def test_what_is_sent_to_the_process_and_again_to_its_group_is_one_request(
     assert interrupts.request is StopRequest.STOP
 
 
-def test_a_job_that_was_just_being_submitted_goes_the_way_of_the_others(
-    job: OneJob, said: queue.SimpleQueue[str]
-) -> None:
+def test_a_job_in_submission_is_stopped_like_the_others(job: OneJob, said: queue.SimpleQueue[str]) -> None:
     with one_job() as other, Interrupts(lambda: running_clients(other.client), said.put) as interrupts:
         interrupts.apply_to(other.client)
         signal.raise_signal(signal.SIGINT)
@@ -173,11 +169,11 @@ def test_a_job_that_was_just_being_submitted_goes_the_way_of_the_others(
         interrupts.apply_to(job.client)
         result = job.client.wait(timeout=10)
 
-    assert [type(message) for message in other.told[1:]] == [StopJob]
+    assert [type(message) for message in other.received[1:]] == [StopJob]
     assert result.checkpoint_path == KEPT
 
 
-def test_three_times_interrupts_as_it_does_any_program(job: OneJob, said: queue.SimpleQueue[str]) -> None:
+def test_three_ctrl_c_interrupt_like_any_program(job: OneJob, said: queue.SimpleQueue[str]) -> None:
     with Interrupts(lambda: [job.client], said.put):
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
@@ -185,8 +181,10 @@ def test_three_times_interrupts_as_it_does_any_program(job: OneJob, said: queue.
             signal.raise_signal(signal.SIGINT)
 
 
-def test_where_no_job_runs_once_is_enough(job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
-    job.say(JobResultSuccess(job_id=JOB))
+def test_without_a_running_job_one_ctrl_c_is_enough(
+    job: OneJob, said: queue.SimpleQueue[str], interrupt: signal.Signals
+) -> None:
+    job.publish(JobResultSuccess(job_id=JOB))
     job.client.wait(timeout=10)
 
     with Interrupts(lambda: running_clients(job.client), said.put) as interrupts, pytest.raises(KeyboardInterrupt):
@@ -196,7 +194,7 @@ def test_where_no_job_runs_once_is_enough(job: OneJob, said: queue.SimpleQueue[s
     assert said.empty()
 
 
-def test_the_handlers_that_were_there_are_put_back(said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
+def test_former_signal_handlers_are_restored(said: queue.SimpleQueue[str], interrupt: signal.Signals) -> None:
     before = signal.getsignal(interrupt)
 
     with Interrupts(list, said.put):
@@ -205,7 +203,7 @@ def test_the_handlers_that_were_there_are_put_back(said: queue.SimpleQueue[str],
     assert signal.getsignal(interrupt) is before
 
 
-def test_a_handler_that_somebody_else_has_put_in_between_is_replaced(said: queue.SimpleQueue[str]) -> None:
+def test_a_handler_installed_meanwhile_is_replaced(said: queue.SimpleQueue[str]) -> None:
     with Interrupts(list, said.put) as interrupts:
         ours = signal.getsignal(signal.SIGINT)
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -216,9 +214,7 @@ def test_a_handler_that_somebody_else_has_put_in_between_is_replaced(said: queue
 
 
 @pytest.mark.parametrize("ignored", [signal.SIGINT, signal.SIGHUP], ids=["in the background", "nohup"])
-def test_a_signal_that_is_to_be_ignored_is_ignored(
-    job: OneJob, said: queue.SimpleQueue[str], ignored: signal.Signals
-) -> None:
+def test_an_ignored_signal_stays_ignored(job: OneJob, said: queue.SimpleQueue[str], ignored: signal.Signals) -> None:
     before = signal.signal(ignored, signal.SIG_IGN)
     try:
         with Interrupts(lambda: [job.client], said.put) as interrupts:

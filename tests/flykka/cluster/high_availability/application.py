@@ -1,4 +1,4 @@
-"""An application in a process of its own, which runs the jobs that it is told to: all of it but Spark.
+"""An application in a process of its own, which runs jobs on command: all of it but Spark.
 
 `python -m tests.flykka.cluster.high_availability.application FOLDER`, then on its standard input `run NAME`, `close` or
 `abandon`.
@@ -19,8 +19,8 @@ from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
 
-class Telling(Launch):
-    """Says where the test hears it what users are told."""
+class PrintingLaunch(Launch):
+    """Prints the messages for users on standard output, where the test reads them."""
 
     def say(self, text: str) -> None:
         print(text, flush=True)
@@ -51,5 +51,5 @@ def main(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    with launched(Telling()):
+    with launched(PrintingLaunch()):
         main(*sys.argv[1:])

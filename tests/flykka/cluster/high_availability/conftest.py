@@ -1,4 +1,4 @@
-"""The stores that the contract is tried with: each test of it runs on every one of them."""
+"""The high-availability stores: each test of the contract runs on every one of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file_system(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture(scope="session")
 def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    """A server for all tests that do nothing to it."""
+    """A server for all tests that leave it running."""
     server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"))
     server.start()
     yield server
@@ -42,7 +42,7 @@ def zookeeper_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKe
 
 @pytest.fixture
 def zookeeper_settings(zookeeper_server: ZooKeeperServer, tmp_path: Path) -> ZooKeeperSettings:
-    """A store with nothing in it, with sessions that outlast any pause of this machine."""
+    """An empty store whose sessions outlast any pause of this machine."""
     return ZooKeeperSettings(
         hosts=zookeeper_server.hosts,
         storage_dir=str(tmp_path / "storage"),
@@ -59,6 +59,6 @@ def zookeeper(zookeeper_settings: ZooKeeperSettings) -> Iterator[Place]:
 
 @pytest.fixture(params=["memory", "file_system", pytest.param("zookeeper", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest) -> Place:
-    """A store with nothing in it."""
+    """An empty store."""
     found: Place = request.getfixturevalue(request.param)
     return found

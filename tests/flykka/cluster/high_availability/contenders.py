@@ -1,4 +1,4 @@
-"""A contender that notes what it is told, for a test on another thread to wait for."""
+"""A contender that records its notifications, for a test on another thread to wait for."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from flykka.actors.high_availability.services import HighAvailabilityServices, L
 from flykka.messages.wire.ids import LeaderSessionId
 
 PATIENCE = 60.0
-"""Seconds. What is waited for comes at once; this long only where it never does."""
+"""Seconds. Notifications come at once; only a failing test waits this long."""
 
 
 class Contender:
-    """What it was told, in order."""
+    """Notifications in order."""
 
     def __init__(self) -> None:
         self._told: Queue[tuple[str, object]] = Queue()
@@ -27,26 +27,26 @@ class Contender:
         self._told.put(("failed", error))
 
     def wait_granted(self) -> LeaderSessionId:
-        """Wait until it leads; the session."""
+        """Wait until it leads; returns the session."""
         session = self._wait("granted")
         assert isinstance(session, str)
         return LeaderSessionId(session)
 
     def wait_revoked(self) -> LeaderSessionId:
-        """Wait until it leads no more; the session that is over."""
+        """Wait until it has lost leadership; returns the session that has ended."""
         session = self._wait("revoked")
         assert isinstance(session, str)
         return LeaderSessionId(session)
 
     def wait_failed(self) -> BaseException:
-        """Wait until it is told that it will not lead."""
+        """Wait until the election fails for it."""
         error = self._wait("failed")
         assert isinstance(error, BaseException)
         return error
 
     @property
-    def has_heard_nothing(self) -> bool:
-        """True if nothing was told that nobody has waited for."""
+    def has_no_more_notifications(self) -> bool:
+        """True if every notification has been consumed by a wait."""
         return self._told.empty()
 
     def _wait(self, what: str) -> object:
@@ -59,7 +59,7 @@ class Contender:
 
 
 def lead(services: HighAvailabilityServices) -> LeaderStore:
-    """Wait until these services lead; their store."""
+    """Wait until these services lead; returns their store."""
     contender = Contender()
     services.contend(contender)
     return services.store(contender.wait_granted())

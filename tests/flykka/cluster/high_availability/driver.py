@@ -1,4 +1,4 @@
-"""A driver in a process of its own, which does what it is told on its standard input and says what comes of it.
+"""A driver in a process of its own, which reads commands from standard input and prints their results.
 
 `python -m tests.flykka.cluster.high_availability.driver file_system FOLDER` or `... zookeeper HOSTS FOLDER`.
 """
@@ -20,13 +20,13 @@ COORDINATOR = "coordinator"
 _printing = Lock()
 
 
-def say(*words: object) -> None:
+def print_line(*words: object) -> None:
     with _printing:
         print(*words, flush=True)
 
 
 class Contender:
-    """Says what it is told, and takes the checkpoints of the job over when it leads."""
+    """Prints its notifications, and recovers the job's checkpoints when it is elected."""
 
     def __init__(self, services: HighAvailabilityServices) -> None:
         self._services = services
@@ -34,13 +34,13 @@ class Contender:
 
     def granted(self, session: LeaderSessionId) -> None:
         self.checkpoints = self._services.store(session).checkpoints(JOB)
-        say("granted", session)
+        print_line("granted", session)
 
     def revoked(self, session: LeaderSessionId) -> None:
-        say("revoked", session)
+        print_line("revoked", session)
 
     def failed(self, error: BaseException) -> None:
-        say("failed", error)
+        print_line("failed", error)
 
 
 def services_of(kind: str, *where: str) -> HighAvailabilityServices:
@@ -82,12 +82,12 @@ def main(arguments: list[str]) -> None:
         assert contender.checkpoints is not None, "it has never led"
         if line.strip() == "session":
             number, password = services._backend._client._kazoo.client_id  # type: ignore[attr-defined]  # ZooKeeper's.
-            say(number, password.hex())
+            print_line(number, password.hex())
             continue
         try:
-            say(do(contender.checkpoints, *line.split()))
+            print_line(do(contender.checkpoints, *line.split()))
         except HighAvailabilityError as refusal:
-            say("refused", type(refusal).__name__)
+            print_line("refused", type(refusal).__name__)
     services.close()
 
 

@@ -1,4 +1,4 @@
-"""A store of high availability as several processes use it."""
+"""A high-availability store that several processes use."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from flykka.actors.high_availability.services import Backend, HighAvailabilitySe
 
 
 class Place:
-    """Makes the services of as many drivers as a test wants, and closes them behind it."""
+    """Creates services for as many drivers as a test needs, and closes them at the end."""
 
     def __init__(self, backend: Callable[[], Backend]) -> None:
         self._backend = backend
         self._services: list[HighAvailabilityServices] = []
 
     def services(self) -> HighAvailabilityServices:
-        """Those of one more driver."""
+        """Services for one more driver."""
         services = HighAvailabilityServices(self._backend())
         self._services.append(services)
         return services

@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[4]
 
 
 class Driver:
-    """One process; what it says is waited for."""
+    """One process with waits for its output."""
 
     def __init__(
         self, *arguments: str, module: str = "tests.flykka.cluster.high_availability.driver", patience: float = PATIENCE
     ) -> None:
-        """`patience`: seconds that it may say nothing while it is waited for."""
+        """`patience`: seconds without output after which a wait fails."""
         self._patience = patience
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
@@ -36,35 +36,33 @@ class Driver:
         self._said: Queue[str] = Queue()
         Thread(target=self._listen, daemon=True).start()
 
-    def wait_said(self) -> str:
-        """Wait for the next line that it says."""
+    def wait_line(self) -> str:
+        """Wait for the next line of its output."""
         try:
             return self._said.get(timeout=self._patience)
         except Empty:
             raise AssertionError(f"the driver says nothing; it has ended with {self._process.poll()}") from None
 
     def wait_granted(self) -> None:
-        """Wait until it leads."""
-        said = self.wait_said()
+        said = self.wait_line()
         assert said.startswith("granted "), said
 
     def ask(self, command: str) -> str:
-        """What it says to a command."""
-        self.tell(command)
-        return self.wait_said()
+        """Send a command and return the answer."""
+        self.send_command(command)
+        return self.wait_line()
 
-    def tell(self, command: str) -> None:
-        """Have it do something, when it can."""
+    def send_command(self, command: str) -> None:
+        """Send a command without waiting for an answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{command}\n")
         self._process.stdin.flush()
 
     def wait_ended(self) -> int:
-        """Wait until it has ended; its code."""
+        """Wait until it has ended; returns its exit code."""
         return self._process.wait(self._patience)
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
         self._process.send_signal(number)
 
     def __enter__(self) -> Self:
@@ -85,5 +83,5 @@ class Driver:
             for line in self._process.stdout:
                 self._said.put(line.strip())
         except ValueError:
-            # Closed behind its end.
+            # Its pipe is closed already because it has ended.
             pass

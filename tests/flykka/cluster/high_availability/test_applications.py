@@ -1,4 +1,4 @@
-"""Applications on one store, each in a process of its own: who runs which jobs, and who has their results."""
+"""Applications on one store, each in a process of its own: which one runs which jobs and gets their results."""
 
 from __future__ import annotations
 
@@ -23,57 +23,57 @@ def application(folder: Path) -> Driver:
     return Driver(str(folder), module="tests.flykka.cluster.high_availability.application")
 
 
-def waiting_behind(first: Driver, folder: Path) -> Driver:
-    """A second driver, begun when the first one has run a job."""
-    assert first.wait_said() == "began"
+def standby_of(first: Driver, folder: Path) -> Driver:
+    """A standby driver, started once the first one has run a job."""
+    assert first.wait_line() == "began"
     assert first.ask("run one") == "one has finished"
     second = application(folder)
-    assert second.wait_said() == "began"
+    assert second.wait_line() == "began"
     return second
 
 
 @pytest.mark.slow
-def test_who_waits_says_so_once_and_goes_on_with_the_run_of_the_one_that_is_killed(tmp_path: Path) -> None:
-    with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
+def test_a_standby_reports_its_wait_once_and_continues_the_killed_run(tmp_path: Path) -> None:
+    with application(tmp_path) as first, standby_of(first, tmp_path) as second:
         assert second.ask("run one").startswith(WAITS)
 
         first.send(signal.SIGKILL)
 
-        assert second.wait_said() == "one had finished before"
+        assert second.wait_line() == "one had finished before"
         assert second.ask("run two") == "two has finished"
         assert second.ask("close") == "ended"
 
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_who_waits_for_a_run_that_is_concluded_has_its_results_and_then_begins_another(tmp_path: Path) -> None:
-    with application(tmp_path) as first, waiting_behind(first, tmp_path) as second:
+def test_a_standby_of_a_concluded_run_gets_its_results_then_begins_another(tmp_path: Path) -> None:
+    with application(tmp_path) as first, standby_of(first, tmp_path) as second:
         assert second.ask("run one").startswith(WAITS)
 
         assert first.ask("close") == "ended"
 
-        assert second.wait_said() == "one had finished before"
+        assert second.wait_line() == "one had finished before"
         assert second.ask("run two") == "two has finished"
         assert second.ask("close") == "ended"
     with application(tmp_path) as third:
-        assert third.wait_said() == "began"
+        assert third.wait_line() == "began"
         assert third.ask("run one") == "one has finished"
 
 
 @pytest.mark.slow
-@pytest.mark.long  # As the run of one that is killed.
-def test_a_run_that_was_not_ended_in_order_is_gone_on_with(tmp_path: Path) -> None:
+@pytest.mark.long  # Covered by the run whose driver is killed.
+def test_a_run_without_an_orderly_end_is_continued(tmp_path: Path) -> None:
     with application(tmp_path) as first:
-        assert first.wait_said() == "began"
+        assert first.wait_line() == "began"
         assert first.ask("run one") == "one has finished"
         assert first.ask("abandon") == "ended"
 
     with application(tmp_path) as second:
-        assert second.wait_said() == "began"
+        assert second.wait_line() == "began"
         assert second.ask("run one") == "one had finished before"
 
 
-def test_an_environment_does_not_wait_for_another_one_of_its_process(tmp_path: Path) -> None:
+def test_an_environment_does_not_wait_for_another_of_its_process(tmp_path: Path) -> None:
     settings = ClusterSettings(
         slots_per_task_manager=1, high_availability=FolderSettings(directory=str(tmp_path / "store"))
     )

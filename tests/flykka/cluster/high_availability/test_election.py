@@ -19,14 +19,14 @@ def test_the_first_leads_and_the_second_waits_until_it_closes(place: Place) -> N
     waiting = Contender()
 
     second.contend(waiting)
-    heard_nothing = waiting.has_heard_nothing
+    heard_nothing = waiting.has_no_more_notifications
     first.close()
 
     assert heard_nothing
     assert waiting.wait_granted() != session
 
 
-def test_the_address_of_a_leader_is_read_by_everybody(place: Place) -> None:
+def test_the_address_of_a_leader_is_readable_by_all_contenders(place: Place) -> None:
     first, second = place.services(), place.services()
     nobody = second.leader()
     session = lead(first).session
@@ -37,7 +37,7 @@ def test_the_address_of_a_leader_is_read_by_everybody(place: Place) -> None:
     assert second.leader() == LeaderInformation(address="/user/job-manager", leader_session_id=session)
 
 
-def test_a_new_contender_of_the_same_process_leads_at_once_and_fences_the_one_before(place: Place) -> None:
+def test_a_second_contender_of_one_process_leads_and_fences_the_first(place: Place) -> None:
     services, other = place.services(), place.services()
     before = lead(services)
     waiting = Contender()
@@ -48,10 +48,10 @@ def test_a_new_contender_of_the_same_process_leads_at_once_and_fences_the_one_be
     after.run()
     with pytest.raises(LeadershipLostError, match=f"the leader session {before.session} no longer leads"):
         before.run()
-    assert waiting.has_heard_nothing
+    assert waiting.has_no_more_notifications
 
 
-def test_who_has_given_up_its_leadership_writes_nothing(place: Place) -> None:
+def test_a_contender_that_gave_up_leadership_cannot_write(place: Place) -> None:
     services = place.services()
     store = lead(services)
     run = store.run()
@@ -63,7 +63,7 @@ def test_who_has_given_up_its_leadership_writes_nothing(place: Place) -> None:
     assert lead(place.services()).run() == run
 
 
-def test_who_waits_writes_nothing_not_even_under_the_session_that_leads(place: Place) -> None:
+def test_a_waiting_contender_cannot_write_even_under_the_leaders_session(place: Place) -> None:
     leading, waiting = place.services(), place.services()
     session = lead(leading).session
     waiting.contend(Contender())
@@ -74,7 +74,7 @@ def test_who_waits_writes_nothing_not_even_under_the_session_that_leads(place: P
     assert leading.leader() is None
 
 
-def test_the_session_of_who_leads_is_read_by_everybody(place: Place) -> None:
+def test_the_session_of_a_leader_is_readable_by_all_contenders(place: Place) -> None:
     first, second = place.services(), place.services()
     assert (first.last_session(), first.session) == (None, None)
 

@@ -52,7 +52,7 @@ class Holder:
 
 
 def backend(folder: Path) -> FileSystemBackend:
-    """A user of the folder who holds its lock."""
+    """A user of the folder that holds its lock."""
     services = FileSystemBackend(str(folder))
     services.acquire(Holder())
     return services
@@ -70,7 +70,7 @@ def test_a_value_is_synced_before_its_name_and_new_folders_first(tmp_path: Path)
     assert syncs.paths == [str(path) for path in synced]
 
 
-def test_every_flipped_bit_of_a_value_is_found_and_older_values_are_read(tmp_path: Path) -> None:
+def test_every_flipped_bit_is_detected_and_old_values_are_read(tmp_path: Path) -> None:
     leader = backend(tmp_path)
     leader.write("owner", b"value", {})
     file = tmp_path / "owner"
@@ -90,7 +90,7 @@ def _completed(store: LeaderStore) -> list[int]:
 
 
 @pytest.mark.slow
-def test_a_driver_that_is_killed_frees_the_lock_and_one_that_stands_still_keeps_it(tmp_path: Path) -> None:
+def test_a_killed_driver_frees_the_lock_and_a_paused_one_keeps_it(tmp_path: Path) -> None:
     with Driver("file_system", str(tmp_path)) as driver:
         driver.wait_granted()
         assert driver.ask("recover") == "recovered []"
@@ -98,10 +98,10 @@ def test_a_driver_that_is_killed_frees_the_lock_and_one_that_stands_still_keeps_
         services.contend(waiting)
 
         driver.send(signal.SIGSTOP)
-        driver.tell("add 1")
+        driver.send_command("add 1")
         driver.send(signal.SIGCONT)
-        added = driver.wait_said()
-        heard_nothing = waiting.has_heard_nothing
+        added = driver.wait_line()
+        heard_nothing = waiting.has_no_more_notifications
         driver.send(signal.SIGKILL)
 
         store = services.store(waiting.wait_granted())
@@ -113,7 +113,7 @@ def test_a_driver_that_is_killed_frees_the_lock_and_one_that_stands_still_keeps_
 
 
 @pytest.mark.slow
-def test_a_driver_that_wakes_up_when_its_folder_was_given_to_another_completes_nothing(tmp_path: Path) -> None:
+def test_a_driver_that_wakes_up_after_losing_its_folder_completes_nothing(tmp_path: Path) -> None:
     with Driver("file_system", str(tmp_path)) as driver:
         driver.wait_granted()
         driver.ask("recover")
@@ -124,9 +124,9 @@ def test_a_driver_that_wakes_up_when_its_folder_was_given_to_another_completes_n
         services = FileSystemHaServices(str(tmp_path))
         store = lead(services)
         completed = _completed(store)
-        driver.tell("add 2")
+        driver.send_command("add 2")
         driver.send(signal.SIGCONT)
-        said = {driver.wait_said().split()[0], driver.wait_said()}
+        said = {driver.wait_line().split()[0], driver.wait_line()}
         after = _completed(store)
         services.close()
 
@@ -142,7 +142,7 @@ def test_a_child_of_a_driver_does_not_keep_its_lock(tmp_path: Path) -> None:
     other.contend(waiting)
     read, write = os.pipe()
     with warnings.catch_warnings():
-        # What it warns of does not concern a child that calls nothing but this.
+        # The warning does not apply to a child that calls nothing else.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
@@ -159,7 +159,7 @@ def test_a_child_of_a_driver_does_not_keep_its_lock(tmp_path: Path) -> None:
     other.close()
 
 
-def test_a_value_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_value_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
     services = FileSystemHaServices(str(tmp_path))
     store = lead(services)
     run = store.run()
@@ -173,7 +173,7 @@ def test_a_value_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
     assert lead(FileSystemHaServices(str(tmp_path))).run() == run
 
 
-def test_what_is_removed_leaves_no_folders_behind(tmp_path: Path) -> None:
+def test_removed_values_leave_no_folders(tmp_path: Path) -> None:
     store = lead(FileSystemHaServices(str(tmp_path)))
     checkpoints = store.checkpoints(JOB)
     checkpoints.recover("coordinator", 1)
@@ -194,7 +194,7 @@ def test_a_folder_of_another_machine_is_refused(address: str) -> None:
         services_of(store_settings(address))
 
 
-def test_the_kind_of_a_file_system_is_that_of_the_nearest_mount() -> None:
+def test_the_type_of_a_file_system_is_that_of_the_nearest_mount() -> None:
     kinds = {
         path: file_system_of(Path(path), MOUNTS)
         for path in ("/tmp/x", "/data/x", "/data/home/me", "/data/homeless", "/my disk/x")
@@ -210,7 +210,7 @@ def test_the_kind_of_a_file_system_is_that_of_the_nearest_mount() -> None:
     assert {"nfs4", "cifs"} <= OF_THE_NETWORK
 
 
-def test_a_folder_of_the_network_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_network_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mounts = tmp_path / "mountinfo"
     mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
@@ -219,7 +219,7 @@ def test_a_folder_of_the_network_is_refused(tmp_path: Path, monkeypatch: pytest.
         FileSystemHaServices(str(tmp_path / "store"))
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
 
@@ -238,7 +238,7 @@ def test_a_file_that_is_damaged_is_named(tmp_path: Path) -> None:
         services.last_run()
 
 
-def test_who_finds_its_folder_deleted_leads_no_more_and_leads_again_when_it_can(tmp_path: Path) -> None:
+def test_a_leader_whose_folder_is_deleted_steps_down_until_it_can_lead(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     services, contender = FileSystemHaServices(str(folder)), Contender()
     services.contend(contender)
@@ -254,7 +254,7 @@ def test_who_finds_its_folder_deleted_leads_no_more_and_leads_again_when_it_can(
 
 
 @pytest.mark.parametrize("value", [b"new", None])
-def test_who_does_not_know_whether_a_value_was_kept_leads_no_more_and_reads_it_when_it_leads_again(
+def test_after_an_uncertain_write_a_leader_steps_down_and_rereads_the_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: bytes | None
 ) -> None:
     services, contender = HighAvailabilityServices(FileSystemBackend(str(tmp_path))), Contender()

@@ -1,4 +1,4 @@
-"""Completing a checkpoint is one step in the store, and only a job's present coordinator can take it."""
+"""Completing a checkpoint is one step in the store, and only a job's current coordinator can take it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def checkpoints(place: Place) -> CheckpointPointers:
     return lead(place.services()).checkpoints(JOB)
 
 
-def test_a_job_begins_with_nothing(checkpoints: CheckpointPointers) -> None:
+def test_a_new_job_has_no_checkpoints(checkpoints: CheckpointPointers) -> None:
     recovered = checkpoints.recover("coordinator", 10)
 
     assert (recovered.completed, recovered.adopted, recovered.first_id) == ((), None, 1)
 
 
-def test_completed_checkpoints_are_recovered_by_the_next_leader_oldest_first(place: Place) -> None:
+def test_the_next_leader_recovers_completed_checkpoints_oldest_first(place: Place) -> None:
     first = place.services()
     checkpoints = lead(first).checkpoints(JOB)
     checkpoints.recover("coordinator", 20)
@@ -44,7 +44,7 @@ def test_completed_checkpoints_are_recovered_by_the_next_leader_oldest_first(pla
     assert recovered.completed == (checkpoint_pointer(10), checkpoint_pointer(11))
 
 
-def test_the_latest_is_the_one_that_was_completed_last_and_anybody_may_look(place: Place) -> None:
+def test_the_latest_checkpoint_is_the_last_completed_and_readable_by_all(place: Place) -> None:
     checkpoints = lead(place.services()).checkpoints(JOB)
     assert checkpoints.latest() is None
 
@@ -55,7 +55,7 @@ def test_the_latest_is_the_one_that_was_completed_last_and_anybody_may_look(plac
     assert checkpoints.latest() == checkpoint_pointer(10)
 
 
-def test_ids_are_drawn_once_across_coordinators_and_leaders(place: Place) -> None:
+def test_ids_are_unique_across_coordinators_and_leaders(place: Place) -> None:
     first = place.services()
     checkpoints = lead(first).checkpoints(JOB)
     drawn = [checkpoints.recover("a", 10).first_id, checkpoints.draw_ids("a", 5), checkpoints.recover("b", 1).first_id]
@@ -67,7 +67,7 @@ def test_ids_are_drawn_once_across_coordinators_and_leaders(place: Place) -> Non
     assert store.checkpoints(OTHER).recover("c", 1).first_id == 1
 
 
-def test_ids_begin_behind_those_of_the_checkpoint_that_was_adopted(checkpoints: CheckpointPointers) -> None:
+def test_ids_start_after_that_of_the_adopted_checkpoint(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 10)
 
     drawn = [checkpoints.draw_ids("coordinator", 2, at_least=8), checkpoints.draw_ids("coordinator", 2, at_least=40)]
@@ -75,7 +75,7 @@ def test_ids_begin_behind_those_of_the_checkpoint_that_was_adopted(checkpoints: 
     assert drawn == [11, 40]
 
 
-def test_what_a_job_began_with_is_remembered(checkpoints: CheckpointPointers) -> None:
+def test_the_initial_checkpoint_of_a_job_is_recorded(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 1)
 
     checkpoints.adopt("coordinator", checkpoint_pointer(7))
@@ -84,7 +84,7 @@ def test_what_a_job_began_with_is_remembered(checkpoints: CheckpointPointers) ->
     assert (recovered.adopted, recovered.completed) == (checkpoint_pointer(7), ())
 
 
-def test_a_coordinator_completes_nothing_once_another_one_of_its_job_has_begun(checkpoints: CheckpointPointers) -> None:
+def test_a_replaced_coordinator_completes_nothing(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("first", 10)
     checkpoints.add("first", checkpoint_pointer(1))
     checkpoints.recover("second", 10)
@@ -115,7 +115,7 @@ def test_a_coordinator_of_a_former_leader_completes_nothing(place: Place) -> Non
     assert now.recover("coordinator", 10).completed == ()
 
 
-def test_a_coordinator_of_a_former_leader_does_not_remove_all_of_nothing_either(place: Place) -> None:
+def test_a_coordinator_of_a_former_leader_cannot_clear_an_empty_store(place: Place) -> None:
     first = place.services()
     checkpoints = lead(first).checkpoints(JOB)
     checkpoints.recover("coordinator", 1)
@@ -126,7 +126,7 @@ def test_a_coordinator_of_a_former_leader_does_not_remove_all_of_nothing_either(
         checkpoints.remove_all("coordinator")
 
 
-def test_what_was_removed_is_not_there_and_may_be_removed_again(checkpoints: CheckpointPointers) -> None:
+def test_removed_checkpoints_are_gone_and_removal_is_idempotent(checkpoints: CheckpointPointers) -> None:
     checkpoints.recover("coordinator", 10)
     for checkpoint_id in (1, 2, 3):
         checkpoints.add("coordinator", checkpoint_pointer(checkpoint_id))
@@ -139,7 +139,7 @@ def test_what_was_removed_is_not_there_and_may_be_removed_again(checkpoints: Che
     assert checkpoints.recover("coordinator", 1).completed == ()
 
 
-def test_jobs_have_checkpoints_of_their_own(place: Place) -> None:
+def test_each_job_has_its_own_checkpoints(place: Place) -> None:
     store = lead(place.services())
     ours, theirs = store.checkpoints(JOB), store.checkpoints(OTHER)
     ours.recover("ours", 10)

@@ -1,4 +1,4 @@
-"""Runs, job graphs and results: what a driver finds that goes on where another one has ended."""
+"""Runs, job graphs and results that a driver recovers from its predecessor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def submitted(job_id: str = JOB, restore_path: str | None = None) -> SubmittedJo
     return SubmittedJobGraph(job_graph=graph, restore_path=restore_path, allow_non_restored_state=True)
 
 
-def test_a_run_goes_on_until_it_is_concluded(place: Place) -> None:
+def test_a_run_continues_until_it_is_concluded(place: Place) -> None:
     first, second = place.services(), place.services()
     nothing = second.last_run()
     run = lead(first).run()
@@ -36,7 +36,7 @@ def test_a_run_goes_on_until_it_is_concluded(place: Place) -> None:
     assert second.last_run() == ApplicationRun(run_id=run)
 
 
-def test_a_run_behind_a_concluded_one_has_another_id(place: Place) -> None:
+def test_a_run_after_a_concluded_one_has_another_id(place: Place) -> None:
     services = place.services()
     store = lead(services)
     first = store.run()
@@ -48,7 +48,7 @@ def test_a_run_behind_a_concluded_one_has_another_id(place: Place) -> None:
     assert store.run() != first
 
 
-def test_a_run_is_not_concluded_by_who_slept_through_its_end(place: Place) -> None:
+def test_a_paused_driver_cannot_conclude_an_already_ended_run(place: Place) -> None:
     store = lead(place.services())
     first = store.run()
     store.conclude_run(first)
@@ -59,7 +59,7 @@ def test_a_run_is_not_concluded_by_who_slept_through_its_end(place: Place) -> No
     assert store.run() == second
 
 
-def test_what_was_submitted_is_found_by_the_next_leader(place: Place) -> None:
+def test_the_next_leader_finds_submitted_jobs(place: Place) -> None:
     first = place.services()
     jobs = submitted("a", "/savepoints/1"), submitted("b")
     store = lead(first)
@@ -70,7 +70,7 @@ def test_what_was_submitted_is_found_by_the_next_leader(place: Place) -> None:
     assert lead(place.services()).jobs() == jobs
 
 
-def test_a_job_that_is_written_while_it_is_changed_is_changed_as_it_was_written(place: Place) -> None:
+def test_a_concurrent_change_of_a_job_is_applied_to_the_stored_state(place: Place) -> None:
     store = lead(place.services())
     store.put_job(submitted())
 
@@ -85,7 +85,7 @@ def test_a_job_that_is_written_while_it_is_changed_is_changed_as_it_was_written(
     assert store.jobs() == (replace(submitted(), starts=1, driver="other"),)
 
 
-def test_a_job_that_is_put_away_is_forgotten_but_for_its_result(place: Place) -> None:
+def test_an_archived_job_is_deleted_except_for_its_result(place: Place) -> None:
     store = lead(place.services())
     store.put_job(submitted())
     checkpoints = store.checkpoints(JOB)
@@ -101,7 +101,7 @@ def test_a_job_that_is_put_away_is_forgotten_but_for_its_result(place: Place) ->
     assert store.result(JOB) == end
 
 
-def test_a_result_is_read_by_the_next_leader_until_another_run_begins(place: Place) -> None:
+def test_the_next_leader_reads_a_result_until_another_run_begins(place: Place) -> None:
     first = place.services()
     store = lead(first)
     run = store.run()
@@ -118,7 +118,7 @@ def test_a_result_is_read_by_the_next_leader_until_another_run_begins(place: Pla
     assert store.result(JOB) is None
 
 
-def test_what_more_is_known_of_an_end_takes_the_place_of_what_was(place: Place) -> None:
+def test_a_later_result_with_more_details_replaces_the_former(place: Place) -> None:
     store = lead(place.services())
     store.put_result(JobEnded(job_id=JOB, status=JobStatus.FINISHED))
 
@@ -128,7 +128,7 @@ def test_what_more_is_known_of_an_end_takes_the_place_of_what_was(place: Place) 
     assert store.result(JOB) == known
 
 
-def test_jobs_that_a_concluded_run_has_left_are_not_recovered_by_the_next(place: Place) -> None:
+def test_the_next_run_does_not_recover_jobs_of_a_concluded_one(place: Place) -> None:
     store = lead(place.services())
     run = store.run()
     store.put_job(submitted())
@@ -139,7 +139,7 @@ def test_jobs_that_a_concluded_run_has_left_are_not_recovered_by_the_next(place:
     assert store.jobs() == ()
 
 
-def test_a_job_may_be_called_what_no_file_can_be(place: Place) -> None:
+def test_a_job_name_may_be_an_invalid_file_name(place: Place) -> None:
     store = lead(place.services())
     odd = submitted("../a/b c:%2F")
 
@@ -156,7 +156,7 @@ def test_a_job_may_be_called_what_no_file_can_be(place: Place) -> None:
     assert store.result(odd.job_graph.job_id) is None
 
 
-def test_a_former_leader_neither_keeps_nor_forgets_a_job(place: Place) -> None:
+def test_a_former_leader_can_neither_store_nor_delete_a_job(place: Place) -> None:
     services = place.services()
     before = lead(services)
     before.put_job(submitted("kept"))

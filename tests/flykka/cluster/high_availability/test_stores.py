@@ -1,4 +1,4 @@
-"""The store that a user means, its checkpoints, and the store of the next environment of an application."""
+"""The configured store, its checkpoints, and the store of an application's next environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ZOOKEEPER = ZooKeeperSettings(hosts="zk1:2181,zk2:2181", storage_dir="s3://bucke
 FOLDER = FolderSettings(directory="/data/store")
 
 
-def test_a_store_is_a_folder_a_place_in_zookeeper_or_nothing() -> None:
+def test_a_store_is_a_folder_a_zookeeper_path_or_absent() -> None:
     words = "zookeeper://zk1:2181,zk2:2181/flykka/prices?storage_dir=s3://bucket/store"
 
     assert store_settings(None) is None
@@ -47,24 +47,24 @@ def test_a_store_is_a_folder_a_place_in_zookeeper_or_nothing() -> None:
         ("zookeeper://zk1:2181/flykka/?storage_dir=/data", "begins with a slash and ends without one"),
     ],
 )
-def test_what_is_no_store_is_refused_with_what_would_be_one(said: str, text: str) -> None:
+def test_an_invalid_store_is_refused_with_valid_ones(said: str, text: str) -> None:
     with pytest.raises(ProgramError, match=text):
         store_settings(said)
 
 
-def test_checkpoints_are_where_the_store_is() -> None:
+def test_checkpoints_are_below_the_store_directory() -> None:
     assert checkpoint_directory(FOLDER) == "/data/store/checkpoints"
     assert checkpoint_directory(ZOOKEEPER) == "s3://bucket/store/checkpoints"
 
 
-def test_the_environments_of_an_application_have_stores_of_their_own() -> None:
+def test_each_environment_of_an_application_has_its_own_store() -> None:
     assert [numbered(FOLDER, number) for number in (1, 2)] == [FOLDER, FolderSettings(directory="/data/store-2")]
     second = numbered(ZOOKEEPER, 2)
     assert isinstance(second, ZooKeeperSettings)
     assert (numbered(ZOOKEEPER, 1), second.path) == (ZOOKEEPER, "/flykka/prices-2")
 
 
-def test_a_launcher_gives_each_environment_its_store_whatever_the_app_says() -> None:
+def test_a_launcher_sets_the_store_of_each_environment_over_the_app() -> None:
     launch = Launch(LaunchOptions(values={"high_availability": FOLDER}))
 
     assert [store_of_app(launch) for _ in range(2)] == [FOLDER, FolderSettings(directory="/data/store-2")]
@@ -72,11 +72,11 @@ def test_a_launcher_gives_each_environment_its_store_whatever_the_app_says() -> 
 
 
 def store_of_app(launch: Launch) -> StoreSettings | None:
-    """The store of one more environment, whose app names ZooKeeper."""
+    """The store of another environment, whose app configures ZooKeeper."""
     options = launch.environment_options()
     options.set_options({"high_availability": ZOOKEEPER})
     return options.cluster_settings().high_availability
 
 
-def test_without_a_word_all_is_kept_in_memory() -> None:
+def test_by_default_everything_is_stored_in_memory() -> None:
     assert services_of(None).name == EmbeddedBackend.name

@@ -1,4 +1,4 @@
-"""A real ZooKeeper: sessions that end, drivers that sleep through that, servers that come back."""
+"""A real ZooKeeper: expiring sessions, drivers that are paused meanwhile, and servers that restart."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHORT_SESSION_MS = 4_000
 
 @pytest.fixture
 def raw(zookeeper_settings: ZooKeeperSettings) -> Iterator[KazooClient]:
-    """An administrator's client, who sees and deletes what nobody else does."""
+    """An administrator's client, which may read and delete everything."""
     client = KazooClient(hosts=zookeeper_settings.hosts, timeout=60.0)
     client.start(PATIENCE)
     yield client
@@ -49,7 +49,7 @@ def zookeeper_driver(settings: ZooKeeperSettings, session_timeout_ms: int) -> Dr
     return Driver("zookeeper", settings.hosts, settings.storage_dir, settings.path, str(session_timeout_ms))
 
 
-def test_a_driver_that_is_killed_is_taken_over_when_its_session_has_ended(
+def test_a_standby_takes_over_when_the_session_of_a_killed_driver_expires(
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
@@ -66,7 +66,7 @@ def test_a_driver_that_is_killed_is_taken_over_when_its_session_has_ended(
         services.close()
 
 
-def test_a_driver_that_sleeps_through_the_end_of_its_session_completes_nothing_when_it_wakes_up(
+def test_a_driver_that_sleeps_through_its_session_expiry_completes_nothing_afterwards(
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     services, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
@@ -80,9 +80,9 @@ def test_a_driver_that_sleeps_through_the_end_of_its_session_completes_nothing_w
         _end_session((int(number), bytes.fromhex(password)), zookeeper_settings)
         store = services.store(waiting.wait_granted())
         taken_over = completed_checkpoint_ids(store)
-        first.tell("add 2")
+        first.send_command("add 2")
         first.send(signal.SIGCONT)
-        said = {first.wait_said().split()[0], first.wait_said().split()[0]}
+        said = {first.wait_line().split()[0], first.wait_line().split()[0]}
         after = completed_checkpoint_ids(store)
         services.close()
 
@@ -91,7 +91,7 @@ def test_a_driver_that_sleeps_through_the_end_of_its_session_completes_nothing_w
     assert said == {"revoked", "refused"}
 
 
-def test_a_leader_whose_session_has_ended_is_told_at_once_and_leads_again_under_another(
+def test_a_leader_whose_session_expires_is_notified_and_leads_again_under_another(
     zookeeper_settings: ZooKeeperSettings,
 ) -> None:
     backend = ZooKeeperBackend(zookeeper_settings)
@@ -109,27 +109,27 @@ def test_a_leader_whose_session_has_ended_is_told_at_once_and_leads_again_under_
     services.close()
 
 
-def test_a_leader_whose_session_has_ended_lets_the_one_who_waits_lead(zookeeper_settings: ZooKeeperSettings) -> None:
+def test_a_leader_whose_session_expires_lets_the_standby_lead(zookeeper_settings: ZooKeeperSettings) -> None:
     backend = ZooKeeperBackend(zookeeper_settings)
     services, contender = HighAvailabilityServices(backend), Contender()
     services.contend(contender)
     contender.wait_granted()
     other, waiting = ZooKeeperHaServices(zookeeper_settings), Contender()
     other.contend(waiting)
-    # Its latch is behind that of the leader, before the leader contends again.
+    # Wait until its latch follows the leader's, before the leader contends again.
     _wait_for_latches(backend, 2)
 
     _end_session(_session(backend), zookeeper_settings)
 
     contender.wait_revoked()
     waiting.wait_granted()
-    assert contender.has_heard_nothing
+    assert contender.has_no_more_notifications
     other.close()
     contender.wait_granted()
     services.close()
 
 
-def test_a_leader_whose_latch_is_deleted_is_told_when_it_writes(
+def test_a_leader_whose_latch_is_deleted_is_notified_at_its_next_write(
     zookeeper_settings: ZooKeeperSettings, raw: KazooClient
 ) -> None:
     services, contender = ZooKeeperHaServices(zookeeper_settings), Contender()
@@ -146,7 +146,7 @@ def test_a_leader_whose_latch_is_deleted_is_told_when_it_writes(
     services.close()
 
 
-def test_a_server_that_is_killed_and_comes_back_finds_the_leader_waiting(tmp_path: Path) -> None:
+def test_a_restarted_server_finds_the_leader_waiting(tmp_path: Path) -> None:
     server = ZooKeeperServer(tmp_path / "server")
     server.start()
     settings = ZooKeeperSettings(hosts=server.hosts, storage_dir=str(tmp_path / "storage"), session_timeout_ms=100_000)
@@ -164,13 +164,13 @@ def test_a_server_that_is_killed_and_comes_back_finds_the_leader_waiting(tmp_pat
 
     assert not late.is_alive()
     assert completed_checkpoint_ids(store) == [1]
-    assert contender.has_heard_nothing
+    assert contender.has_no_more_notifications
     services.close()
     server.kill()
 
 
 @pytest.mark.long
-def test_a_leader_that_reaches_no_server_for_as_long_as_a_session_leads_no_more(tmp_path: Path) -> None:
+def test_a_leader_without_a_server_for_a_session_timeout_steps_down(tmp_path: Path) -> None:
     server = ZooKeeperServer(tmp_path / "server")
     server.start()
     settings = ZooKeeperSettings(
@@ -192,7 +192,7 @@ def test_a_leader_that_reaches_no_server_for_as_long_as_a_session_leads_no_more(
 
 
 @pytest.mark.parametrize("has_happened", [True, False])
-def test_a_write_of_which_nobody_knows_whether_it_has_happened_happens_once(
+def test_a_write_with_an_unknown_outcome_is_applied_once(
     zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch, has_happened: bool
 ) -> None:
     services = ZooKeeperHaServices(zookeeper_settings)
@@ -226,7 +226,7 @@ def test_a_write_of_which_nobody_knows_whether_it_has_happened_happens_once(
     services.close()
 
 
-def test_what_is_too_large_for_zookeeper_is_a_file_that_goes_with_its_value(
+def test_a_value_too_large_for_zookeeper_is_a_file_deleted_with_it(
     zookeeper_settings: ZooKeeperSettings, raw: KazooClient
 ) -> None:
     services, storage = ZooKeeperHaServices(zookeeper_settings), Path(zookeeper_settings.storage_dir)
@@ -246,7 +246,7 @@ def test_what_is_too_large_for_zookeeper_is_a_file_that_goes_with_its_value(
     services.close()
 
 
-def test_a_file_that_somebody_has_deleted_is_missed_by_name(zookeeper_settings: ZooKeeperSettings) -> None:
+def test_a_deleted_file_is_reported_by_name(zookeeper_settings: ZooKeeperSettings) -> None:
     services, storage = ZooKeeperHaServices(zookeeper_settings), Path(zookeeper_settings.storage_dir)
     store = lead(services)
     store.put_result(JobEnded(job_id=JOB, status=JobStatus.FINISHED, checkpoint_path="x" * LARGEST_IN_NODE))
@@ -259,7 +259,7 @@ def test_a_file_that_somebody_has_deleted_is_missed_by_name(zookeeper_settings: 
     services.close()
 
 
-def test_nothing_is_left_of_a_job_that_is_forgotten(zookeeper_settings: ZooKeeperSettings, raw: KazooClient) -> None:
+def test_a_deleted_job_leaves_nothing(zookeeper_settings: ZooKeeperSettings, raw: KazooClient) -> None:
     services = ZooKeeperHaServices(zookeeper_settings)
     store = lead(services)
     store.checkpoints(JOB).recover("coordinator", 1)
@@ -272,16 +272,14 @@ def test_nothing_is_left_of_a_job_that_is_forgotten(zookeeper_settings: ZooKeepe
     services.close()
 
 
-def test_servers_that_cannot_be_reached_are_named(
-    zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unreachable_servers_are_named(zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zookeeper_client, "CONNECTION_TIMEOUT", 0.2)
 
     with pytest.raises(StoreUnavailableError, match=r"ZooKeeper at 127\.0\.0\.1:1 cannot be reached within"):
         ZooKeeperHaServices(replace(zookeeper_settings, hosts="127.0.0.1:1"))
 
 
-def test_without_kazoo_one_is_told_what_to_install(
+def test_without_kazoo_the_error_names_the_package_to_install(
     zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "flykka.cluster.high_availability.zookeeper_client")
@@ -292,13 +290,13 @@ def test_without_kazoo_one_is_told_what_to_install(
 
 
 @pytest.mark.parametrize("path", ["flykka", "/flykka/", "/a//b", "/"])
-def test_a_path_that_zookeeper_would_not_understand_is_refused(path: str) -> None:
+def test_a_path_invalid_in_zookeeper_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="a path in ZooKeeper begins with a slash and ends without one"):
         ZooKeeperSettings(hosts="zk:2181", storage_dir="/shared", path=path)
 
 
 def _end_session(session: tuple[int, bytes], settings: ZooKeeperSettings) -> None:
-    """As when the servers have not heard of it for too long: somebody closes the session who knows its password."""
+    """Ends a session as a timeout would: closes it from another client with its password."""
     double = KazooClient(hosts=settings.hosts, timeout=60.0, client_id=session)
     double.start(PATIENCE)
     double.stop()

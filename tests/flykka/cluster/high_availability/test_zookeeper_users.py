@@ -1,4 +1,4 @@
-"""A real ZooKeeper whose users log in: what one of them keeps, no other reads or writes."""
+"""A real ZooKeeper with user accounts: no user can read or write another user's data."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def settings(server: ZooKeeperServer, tmp_path: Path) -> ZooKeeperSettings:
 
 
 def run_of(settings: ZooKeeperSettings) -> str:
-    """The run that a leader with these settings begins, or goes on with."""
+    """The run that a leader with these settings begins or continues."""
     services, contender = ZooKeeperHaServices(settings), Contender()
     try:
         services.contend(contender)
@@ -57,13 +57,15 @@ def run_of(settings: ZooKeeperSettings) -> str:
 
 
 @pytest.mark.slow
-def test_the_next_driver_of_the_user_goes_on(settings: ZooKeeperSettings) -> None:
+def test_the_next_driver_of_the_user_continues(settings: ZooKeeperSettings) -> None:
     assert run_of(settings) == run_of(settings)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stranger", [None, "orders"])
-def test_nobody_else_reads_or_writes_it(stranger: str | None, settings: ZooKeeperSettings, tmp_path: Path) -> None:
+def test_other_users_can_neither_read_nor_write(
+    stranger: str | None, settings: ZooKeeperSettings, tmp_path: Path
+) -> None:
     run = run_of(settings)
     password_file = None if stranger is None else str(tmp_path / stranger)
     theirs = replace(settings, acl="open", username=stranger, password_file=password_file)
@@ -77,7 +79,7 @@ def test_nobody_else_reads_or_writes_it(stranger: str | None, settings: ZooKeepe
 
 
 @pytest.mark.slow
-def test_all_that_is_made_belongs_to_the_user(settings: ZooKeeperSettings) -> None:
+def test_all_created_nodes_belong_to_the_user(settings: ZooKeeperSettings) -> None:
     services, contender = ZooKeeperHaServices(settings), Contender()
     services.contend(contender)
     store = services.store(contender.wait_granted())
@@ -95,7 +97,7 @@ def test_all_that_is_made_belongs_to_the_user(settings: ZooKeeperSettings) -> No
 
 
 @pytest.mark.slow
-def test_a_place_below_that_of_another_is_refused(settings: ZooKeeperSettings, tmp_path: Path) -> None:
+def test_a_path_below_that_of_another_user_is_refused(settings: ZooKeeperSettings, tmp_path: Path) -> None:
     run_of(settings)
     below = replace(settings, username="orders", password_file=str(tmp_path / "orders"), path=f"{settings.path}/below")
 
@@ -107,21 +109,21 @@ def test_a_place_below_that_of_another_is_refused(settings: ZooKeeperSettings, t
 
 
 @pytest.mark.slow
-def test_a_wrong_password_is_told_at_once(settings: ZooKeeperSettings, tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_at_once(settings: ZooKeeperSettings, tmp_path: Path) -> None:
     (tmp_path / "prices").write_text("wrong")
 
     with pytest.raises(StoreUnavailableError, match="refuses the login of 'prices': check the user"):
         ZooKeeperHaServices(settings)
 
 
-def test_a_password_file_that_is_not_there_is_named() -> None:
+def test_a_missing_password_file_is_named() -> None:
     settings = ZooKeeperSettings(hosts="127.0.0.1:1", storage_dir="/tmp", username="prices", password_file="/not/there")
 
     with pytest.raises(StoreUnavailableError, match="the password file /not/there cannot be read"):
         ZooKeeperHaServices(settings)
 
 
-def test_what_the_extra_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_of_the_extra_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flykka.cluster.high_availability.zookeeper_client.find_spec", lambda module: None)
     settings = ZooKeeperSettings(hosts="127.0.0.1:1", storage_dir="/tmp", username="prices", password_file="/there")
 
@@ -129,7 +131,7 @@ def test_what_the_extra_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ZooKeeperHaServices(settings)
 
 
-def test_the_words_of_a_command_line_name_the_user_and_never_the_password() -> None:
+def test_a_printed_command_line_names_the_user_but_not_the_password() -> None:
     told = store_settings("zookeeper://zk:2181/prices?storage_dir=/s&acl=creator&username=me&password_file=/secret")
 
     assert told == ZooKeeperSettings(
@@ -151,6 +153,6 @@ def test_the_words_of_a_command_line_name_the_user_and_never_the_password() -> N
         ("&password=x", "contains no address of ZooKeeper"),
     ],
 )
-def test_what_makes_no_user_is_refused(more: str, told: str) -> None:
+def test_invalid_users_are_refused(more: str, told: str) -> None:
     with pytest.raises(ProgramError, match=told):
         store_settings(f"zookeeper://zk:2181/prices?storage_dir=/s{more}")

@@ -1,4 +1,4 @@
-"""A real ZooKeeper server, out of the jars that PySpark brings: on this machine alone, ended by its process id."""
+"""A real ZooKeeper server, from the jars in PySpark: reachable from this machine only, ended by its process id."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from time import monotonic
 from tests.flykka.cluster.high_availability.contenders import PATIENCE
 
 TICK_MS = 200
-"""Sessions may be as short as two of these."""
+"""The tick of the server; the shortest session is two ticks."""
 
 _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "netty-*.jar", "snappy-java-*.jar")
 
@@ -25,7 +25,7 @@ class ZooKeeperServer:
     """One server with its data in `folder`; it may be stopped, resumed, killed and started again."""
 
     def __init__(self, folder: Path, users: Mapping[str, str] | None = None) -> None:
-        """With `users`, their passwords by name: they may log in by SASL."""
+        """`users` maps names to passwords; these users may log in by SASL."""
         self._folder = folder
         self._options: tuple[str, ...] = ()
         with socket.socket() as free:
@@ -50,7 +50,6 @@ class ZooKeeperServer:
 
     @property
     def hosts(self) -> str:
-        """Its address."""
         return f"127.0.0.1:{self._port}"
 
     def start(self) -> None:
@@ -75,13 +74,12 @@ class ZooKeeperServer:
             Event().wait(0.02)
 
     def kill(self) -> None:
-        """End it as when its machine is switched off."""
+        """End it without a shutdown, as a power failure does."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(PATIENCE)
 
     def send(self, number: signal.Signals) -> None:
-        """Stop or resume it."""
         assert self._process is not None
         self._process.send_signal(number)
 

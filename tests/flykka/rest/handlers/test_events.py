@@ -1,4 +1,4 @@
-"""Streams of events: what has changed and nothing else, a sign of life, an end."""
+"""Event streams: they send changes only, keep-alives and an end."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 JOB_EVENTS = f"/jobs/{JOB}/events"
 
 
-class Waiting:
-    """Time that passes where it is slept."""
+class SleepClock:
+    """Time that passes only during a sleep."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -35,12 +35,12 @@ class Waiting:
         self.seconds += seconds
 
 
-def frames(answers: Iterator[dict[str, Any]], waiting: Waiting) -> AsyncIterator[bytes]:
+def frames(answers: Iterator[dict[str, Any]], waiting: SleepClock) -> AsyncIterator[bytes]:
     return changes(lambda: next(answers), lambda: 7, first=next(answers), sleep=waiting.sleep, clock=waiting.clock)
 
 
-async def test_only_what_has_changed_is_sent_and_no_sooner_than_the_pace() -> None:
-    waiting = Waiting()
+async def test_only_changes_are_sent_and_no_faster_than_the_limit() -> None:
+    waiting = SleepClock()
     stream = frames(iter([{"a": 1}, {"a": 1}, {"a": 2}, {"a": 1}]), waiting)
 
     sent = [(await anext(stream), waiting.seconds) for _ in range(3)]
@@ -53,8 +53,8 @@ async def test_only_what_has_changed_is_sent_and_no_sooner_than_the_pace() -> No
     assert 1 / PACE_SECONDS <= 4
 
 
-async def test_silence_is_broken_by_a_comment() -> None:
-    waiting = Waiting()
+async def test_a_comment_is_sent_if_nothing_changes() -> None:
+    waiting = SleepClock()
     stream = frames(chain([{"a": 1}], repeat({"a": 1})), waiting)
     await anext(stream)
 
@@ -64,11 +64,11 @@ async def test_silence_is_broken_by_a_comment() -> None:
     assert HEARTBEAT.startswith(b":")
 
 
-async def test_a_stream_ends_with_the_reason_where_there_is_no_answer() -> None:
+async def test_a_stream_without_an_answer_ends_with_the_reason() -> None:
     def refuse() -> dict[str, Any]:
         raise RestError(503, "silent")
 
-    stream = changes(refuse, lambda: 7, first={"a": 1}, sleep=Waiting().sleep)
+    stream = changes(refuse, lambda: 7, first={"a": 1}, sleep=SleepClock().sleep)
 
     sent = [each async for each in stream]
 
@@ -113,12 +113,12 @@ def test_an_event_follows_what_happens_to_the_job(served: Served) -> None:
     assert states[0] in ("CANCELLING", "CANCELED")
 
 
-def test_a_job_that_there_is_not_has_no_events(served: Served) -> None:
+def test_an_unknown_job_has_no_events(served: Served) -> None:
     assert served.http.get(f"/jobs/{'f' * 32}/events").status_code == 404
     assert served.http.get("/jobs/zz/events").status_code == 400
 
 
-def test_so_many_streams_are_open_at_once_and_a_closed_one_makes_room(served: Served) -> None:
+def test_open_streams_are_limited_and_a_closed_one_frees_its_place(served: Served) -> None:
     limits = httpx.Limits(max_connections=STREAMS + 4)
     with httpx.Client(base_url=served.server.address, timeout=20, limits=limits) as http:
         with ExitStack() as streams:
@@ -138,7 +138,7 @@ def _opens(http: httpx.Client) -> bool:
 
 
 @pytest.mark.slow
-def test_the_server_closes_though_a_stream_is_open(served: Served) -> None:
+def test_the_server_closes_even_if_a_stream_is_open(served: Served) -> None:
     read = threading.Event()
 
     def watch() -> None:

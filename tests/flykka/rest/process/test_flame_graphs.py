@@ -1,4 +1,4 @@
-"""Flame graphs: which threads count, how stacks become a tree, and when a new one is made."""
+"""Flame graphs: which threads count, how stacks become a tree, and when a new graph is sampled."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOB, VERTEX = JobId("a" * 32), JobVertexId("sink_2")
 
 
 def thread(name: str, *functions: str) -> ThreadSample:
-    """One whose stack has these functions, the outermost first."""
+    """A thread whose stack has these functions, the outermost first."""
     stack = [FrameSummary("app.py", 7, function) for function in reversed(functions)]
     return ThreadSample(ident=hash(name), native_id=None, name=name, is_daemon=True, stack=stack)
 
@@ -35,7 +35,7 @@ def at_work(subtask: int, *functions: str) -> ThreadSample:
     return thread(f"{attempt_id(JOB, VERTEX, subtask, 3)} stages", *functions)
 
 
-def test_a_thread_is_one_of_a_vertex_by_the_attempt_in_its_name() -> None:
+def test_a_thread_belongs_to_the_vertex_of_the_attempt_in_its_name() -> None:
     def of(name: str) -> int | None:
         return subtask_of(name, JOB, VERTEX)
 
@@ -62,8 +62,8 @@ def test_stacks_become_a_tree_with_the_number_of_samples_at_each_node() -> None:
     }
 
 
-class Sampled:
-    """Graphs of made threads, over a clock that only a pause moves; the last pause of a sampling is told."""
+class SampledThreads:
+    """Graphs of fake threads, over a clock that only pauses advance; `done` is set after the last one of a sampling."""
 
     def __init__(self, threads: list[ThreadSample], working: str) -> None:
         self.seconds = 0.0
@@ -83,7 +83,7 @@ class Sampled:
         return False
 
     def graph(self, kind: FlameGraphType = FlameGraphType.FULL, subtask: int | None = None) -> dict[str, Any]:
-        """The graph, as soon as one is there."""
+        """The graph, as soon as it is available."""
         while "data" not in (found := self.ask(kind, subtask)):
             pass
         return found
@@ -93,15 +93,15 @@ class Sampled:
 
 
 @pytest.fixture
-def sampled() -> Iterator[Sampled]:
-    """Two subtasks, of which the second works, and a thread of something else."""
+def sampled() -> Iterator[SampledThreads]:
+    """Two subtasks, the second one busy, and an unrelated thread."""
     threads = [at_work(0, "run", "wait"), at_work(1, "run", "compute"), thread("flykka-rest", "serve")]
-    made = Sampled(threads, attempt_id(JOB, VERTEX, 1, 3))
+    made = SampledThreads(threads, attempt_id(JOB, VERTEX, 1, 3))
     yield made
     made.graphs.close()
 
 
-def test_at_first_there_is_nothing_and_then_all_threads_of_the_vertex(sampled: Sampled) -> None:
+def test_a_graph_is_empty_at_first_and_then_has_all_vertex_threads(sampled: SampledThreads) -> None:
     first, later = sampled.ask(), sampled.graph()
 
     assert first == {"endTimestamp": -3}
@@ -114,7 +114,7 @@ def test_at_first_there_is_nothing_and_then_all_threads_of_the_vertex(sampled: S
     }
 
 
-def test_one_subtask_may_be_asked_for_and_threads_at_work_or_waiting(sampled: Sampled) -> None:
+def test_graphs_may_be_filtered_by_subtask_and_by_thread_state(sampled: SampledThreads) -> None:
     def leaf(**asked: Any) -> str:
         (run,) = sampled.graph(**asked)["data"]["children"]
         (only,) = run["children"]
@@ -126,7 +126,7 @@ def test_one_subtask_may_be_asked_for_and_threads_at_work_or_waiting(sampled: Sa
     assert sampled.graph(FlameGraphType.ON_CPU, 0)["data"] == {"name": "root", "value": 0, "children": []}
 
 
-def test_a_graph_is_replaced_when_it_is_old_and_told_until_then(sampled: Sampled) -> None:
+def test_an_old_graph_is_replaced_and_served_until_then(sampled: SampledThreads) -> None:
     sampled.graph()
     sampled.ask()
     assert sampled.pauses == SAMPLES
@@ -136,7 +136,7 @@ def test_a_graph_is_replaced_when_it_is_old_and_told_until_then(sampled: Sampled
         assert sampled.ask()["endTimestamp"] == 42
 
 
-def test_closed_nothing_is_sampled_any_more(sampled: Sampled) -> None:
+def test_after_close_no_thread_is_sampled(sampled: SampledThreads) -> None:
     sampled.graphs.close()
 
     assert sampled.ask() == {"endTimestamp": -3}

@@ -1,4 +1,4 @@
-"""The log in memory: its end is kept, and nothing changes for others who are told."""
+"""The log in memory: it keeps the last bytes, and other handlers stay as they are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def log() -> Iterator[ProcessLog]:
     made.detach()
 
 
-def test_what_is_logged_is_kept_with_its_level_its_logger_and_its_exception(log: ProcessLog) -> None:
+def test_log_records_are_retained_with_level_logger_and_exception(log: ProcessLog) -> None:
     try:
         raise ValueError("no seven")
     except ValueError:
@@ -32,7 +32,7 @@ def test_what_is_logged_is_kept_with_its_level_its_logger_and_its_exception(log:
     assert last == "ValueError: no seven"
 
 
-def test_only_the_end_is_kept(log: ProcessLog) -> None:
+def test_only_the_last_lines_are_retained(log: ProcessLog) -> None:
     for number in range(100):
         logging.getLogger("flykka").warning("line %d", number)
 
@@ -44,14 +44,14 @@ def test_only_the_end_is_kept(log: ProcessLog) -> None:
     assert log.sizes()[0][:2] == (LOG_NAME, len(log.text()))
 
 
-def test_a_line_that_is_too_long_is_kept_with_its_end(log: ProcessLog) -> None:
+def test_a_line_that_is_too_long_retains_its_end(log: ProcessLog) -> None:
     logging.getLogger("flykka").warning("x" * 1_000 + "end")
 
     assert log.text().endswith("xend\n")
     assert len(log.text()) == 500
 
 
-def test_of_others_and_behind_its_end_nothing_is_kept(log: ProcessLog) -> None:
+def test_records_of_other_loggers_and_after_detaching_are_not_retained(log: ProcessLog) -> None:
     logging.getLogger("other").warning("not here")
     log.detach()
     logging.getLogger("flykka").warning("nor this")
@@ -59,7 +59,7 @@ def test_of_others_and_behind_its_end_nothing_is_kept(log: ProcessLog) -> None:
     assert log.text() == ""
 
 
-def test_warnings_are_printed_once_where_nobody_has_set_up_logging(
+def test_warnings_are_printed_once_if_logging_is_not_configured(
     log: ProcessLog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [])
@@ -73,7 +73,7 @@ def test_warnings_are_printed_once_where_nobody_has_set_up_logging(
     assert capsys.readouterr().err == "seen\n"
 
 
-def test_where_logging_is_set_up_nothing_is_printed_besides(
+def test_no_warning_is_printed_if_logging_is_configured(
     log: ProcessLog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(logging.getLogger(), "handlers", [logging.NullHandler()])
@@ -83,7 +83,7 @@ def test_where_logging_is_set_up_nothing_is_printed_besides(
     assert capsys.readouterr().err == ""
 
 
-def test_files_of_handlers_are_listed_by_names_that_are_told_apart(log: ProcessLog, tmp_path: Path) -> None:
+def test_log_files_of_handlers_are_listed_by_unique_names(log: ProcessLog, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     paths = [tmp_path / "app.log", tmp_path / "other" / "app.log"]
     handlers = [logging.FileHandler(path) for path in paths]

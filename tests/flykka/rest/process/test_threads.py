@@ -1,4 +1,4 @@
-"""Threads with their stacks, in Flink's shape."""
+"""Threads with their stacks, in Flink's format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def waiting_here(begun: threading.Event, ended: threading.Event) -> None:
     ended.wait()
 
 
-def test_a_thread_is_told_with_the_functions_that_it_is_in_the_innermost_first() -> None:
+def test_a_thread_is_listed_with_its_functions_innermost_first() -> None:
     begun, ended = threading.Event(), threading.Event()
     thread = threading.Thread(target=waiting_here, args=(begun, ended), name="a thread", daemon=True)
     thread.start()
@@ -32,7 +32,7 @@ def test_a_thread_is_told_with_the_functions_that_it_is_in_the_innermost_first()
     assert "MainThread" in told
 
 
-def test_a_thread_that_the_interpreter_has_not_dumped_is_told_without_a_stack() -> None:
+def test_a_thread_missing_in_the_interpreters_dump_has_no_stack() -> None:
     sample = ThreadSample(ident=7, native_id=8, name="old", is_daemon=False, stack=None)
 
     (told,) = thread_dump([sample])["threadInfos"]

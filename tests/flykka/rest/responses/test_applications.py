@@ -1,4 +1,4 @@
-"""The application: the program of this process, with its jobs, its failures, its settings, and an end for all."""
+"""The application: the program of this process, with its jobs, failures and settings, and the end of them all."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from tests.flykka.rest.conftest import JOB, Served
 
 
 def application_of(served: Served) -> str:
-    """The path of the application."""
     (only,) = served.http.get("/applications/overview").json()["applications"]
     return f"/applications/{only['id']}"
 
 
-def test_an_application_is_told_with_its_jobs_and_times(served: Served) -> None:
+def test_an_application_lists_its_jobs_and_times(served: Served) -> None:
     (listed,) = served.http.get("/applications/overview").json()["applications"]
 
-    told = served.http.get(f"/v1/applications/{listed['id']}").json()
+    answer = served.http.get(f"/v1/applications/{listed['id']}").json()
 
-    assert [job["jid"] for job in told["jobs"]] == [JOB]
+    assert [job["jid"] for job in answer["jobs"]] == [JOB]
     assert sum(listed["jobs"].values()) == 1
-    assert (told["name"], told["status"], told["end-time"]) == (listed["name"], "RUNNING", -1)
-    assert told["timestamps"] == {"RUNNING": told["start-time"]}
+    assert (answer["name"], answer["status"], answer["end-time"]) == (listed["name"], "RUNNING", -1)
+    assert answer["timestamps"] == {"RUNNING": answer["start-time"]}
 
 
 def test_another_application_is_not_found(served: Served) -> None:
@@ -40,19 +39,19 @@ def test_another_application_is_not_found(served: Served) -> None:
 
 
 def test_the_settings_of_its_cluster_are_those_of_the_job_manager(served: Served) -> None:
-    told = served.http.get(f"{application_of(served)}/jobmanager/config").json()
+    answer = served.http.get(f"{application_of(served)}/jobmanager/config").json()
 
-    assert {"key": "taskmanager.numberOfTaskSlots", "value": "2"} in told
-    assert told == served.http.get("/jobmanager/config").json()
-
-
-def test_an_application_without_failures_has_none(served: Served) -> None:
-    told = served.http.get(f"{application_of(served)}/exceptions").json()
-
-    assert told == {"exceptionHistory": {"entries": []}}
+    assert {"key": "taskmanager.numberOfTaskSlots", "value": "2"} in answer
+    assert answer == served.http.get("/jobmanager/config").json()
 
 
-def test_failures_of_all_jobs_are_told_the_newest_first() -> None:
+def test_an_application_without_failures_has_an_empty_list(served: Served) -> None:
+    answer = served.http.get(f"{application_of(served)}/exceptions").json()
+
+    assert answer == {"exceptionHistory": {"entries": []}}
+
+
+def test_failures_of_all_jobs_are_listed_newest_first() -> None:
     def failed(name: str, at_ms: int) -> RootExceptionHistoryEntry:
         cause = SerializedThrowable(type_name=name, message="no")
         return RootExceptionHistoryEntry(number=1, root=ExceptionHistoryEntry(cause=cause, timestamp_ms=at_ms))
@@ -65,7 +64,7 @@ def test_failures_of_all_jobs_are_told_the_newest_first() -> None:
     ]
 
 
-def test_cancelling_an_application_cancels_its_jobs_and_may_be_done_again(served: Served) -> None:
+def test_cancelling_an_application_cancels_its_jobs_and_is_idempotent(served: Served) -> None:
     path = f"{application_of(served)}/cancel"
 
     first = served.http.post(path, json={})
@@ -80,7 +79,7 @@ def test_cancelling_an_application_cancels_its_jobs_and_may_be_done_again(served
     assert served.http.post(path, json={}).status_code == 202
 
 
-def test_settings_of_a_job_are_told_by_the_names_of_flinks_options() -> None:
+def test_settings_of_a_job_have_the_names_of_flinks_options() -> None:
     strategy = FailureRateRestartStrategyConfiguration(max_failures=3, interval_ms=60_000, delay_ms=10)
 
     told = {each["key"]: each["value"] for each in job_configuration(graph_of(vertex("a", 4), restart=strategy))}

@@ -1,4 +1,4 @@
-"""The graph of a job by its operators, each with the vertex that it is in."""
+"""The graph of a job by its operators, each with its vertex."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def graph_operator(name: str, kind: OperatorKind, reads: int | None = None) -> O
     return Operator(operator_id=OperatorId(name), ref=ref, name=f"<{name}>", kind=kind, input_operator=reads)
 
 
-def test_operators_of_a_chain_forward_and_the_first_one_reads_what_the_vertex_reads() -> None:
+def test_operators_of_a_chain_forward_and_its_head_reads_the_vertex_inputs() -> None:
     numbers = replace(
         vertex("v", 2),
         operators=(
@@ -43,8 +43,8 @@ def test_operators_of_a_chain_forward_and_the_first_one_reads_what_the_vertex_re
     assert told["nodes"][0]["description"] == "&lt;numbers&gt;<br/>"
 
 
-def test_a_job_is_told_with_it_and_nothing_is_pending(served: Served) -> None:
-    told = served.http.get(JOB_PATH).json()
+def test_job_details_contain_the_graph_without_pending_operators(served: Served) -> None:
+    answer = served.http.get(JOB_PATH).json()
 
-    assert [each["job_vertex_id"] for each in told["stream-graph"]["nodes"]] == ["source", "sink"]
-    assert told["pending-operators"] == 0
+    assert [each["job_vertex_id"] for each in answer["stream-graph"]["nodes"]] == ["source", "sink"]
+    assert answer["pending-operators"] == 0

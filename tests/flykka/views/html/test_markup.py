@@ -1,4 +1,4 @@
-"""The HTML kit: nothing of a text becomes markup, and nothing of the markup is escaped twice."""
+"""The HTML kit: text never becomes markup, and markup is never escaped twice."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def test_text_and_attributes_are_escaped() -> None:
     assert Reader(made).text == EVIL
 
 
-def test_what_an_element_has_made_is_put_into_another_as_it_is() -> None:
+def test_rendered_elements_are_nested_without_escaping() -> None:
     assert element("p", "a", element("b", "1 < 2"), "c") == "<p>a<b>1 &lt; 2</b>c</p>"
 
 
-def test_an_attribute_without_a_value_is_left_out_and_underscores_are_those_of_python() -> None:
+def test_an_attribute_without_a_value_is_omitted_and_underscores_are_replaced() -> None:
     assert element("p", class_="wide", title="", aria_label="x") == '<p class="wide" aria-label="x"></p>'
 
 
-def test_a_table_of_no_rows_is_nothing() -> None:
+def test_a_table_without_rows_is_empty() -> None:
     assert table([("name", "")], []) == fragment() == Html("")
 
 
-def test_a_row_of_another_length_than_the_titles_is_a_mistake() -> None:
+def test_a_row_of_the_wrong_length_is_an_error() -> None:
     with pytest.raises(ValueError, match="shorter than argument 1"):
         table([("name", "")], [("a", "b")])
 
@@ -47,12 +47,12 @@ def test_a_row_of_another_length_than_the_titles_is_a_mistake() -> None:
         page(EVIL, EVIL, style=""),
     ],
 )
-def test_no_part_of_a_display_lets_a_text_become_markup(made: str) -> None:
+def test_no_part_of_a_display_turns_text_into_markup(made: str) -> None:
     assert "<script" not in made
     assert "&lt;script&gt;" in made
 
 
-def test_the_dot_before_a_status_has_its_colour_and_any_other_is_grey() -> None:
+def test_the_dot_of_a_status_has_its_colour_or_grey() -> None:
     assert "#30a46c" in dot("RUNNING")
     assert "#30a46c" in dot("RUNNING 1/2", "RUNNING")
     assert "#8f8f8f" in dot("a state of tomorrow")

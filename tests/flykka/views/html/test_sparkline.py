@@ -1,4 +1,4 @@
-"""Small pictures: within their frame, whatever the numbers, and with every failure to be seen."""
+"""Sparklines: within their frame for all numbers, with every failure visible."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def points(svg: str) -> list[tuple[float, float]]:
 def test_a_line_stays_within_its_frame(values: tuple[float | None, ...]) -> None:
     svg = line(values, "rows")
 
-    assert "svg" in Reader(svg).seen
+    assert "svg" in Reader(svg).tags
     assert all(0 <= x <= WIDTH and 0 <= y <= HEIGHT for x, y in points(svg))
 
 
-def test_a_gap_parts_a_line() -> None:
+def test_a_gap_splits_a_line() -> None:
     assert line((1.0, 2.0, None, 3.0), "rows").count("<polyline") == 2
 
 
@@ -40,5 +40,5 @@ def test_a_failure_is_a_red_bar_beside_the_others() -> None:
     assert svg.count(RED) == 1
 
 
-def test_what_a_picture_tells_is_text() -> None:
+def test_pictures_have_a_text_alternative() -> None:
     assert "<script>" in Reader(line((1.0,), "<script>")).text

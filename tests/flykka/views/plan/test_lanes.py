@@ -17,15 +17,15 @@ def test_a_line_of_operators_is_one_lane() -> None:
     assert picture("abc", "ab", "bc") == ["●", "│", "●", "│", "●"]
 
 
-def test_what_is_read_twice_parts_and_comes_together_again() -> None:
+def test_a_node_read_twice_splits_lanes_that_merge_again() -> None:
     assert picture("abcd", "ab", "ac", "bd", "cd") == ["●", "├─╮", "│ │", "● │", "│ │", "│ ●", "│ │", "├─╯", "●"]
 
 
-def test_three_sources_of_a_union_come_together_at_once() -> None:
+def test_three_sources_of_a_union_merge_at_once() -> None:
     assert picture("abcu", "au", "bu", "cu")[-2:] == ["├─┴─╯", "●"]
 
 
-def test_a_lane_that_is_free_stays_free_and_one_that_is_crossed_goes_on() -> None:
+def test_a_free_lane_stays_free_and_a_crossed_one_continues() -> None:
     freed = picture("abcde", "ad", "bc", "be", "de")
     crossed = picture("abcdef", "ae", "bf", "ac", "cd")
 
@@ -33,7 +33,7 @@ def test_a_lane_that_is_free_stays_free_and_one_that_is_crossed_goes_on() -> Non
     assert crossed[:2] == ["●", "├─╮"]
 
 
-def test_beside_further_lines_of_a_node_stand_the_lanes_that_go_on() -> None:
+def test_continuing_lanes_are_drawn_beside_further_lines_of_a_node() -> None:
     rows = list(lane_rows("ab", [("a", "b")]))
 
     assert [(row.node, row.more) for row in rows if row.node] == [("a", "│"), ("b", "")]
@@ -49,7 +49,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[str], list[tuple[str, str]]]:
 
 @pytest.mark.slow
 @given(graph=graphs())
-def test_every_node_is_drawn_once_and_no_lane_is_left(graph: tuple[list[str], list[tuple[str, str]]]) -> None:
+def test_every_node_is_drawn_once_and_no_lane_remains(graph: tuple[list[str], list[tuple[str, str]]]) -> None:
     nodes, edges = graph
 
     rows = list(lane_rows(nodes, edges))

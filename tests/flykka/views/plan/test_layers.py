@@ -5,22 +5,22 @@ from __future__ import annotations
 from flykka.views.plan.page import layered
 
 
-def test_a_box_stands_behind_all_that_it_reads() -> None:
-    made = layered(["a", "b", "c", "u"], [("a", "b"), ("b", "u"), ("c", "u")])
+def test_a_box_follows_all_of_its_inputs() -> None:
+    layers = layered(["a", "b", "c", "u"], [("a", "b"), ("b", "u"), ("c", "u")])
 
-    assert made.layers[0] == ("a", "c")
-    assert made.layers[2] == ("u",)
+    assert layers.layers[0] == ("a", "c")
+    assert layers.layers[2] == ("u",)
 
 
 def test_an_edge_over_layers_has_a_place_in_each() -> None:
-    made = layered(["a", "b", "c", "u"], [("a", "b"), ("b", "c"), ("c", "u"), ("a", "u")])
+    layers = layered(["a", "b", "c", "u"], [("a", "b"), ("b", "c"), ("c", "u"), ("a", "u")])
 
-    assert made.passed["a", "b"] == ()
-    assert len(made.passed["a", "u"]) == 2
-    assert all(place in layer for place, layer in zip(made.passed["a", "u"], made.layers[1:3], strict=True))
+    assert layers.passed["a", "b"] == ()
+    assert len(layers.passed["a", "u"]) == 2
+    assert all(place in layer for place, layer in zip(layers.passed["a", "u"], layers.layers[1:3], strict=True))
 
 
-def test_boxes_stand_in_the_order_of_what_they_read() -> None:
-    made = layered(["a", "b", "x", "y"], [("b", "x"), ("a", "y")])
+def test_boxes_are_in_the_order_of_their_inputs() -> None:
+    layers = layered(["a", "b", "x", "y"], [("b", "x"), ("a", "y")])
 
-    assert made.layers == (("a", "b"), ("y", "x"))
+    assert layers.layers == (("a", "b"), ("y", "x"))

@@ -18,15 +18,15 @@ from tests.flykka.views.plan.plans import plan
 VOID = {"meta", "path"}
 
 
-def printed(width: int, *graphs: str) -> str:
+def terminal_text_of(width: int, *graphs: str) -> str:
     console = Console(width=width, file=io.StringIO())
     with console.capture() as captured:
         console.print(rendered(plan(), graphs or ("stream", "job", "execution")))
     return captured.get()
 
 
-def test_the_job_graph_on_the_terminal() -> None:
-    text = re.sub(r" · id \w+", "", printed(100, "job"))
+def test_a_job_graph_is_drawn_on_the_terminal() -> None:
+    text = re.sub(r" · id \w+", "", terminal_text_of(100, "job"))
 
     assert text.splitlines()[2:] == [
         "Job graph  5 vertices: operators in one box run as one task; up to: the most subtasks that it can be",
@@ -52,7 +52,7 @@ def test_the_job_graph_on_the_terminal() -> None:
     ]
 
 
-def test_every_operator_can_be_read_on_a_light_terminal_and_on_a_dark_one() -> None:
+def test_every_operator_is_readable_on_light_and_dark_terminals() -> None:
     console = Console(width=100, file=io.StringIO(), color_system="standard", force_terminal=True, no_color=False)
     with console.capture() as captured:
         console.print(rendered(plan(), ["stream"]))
@@ -63,8 +63,8 @@ def test_every_operator_can_be_read_on_a_light_terminal_and_on_a_dark_one() -> N
 
 
 @pytest.mark.parametrize("width", [24, 48, 200])
-def test_nothing_is_wider_than_the_terminal_and_nothing_is_lost(width: int) -> None:
-    text = printed(width)
+def test_no_line_is_wider_than_the_terminal_and_no_text_is_lost(width: int) -> None:
+    text = terminal_text_of(width)
 
     assert all(len(line) <= width for line in text.splitlines())
     assert not any(line.endswith(" ") for line in text.splitlines())
@@ -90,7 +90,7 @@ def test_mermaid_has_a_flowchart_for_each_graph_with_names_escaped() -> None:
 
 
 class Tags(HTMLParser):
-    """True if every element that is opened is closed, and what is fetched."""
+    """Checks that every element is closed, and collects the fetched resources."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class Tags(HTMLParser):
             assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_needs_nothing_else() -> None:
+def test_the_page_is_complete_and_self_contained() -> None:
     text = page(plan())
     tags = Tags()
     tags.feed(text)
@@ -120,7 +120,7 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
     assert "prefers-color-scheme: dark" in text
 
 
-def test_a_page_of_one_graph_has_that_one_only() -> None:
+def test_a_page_of_one_graph_has_only_that_one() -> None:
     text = page(plan(), ("execution",))
 
     assert re.findall(r"<h2>(.*?)</h2>", text) == ["Execution graph"]

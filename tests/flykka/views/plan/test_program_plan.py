@@ -1,4 +1,4 @@
-"""What is drawn is what would happen."""
+"""The drawn plan is the one that would be executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flykka.views.plan.program_plan import Wiring
 from tests.flykka.views.plan.plans import graphs, plan
 
 
-def test_operators_say_whether_their_uid_was_given() -> None:
+def test_operators_show_whether_their_uid_is_explicit() -> None:
     facts = {node.key: node.facts for node in plan().stream.nodes}
 
     assert "uid orders" in facts["orders"]
@@ -20,7 +20,7 @@ def test_operators_say_whether_their_uid_was_given() -> None:
     assert "upserts by city, day" in facts["sums"]
 
 
-def test_an_operator_without_a_uid_tells_the_id_that_its_state_is_found_under() -> None:
+def test_an_operator_without_a_uid_shows_the_id_of_its_state() -> None:
     (returns,) = (node for node in plan().stream.nodes if node.key == "returns")
     ids = {operator.ref.uid: operator.operator_id for vertex in graphs()[1].vertices for operator in vertex.operators}
 
@@ -37,7 +37,7 @@ def test_a_box_of_the_job_graph_has_the_operators_of_its_chain() -> None:
     ]
 
 
-def test_edges_say_where_all_is_made_before_it_is_read() -> None:
+def test_blocking_edges_are_marked() -> None:
     assert {edge.label for edge in plan().job.edges} == {"hash", "rescale", "rebalance"}
     assert {edge.label for edge in plan(JobType.BATCH).job.edges} == {
         "blocking hash",
@@ -46,7 +46,7 @@ def test_edges_say_where_all_is_made_before_it_is_read() -> None:
     }
 
 
-def test_as_many_slots_are_drawn_as_the_job_asks_for() -> None:
+def test_the_requested_number_of_slots_is_drawn() -> None:
     drawn = plan()
 
     assert len(drawn.slots) == slots_needed(graphs()[1]) == 6
@@ -55,7 +55,7 @@ def test_as_many_slots_are_drawn_as_the_job_asks_for() -> None:
     assert sum(len(slot.tasks) for slot in drawn.slots) == drawn.tasks == 11
 
 
-def test_the_document_is_flinks_plan_with_the_other_graphs_beside_it() -> None:
+def test_the_document_is_flinks_plan_with_the_additional_graphs() -> None:
     made = document(plan(), graphs()[1])
 
     assert made["nodes"][0]["description"] == "Source: orders -> valid"
@@ -76,5 +76,5 @@ def test_the_document_is_flinks_plan_with_the_other_graphs_beside_it() -> None:
         (tuple((0,) for _ in range(20)), ", ".join(f"{number} reads 1" for number in range(1, 9)) + ", ..."),
     ],
 )
-def test_who_reads_whom_is_told_in_few_words(reads: tuple[tuple[int, ...], ...], expected: str) -> None:
+def test_the_readers_of_each_operator_are_stated_briefly(reads: tuple[tuple[int, ...], ...], expected: str) -> None:
     assert Wiring(source="a", target="b", label="rescale", reads=reads).reads_text() == expected

@@ -1,4 +1,4 @@
-"""Names of operators show the columns of a UDF, and nothing of PySpark's internals."""
+"""Names of operators show the columns of a UDF, and none of PySpark's internals."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.views.text.column_text import column_text
 ORIGIN = (
     "Origin(None,None,None,None,None,None,None,Some([Ljava.lang.StackTraceElement;@46558b21),Some((col,/a.py:13)),None)"
 )
-"""As Spark writes down where a column was made."""
+"""The form in which Spark records the origin of a column."""
 
 
 def attribute(name: str) -> str:

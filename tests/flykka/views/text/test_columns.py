@@ -5,7 +5,7 @@ from __future__ import annotations
 from flykka.views.text.formats import columns
 
 
-def test_each_column_is_as_wide_as_its_widest_cell_and_no_line_ends_with_blanks() -> None:
+def test_columns_are_as_wide_as_their_widest_cell_without_trailing_blanks() -> None:
     assert list(columns(("count", "what"), [("1", "a"), ("1,000", "bb")], "><")) == [
         "count  what",
         "    1  a",
@@ -13,5 +13,5 @@ def test_each_column_is_as_wide_as_its_widest_cell_and_no_line_ends_with_blanks(
     ]
 
 
-def test_without_an_alignment_all_columns_are_to_the_left() -> None:
+def test_columns_are_left_aligned_by_default() -> None:
     assert list(columns(("", "b"), [("long", "x")])) == ["      b", "long  x"]

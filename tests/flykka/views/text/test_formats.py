@@ -1,4 +1,4 @@
-"""What a reader takes in at a glance."""
+"""Short forms of durations, sizes, counts and times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def test_sizes_are_written_short() -> None:
     assert [format_bytes(size) for size in sizes] == ["0 B", "1023 B", "1.0 KiB", "1.5 KiB", "3.0 GiB", "5.0 TiB"]
 
 
-def test_counts_are_whole_until_they_are_too_long_to_read() -> None:
+def test_counts_are_written_in_full_up_to_a_limit() -> None:
     counts = [0, 999.6, 336_776, 9_999_999, 12_345_678, 45_000_000_000]
 
     assert [format_count(count) for count in counts] == ["0", "1,000", "336,776", "9,999,999", "12.3 M", "45.0 G"]
@@ -27,7 +27,7 @@ def test_counts_are_whole_until_they_are_too_long_to_read() -> None:
     ("ms", "text"),
     [(None, "-"), (0, "1970-01-01 00:00:00"), (1_370_059_200_500, "2013-06-01 04:00:00"), (2**62, f"{2**62} ms")],
 )
-def test_event_time_is_a_moment_of_the_calendar_where_there_is_one(ms: int | None, text: str) -> None:
+def test_event_time_is_a_calendar_time_if_it_is_in_range(ms: int | None, text: str) -> None:
     assert format_event_time(ms) == text
 
 
@@ -44,7 +44,7 @@ def test_event_time_is_a_moment_of_the_calendar_where_there_is_one(ms: int | Non
         (-1_200, "-1.2 s"),
     ],
 )
-def test_a_lag_is_told_in_the_unit_that_tells_something(ms: int | None, text: str) -> None:
+def test_a_lag_is_written_in_its_largest_suitable_unit(ms: int | None, text: str) -> None:
     assert format_lag(ms) == text
 
 

@@ -1,4 +1,4 @@
-"""Of a stack, the author's own lines are told, those of the failure first, then those of what it came of."""
+"""Of a stack only the author's own lines are shown, those of the failure first, then those of its causes."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def failure(type_name: str, stack: str) -> SerializedThrowable:
     return SerializedThrowable(type_name=type_name, message="", stack_trace=stack)
 
 
-def test_what_a_function_in_a_worker_has_raised_is_told_from_its_own_lines() -> None:
+def test_a_worker_error_is_shown_with_the_lines_of_its_function() -> None:
     assert user_story(failure("ValueError", WORKER)) == [
         '  File "/home/me/app.py", line 14, in taxed',
         "    return price * rate(country)",
@@ -63,12 +63,12 @@ def test_what_a_function_in_a_worker_has_raised_is_told_from_its_own_lines() -> 
     ]
 
 
-def test_a_failure_without_a_line_of_the_authors_tells_none() -> None:
+def test_a_failure_without_user_lines_shows_no_line() -> None:
     assert user_story(failure("OperatorFailedError", WORKER)) == []
     assert user_story(failure("SlotLostError", "")) == []
 
 
-def test_a_stack_of_this_process_is_read_as_python_writes_it() -> None:
+def test_a_python_stack_of_this_process_is_parsed() -> None:
     def divide() -> float:
         return 1 / 0
 
@@ -80,7 +80,7 @@ def test_a_stack_of_this_process_is_read_as_python_writes_it() -> None:
     assert [line for line in told if line.startswith("    ")] == ["    divide()", "    return 1 / 0"]
 
 
-def test_of_endless_causes_some_are_told() -> None:
+def test_only_some_of_endless_causes_are_shown() -> None:
     one = 'Traceback (most recent call last):\n  File "/home/me/app.py", line 1, in f\n    f()\nE: x\n\n'
     chain = "During handling of the above exception, another exception occurred:\n\n"
 
@@ -89,7 +89,7 @@ def test_of_endless_causes_some_are_told() -> None:
     assert sum(line.startswith("caused by") for line in told) == 3
 
 
-def test_a_failure_is_told_with_the_line_of_its_operator_above_the_lines_that_led_to_it() -> None:
+def test_a_failure_shows_its_operators_line_above_its_own() -> None:
     said = """operator 'taxed' (app.py:40): no rate for DE
   File "/home/me/app.py", line 40, in taxed
     orders.with_column("price", taxed("price"))
@@ -110,7 +110,7 @@ failed 10 times in a row"""
     assert told.count('  File "/home/me/app.py", line 10, in rate') == 1
 
 
-def test_a_failure_without_a_stack_is_told_as_it_came() -> None:
+def test_a_failure_without_a_stack_is_shown_unchanged() -> None:
     message = 'one of these has failed:\n  File "app.py", line 1, in a\n  File "app.py", line 2, in b'
 
     assert full_text(SerializedThrowable(type_name="ValueError", message=message)) == message.splitlines()
