@@ -73,7 +73,7 @@ class ClusterBuilder:
         return ref
 
     def tell(self, receiver: Ref, message: Message) -> None:
-        """Tell it from outside every actor."""
+        """Send the message from outside every actor."""
         receiver.tell(message)
         self.system.run_until_idle()
 

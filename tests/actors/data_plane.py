@@ -27,7 +27,7 @@ class NoRows(EmptyEngine):
 
 
 class NoData(WithoutCoordinators, WithoutOwners):
-    """Takes every job, moves no rows for it, and notes whose data it was told to release."""
+    """Accepts every job, moves no rows for it, and records whose data it has to release."""
 
     def __init__(self) -> None:
         self.released: list[JobId] = []

@@ -27,13 +27,13 @@ class Driver(JobCluster):
         super().__init__(system, folder, services=services_on(store, name))
 
     def fall_asleep(self, store: EmbeddedStore) -> None:
-        """Lose the leadership, as one that was not heard of, and be told."""
+        """Lose the leadership, as a driver that misses its lease, and notify it."""
         store.leave(self.services._backend)
         self.services.lost()
         self.system.run_until_idle()
 
     def wake_up(self, store: EmbeddedStore) -> None:
-        """Wait for the leadership again, behind those who do."""
+        """Wait for the leadership again, queued after the other candidates."""
         store.enter(self.services._backend, self.services)
         self.system.run_until_idle()
 
@@ -59,7 +59,7 @@ class Driver(JobCluster):
         return task_manager
 
     def run_of_application(self, *, begins_new: bool = False) -> ApplicationRun | None:
-        """None while nobody leads here."""
+        """None while this driver is not the leader."""
         asking = self.stand(f"asking-{next(self._asked)}")
         self.job_manager.tell(RequestApplicationRun(reply_to=asking, begins_new=begins_new))
         answers = self.heard(asking, ApplicationRunFound)

@@ -58,7 +58,7 @@ class Sink:
 
 
 class Delays:
-    """Does calls of an engine so many ms of virtual time later, by their names: None for never, others at once."""
+    """Delays calls of an engine by virtual ms, by their names: None for ever, calls without an entry not at all."""
 
     def __init__(self, takes_ms: Mapping[str, int | None]) -> None:
         self._takes_ms = takes_ms
@@ -73,10 +73,10 @@ class Delays:
 
 
 class NamesEngine(EmptyEngine):
-    """Reads the names of splits, and stages them as rows where it is a source. Whatever raises fails the attempt."""
+    """Reads the names of splits, and stages them as rows at a source. An exception in it fails the attempt."""
 
     takes_ms: Mapping[str, int | None] = MappingProxyType({})
-    """The duration of each call in ms; None for ever."""
+    """The duration of each call in ms; None means for ever."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
         super().__init__(descriptor)
@@ -140,7 +140,7 @@ class NamesEngine(EmptyEngine):
 
 @dataclass
 class Batches:
-    """What the batches hold and who holds them; and the files of channel state."""
+    """The contents and the holders of batches, and the files of channel state."""
 
     rows: dict[BatchId, list[str]] = field(default_factory=dict)
     held: dict[BatchId, set[str]] = field(default_factory=dict)

@@ -35,7 +35,7 @@ from tests.actors.machines.graph.graphs import vertex
 ROWS = 40
 ALL_ROWS = [f"row-{number}" for number in range(ROWS)]
 READ_MS, RUN_MS = 80, 200
-"""Durations of stages in subtask 0; a little longer in the others. Behind the keyed edge rows pile up."""
+"""Durations of stages in subtask 0; a little longer in the others. Rows pile up downstream of the keyed edge."""
 FOUND_AT_ONCE = 14
 MAX_PARALLELISM = 128
 
@@ -49,7 +49,7 @@ def key_group(row: str) -> int:
 
 
 def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
-    """A source with ascending event times, and behind a keyed edge what keeps and publishes rows."""
+    """A source with ascending event times, and downstream of a keyed edge a vertex that keeps and publishes rows."""
     source = replace(vertex("source", parallelism, outputs=1), watermark_delay_ms=0)
     keyed = vertex("keyed", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH)
     return source, replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT)
@@ -70,7 +70,7 @@ class World(Sink):
 
 
 class StagedEngine(BatchesEngine):
-    """An engine whose stages take their time, one behind the other."""
+    """An engine whose stages take time, one after the other."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         super().__init__(descriptor, world, world.batches)
@@ -97,7 +97,7 @@ class Reader(StagedEngine):
 
 
 class KeyedEngine(StagedEngine):
-    """What is behind the keyed edge: rows that wait are keyed state, what is to be published is operator state."""
+    """The vertex downstream of the keyed edge: pending rows are keyed state, unpublished ones are operator state."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         super().__init__(descriptor, world)

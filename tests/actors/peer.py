@@ -1,4 +1,4 @@
-"""A stand-in for one of the cast: it hears what it is told under sessions it knows, and says what the test wants."""
+"""A stand-in for an actor of the cluster: it records messages under known sessions, and sends those of the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ M = TypeVar("M", bound=Message)
 
 @message("test.utter")
 class Utter(Message):
-    """test -> peer: tell `receiver` this, as yourself, under a leader session if there is one."""
+    """test -> peer: send this to `receiver` as yourself, under a leader session if there is one."""
 
     receiver: Ref
     message: Message
@@ -27,7 +27,7 @@ class Utter(Message):
 
 
 class PeerActor(Actor):
-    """Takes down what it is told, under the sessions that it accepts, and says what it is to say."""
+    """Records messages under the sessions that it accepts, and sends what `Utter` asks for."""
 
     outside_state = True
     """What it has heard is the test's, which takes it away between two turns."""
@@ -66,7 +66,7 @@ class Peer:
         system.run_until_idle()
 
     def say(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Tell `receiver`, and let everything happen that follows at this moment."""
+        """Send the message to `receiver`, and run everything that follows at this moment."""
         self.ref.tell(Utter(receiver=receiver, message=message, session=session))
         self._system.run_until_idle()
 

@@ -33,7 +33,7 @@ class AllAtOnce(OneFileAtATime):
 
 
 class SlowEngine(BatchesEngine):
-    """Sources make a batch of each split, sinks take their time; stages are over one after the other."""
+    """Sources make a batch of each split, sinks take time; stages end one after the other."""
 
     takes_ms = MappingProxyType({"read_splits": 1, "process_batch": SLOW_MS})
 

@@ -79,7 +79,7 @@ class TaskManagerCluster(ClusterBuilder):
         return registration
 
     def let_the_resource_manager_ask_for(self, ms: int) -> None:
-        """Let time pass in which the ResourceManager goes on asking for heartbeats, and nobody else."""
+        """Let time pass in which only the ResourceManager requests heartbeats."""
         for _ in range(ms // INTERVAL_MS):
             self.system.advance(INTERVAL_MS)
             request = HeartbeatRequest(origin=self.resource_manager.ref)
@@ -97,7 +97,7 @@ class TaskManagerCluster(ClusterBuilder):
         self.resource_manager.say(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def say(self, message: Message, session: LeaderSessionId = JM_SESSION) -> None:
-        """What the JobMaster says."""
+        """Send a message as the JobMaster."""
         self.job_master.say(self.task_manager, message, session)
 
     def welcome(self) -> None:

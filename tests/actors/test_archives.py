@@ -1,4 +1,4 @@
-"""What is left of a job that has ended: one file, with everything that could be asked about it."""
+"""The archive of an ended job: one file, with everything that could be queried about it."""
 
 from __future__ import annotations
 

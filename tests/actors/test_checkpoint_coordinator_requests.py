@@ -1,4 +1,4 @@
-"""Savepoints, master hooks and a storage that fails: what the coordinator says, and its traces."""
+"""Savepoints, master hooks and a failing storage: the coordinator's answers and its traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint is there whole or not at all, and what is deleted leaves nothing."""
+"""A checkpoint is there whole or not at all, and a deleted one leaves nothing."""
 
 from __future__ import annotations
 

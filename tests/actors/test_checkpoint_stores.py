@@ -1,4 +1,4 @@
-"""The coordinator and what outlives it: what comes back late, what cannot be reached, and who is kept out."""
+"""The coordinator and its durable stores: late answers, unreachable stores, and fenced coordinators."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Component(Actor):
 
 @dataclass(frozen=True)
 class Plain:
-    """Makes components, and remembers for whom."""
+    """Creates components, and records their owners."""
 
     made_for: list[Ref]
 

@@ -1,4 +1,4 @@
-"""A driver that takes over from another one: what it goes on with, and what it does not do again."""
+"""A driver that takes over from another one: what it resumes, and what it does not repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the JobMaster does when all tasks have finished, and what it tells a task that misses its producer."""
+"""The JobMaster's reaction when all tasks have finished, and its answer to a task that misses its producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Labels of failures: who may give which, what comes of an enricher that fails, and when a job hears of them."""
+"""Labels of failures: which enricher may set which, a failing enricher, and when a job gets its labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TASK = FailureContext(job_id=JOB, job_name="job", failure_type=FailureType.TASK,
 
 
 class Owner(FailureEnricher):
-    """Names the owner of a failure by what the text says."""
+    """Labels a failure with the owner by its text."""
 
     keys: Set[str] = frozenset({"owner"})
 

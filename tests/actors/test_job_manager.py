@@ -1,4 +1,4 @@
-"""The JobManager: what clients are told, whatever becomes of their jobs."""
+"""The JobManager: its answers to clients, whatever becomes of their jobs."""
 
 from __future__ import annotations
 

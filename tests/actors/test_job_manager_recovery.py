@@ -1,4 +1,4 @@
-"""JobManagers and JobMasters that die, or lead no more: what goes on, and what nobody does twice."""
+"""JobManagers and JobMasters that die or lose the leadership: what resumes, and what is not repeated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that has lost its ResourceManager: it goes on, and asks again for what it waits for at the next one."""
+"""A job that has lost its ResourceManager continues, and repeats its requests at the next one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A driver that takes over a job which was rescaled goes on within the bounds that were set."""
+"""A driver that takes over a rescaled job continues within the configured bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ResourceManager's actor: TaskManagers are started, watched and replaced; slots reach those who asked."""
+"""The ResourceManager's actor: TaskManagers are started, watched and replaced; slots reach their requesters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ JOB_SESSION = LeaderSessionId("job-master-session")
 
 
 class Idler(Actor):
-    """A TaskManager that never says anything."""
+    """A TaskManager that never sends anything."""
 
     def handle_message(self, message: Message) -> None:
         pass

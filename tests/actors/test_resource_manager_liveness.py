@@ -134,7 +134,7 @@ def test_what_comes_late_of_one_that_was_given_up_is_a_dead_letter(system: Seede
     assert [letter.recipient for letter in letters] == [leader]
 
 
-# A ResourceManager behind another one
+# A second ResourceManager
 
 
 def test_the_next_resource_manager_tells_the_living_task_managers_where_it_is(system: SeededSystem) -> None:

@@ -1,4 +1,4 @@
-"""What a job begins with: its own last checkpoint, or one that it is given, whole or without what nobody has."""
+"""The initial state of a job: its own last checkpoint or a given one, whole or without the unclaimed state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ANOTHER = JobId("another")
 
 
 def retained(cluster: JobCluster) -> str:
-    """The checkpoint of a job that was cancelled, with state of the operator `source`, where it was kept."""
+    """The retained checkpoint of a cancelled job, with state of the operator `source`."""
     cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
     cluster.acknowledge(SOURCE)

@@ -1,4 +1,4 @@
-"""A savepoint lies in one folder, may be moved, and says what is missing of it."""
+"""A savepoint lies in one folder, may be moved, and reports its missing files."""
 
 from __future__ import annotations
 

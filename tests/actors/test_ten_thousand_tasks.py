@@ -1,4 +1,4 @@
-"""However many tasks a job has, what is done for each of them does not grow: no message looks at all of the others."""
+"""The work per task does not grow with the number of tasks: no message visits all of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole cast of a batch job: what is lost of its results is made again, and each row counts once."""
+"""A whole cluster with a batch job: lost results are produced again, and each row counts once."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ pytestmark = pytest.mark.slow
 
 
 def whole(made: JobVertex) -> JobVertex:
-    """It reads what is finished."""
+    """A vertex that reads finished results only."""
     inputs = (replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in made.inputs)
     return replace(made, inputs=tuple(inputs))
 
 
 def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
-    """Readers of splits, operators that forward rows, and publishers: each begins behind the one before."""
+    """Readers of splits, operators that forward rows, and publishers: each begins after the one before has finished."""
     keyed = vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH)
     last = whole(replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT))
     graph = graph_of(
@@ -65,9 +65,9 @@ def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
 
 
 class Rows(KeyedRows):
-    """A data plane that loses a partition before the `count`th batch that somebody of a vertex is to work on.
+    """A data plane that loses a partition before the `count`th batch that the subtasks of a vertex process.
 
-    It is the first of those that this one reads. Without a vertex it loses nothing.
+    It loses the first partition that this subtask reads. Without a vertex it loses nothing.
     """
 
     def __init__(self, vertex: str = "", count: int = 1) -> None:
@@ -78,7 +78,7 @@ class Rows(KeyedRows):
         self._vertex, self._left = vertex, count
 
     def look_for(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """A reader is to work on a batch. Raises `LostBatchError` where what it reads is gone."""
+        """Check the inputs of a reader before a batch. Raises `LostBatchError` if an input is lost."""
         read = [channel.partition_id for gate in descriptor.inputs for channel in gate.channels]
         self._left -= descriptor.vertex.name == self._vertex
         if self._left == 0 and self.gone is None:
@@ -168,7 +168,7 @@ def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_wi
 
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    # Those behind it had not begun.
+    # The downstream tasks had not begun.
     assert stage.attempt_numbers() == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
     assert data.world.rows() == ALL_ROWS
 

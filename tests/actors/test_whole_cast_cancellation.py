@@ -1,4 +1,4 @@
-"""An attempt that does not end: it is cancelled, interrupted, given up with its TaskManager, and the job goes on."""
+"""An attempt that does not end: it is cancelled, interrupted, given up with its TaskManager, and the job continues."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from tests.actors.machines.graph.graphs import graph_of, vertex
 IDLE_TIMEOUT_MS = 700
 REPORT_MS = 500
 SILENCE_LOOKS = 20
-"""So often the source is looked at in vain behind its first file: five seconds of silence."""
+"""The number of empty discoveries after the first file: five seconds of silence."""
 
 
 def files_counter(count: int) -> AccumulatorSnapshot:
@@ -100,7 +100,7 @@ def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int
         in_silence = watermarks(stage)
         stage.run(seconds=11)
 
-        # One subtask has read the file of second 0; the other none, and both are idle.
+        # One subtask has read the file of second 0; the other has read no file, and both are idle.
         assert set(in_silence) == {-1}
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert watermarks(stage)[-1] == WATERMARK_MAX

@@ -24,7 +24,7 @@ SECONDS = 30
 
 
 class KillAt:
-    """Kills an actor right before the message of this number that comes to it, or to somebody below it."""
+    """Kills an actor right before the message of this number that reaches it or one of its descendants."""
 
     def __init__(self, system: SeededSystem, doomed: str, number: int) -> None:
         self.seen = 0
@@ -60,7 +60,7 @@ def messages_of_a_life(folder: Path, doomed: str) -> int:
 parts = pytest.mark.parametrize(
     "part", [pytest.param(part, marks=() if part == 0 else pytest.mark.long) for part in range(PARTS)]
 )
-"""Every message of a life, in so many tests, of which one is in each run."""
+"""Every message of a run, divided among so many tests; one of them is part of each run."""
 
 
 @parts
@@ -76,7 +76,7 @@ def test_whatever_message_a_job_master_is_killed_at_each_file_is_published_once(
 
 
 def run_with_client(folder: Path, number: int) -> tuple[int, WholeCluster]:
-    """With a client that looks for the next JobManager by itself. Raises where it hears of anything but success."""
+    """Run with a client that looks the next JobManager up by itself. Raises if its job does not succeed."""
     with SeededSystem(number) as system:
         stage = WholeCluster(system, folder)
         kill = KillAt(system, JOB_MANAGER, number)

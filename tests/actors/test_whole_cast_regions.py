@@ -1,4 +1,4 @@
-"""The whole cast of a job in two regions: where a task of one fails, the other goes on, and each file counts once."""
+"""A whole cluster with a job of two regions: if a task of one fails, the other continues, and each file counts once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class FailingEngine(NamesEngine):
 
 
 class OneFails(Names):
-    """The first attempt of one subtask fails, of its own or of what it was told last."""
+    """The first attempt of one subtask fails, by itself or at its last message."""
 
     def __init__(self, vertex: str, call: str, count: int = 1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The whole cast where a job is rescaled while it runs: no row is lost, none counts twice, none comes late."""
+"""A whole cluster in which a running job is rescaled: no row is lost, counts twice or comes late."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ JOB = JobId("job")
 
 
 class RescaledJob:
-    """A job of a keyed vertex behind a source, both with the same bounds."""
+    """A job of a source and a keyed vertex, both with the same bounds."""
 
     def __init__(self, system: SeededSystem, folder: Path, parallelism: int = 1) -> None:
         self.system = system

@@ -1,4 +1,4 @@
-"""The whole cast where a job goes on with another parallelism: no row is lost, none counts twice, none comes late."""
+"""A whole cluster in which a job resumes with another parallelism: no row is lost, counts twice or comes late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole cast while savepoints are taken and TaskManagers die: nothing is lost or counted twice, none is half."""
+"""A whole cluster with savepoints and dying TaskManagers: nothing is lost or counted twice, no savepoint is partial."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is said late by those who were given up, or whose place others have taken, changes nothing and is seen.
+"""Late messages of actors that were given up or replaced change nothing and are visible.
 
-Each kind of message that crosses from one process to another is said once more by somebody who is believed dead, as
-when a network delivers it late: the receiver knows afterwards what it knew before, and there is a dead letter.
+Each kind of message that crosses from one process to another is sent once more by an actor that is believed dead, as
+when a network delivers it late: the receiver's state is unchanged, and there is a dead letter.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ PLAIN = {
     RefuseRegistration,
     ResourceManagerLeaderAddress,
 }
-"""What is said before there is a session, or to say which one it is: looked at by sender, further below."""
+"""Messages sent before there is a session, or to announce one: checked by sender, further below."""
 BETWEEN_TASKS = "flykka.messages.tasks.exchange"
 """Elements go from attempt to attempt, and each attempt is an actor of its own."""
 
 
 def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
-    """The messages that `sender` says to `receiver`, as their docstrings have it: every third is in each run."""
+    """The messages from `sender` to `receiver`, as their docstrings declare: every third is part of each run."""
     found = []
     for kind in declared_messages().values():
         if not issubclass(kind, Message) or kind.__module__ == BETWEEN_TASKS:
@@ -134,12 +134,12 @@ class Zombies:
         return self.ref("/user/task-manager-1")
 
     def kill(self, ref: Ref) -> None:
-        """Have it die, and let the others go on without it, until the job runs again."""
+        """Kill the actor, and let the others continue without it until the job runs again."""
         self.system.kill(ref)
         self.stage.run(seconds=1)
 
     def changes_nothing(self, receiver: ActorRef, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Say it now; the receiver is as it was, and the message is a dead letter."""
+        """Send it now; the receiver's state is unchanged, and the message is a dead letter."""
         self.system.run_until_idle()
         before = describe(self.instance(receiver))
         self.letters.clear()
@@ -302,11 +302,11 @@ def test_a_former_task_manager_of_the_same_name_registers_nowhere(zombies: Zombi
     zombies.changes_nothing(zombies.job_master, registration, zombies.instance(zombies.job_master)._session)
 
 
-# Nobody goes around the fence
+# No message bypasses the fencing
 
 
 class SaidPlainly:
-    """A monitor that takes down what is told from one process to another without a session."""
+    """A monitor that records messages between processes without a session."""
 
     def __init__(self) -> None:
         self.kinds: set[type] = set()
@@ -327,7 +327,7 @@ class SaidPlainly:
 
 
 def _process(ref: Ref) -> str | None:
-    """The machine in whose memory the actor lives; None for one that is none of the three."""
+    """The machine in whose memory the actor lives; None if it is in none of the three."""
     found = re.match(r"/user/(resource-manager|task-manager-\d+|job-manager/job-)", ref.path)
     return found and found[1]
 

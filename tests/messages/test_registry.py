@@ -1,4 +1,4 @@
-"""Everything that flykka declares: it survives the wire, and it is what was agreed on."""
+"""Every declared class survives the wire, and matches the frozen list."""
 
 from __future__ import annotations
 

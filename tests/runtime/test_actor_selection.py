@@ -1,4 +1,4 @@
-"""The actors that live at a path when something is told, be it one or many."""
+"""A selection resolves to the actors that live at its path when a message is sent, be it one or many."""
 
 from __future__ import annotations
 

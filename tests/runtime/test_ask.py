@@ -27,13 +27,13 @@ from tests.runtime.players import fails, in_turn, player, replies, says
 
 @message("test.question")
 class Question(Message):
-    """test -> Answerer: tell `reply_to`."""
+    """test -> Answerer: reply to `reply_to`."""
 
     reply_to: Ref
 
 
 class Answerer(Actor):
-    """Answers where the message says."""
+    """Answers to the ref in the message."""
 
     def handle_message(self, message: Message) -> None:
         assert isinstance(message, Question)
@@ -198,7 +198,7 @@ def test_who_has_replied_may_ask_back(threaded: ActorSystem) -> None:
 
     def asks_back(context: ActorContext) -> None:
         replies(context)
-        # In this moment the asker has the reply, but may not have gone on yet.
+        # At this moment the asker has the reply, but may not have resumed yet.
         answers.append(threaded.actor_selection("/user/asker").resolve()[0].ask(says("ask back")))
 
     asked = threaded.spawn(player([], {"ask": asks_back, "sync": replies}), "asked")

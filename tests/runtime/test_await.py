@@ -1,4 +1,4 @@
-"""Futures of the kernel under asyncio: no loop is blocked, and who gives up harms no one else."""
+"""Futures of the kernel under asyncio: no loop is blocked, and a cancelled waiter harms no other one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a trace tells of blocking work: the function and what it is given, as far as that can be written down."""
+"""A trace describes blocking work by its function and arguments, as far as these can be written down."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Storage:
 
 
 def write(*arguments: object, keep: bool = False) -> None:
-    """What somebody has done for him."""
+    """The signature of a blocking function."""
 
 
 def test_a_partial_tells_what_it_is_given() -> None:

@@ -1,4 +1,4 @@
-"""What a system says of its actors, without asking them."""
+"""A system describes its actors without asking them."""
 
 from __future__ import annotations
 

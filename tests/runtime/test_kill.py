@@ -1,4 +1,4 @@
-"""A kill: no hook, no message, no further turn; and a watcher from outside is told."""
+"""A kill: no hook, no message, no further turn; and an outside watcher is notified."""
 
 from __future__ import annotations
 

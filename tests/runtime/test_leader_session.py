@@ -1,4 +1,4 @@
-"""Fencing: what a former leader says reaches no handler."""
+"""Fencing: messages of a former leader reach no handler."""
 
 from __future__ import annotations
 

@@ -159,7 +159,7 @@ KINDS = [
 
 
 class Counting(Actor):
-    """Notes what each teller told, and answers where it was asked."""
+    """Records the messages of each sender, and answers asks."""
 
     def __init__(self, heard: dict[int, list[int]]) -> None:
         self.heard = heard

@@ -79,7 +79,7 @@ def test_the_same_seed_makes_the_same_world(seed: int) -> None:
 
 
 class Witness(Recorder):
-    """A recorder that checks what it is told."""
+    """A recorder that checks its input."""
 
     def __init__(self) -> None:
         self.sent: Counter[int] = Counter()
@@ -165,7 +165,7 @@ def test_on_threads_the_laws_hold_too(seed: int) -> None:
             for _ in range(8):
                 speak = world.tell if world.dice.random() < 0.8 else world.ask
                 speak(world.someone(), None, world.dice.randrange(8))
-            # Not faster than they are heard: an ask from outside is answered behind what was told before it.
+            # Not faster than they are handled: an ask from outside is answered after all earlier messages.
             world.ask_and_wait(world.someone())
 
     speakers = [threading.Thread(target=speaks, name=f"speaker {number}") for number in range(2)]

@@ -1,4 +1,4 @@
-"""Hashes of code: who recorded and who replays must come to the same, whichever module they begin with."""
+"""Hashes of code: recording and replay must compute the same ones, whichever module they begin with."""
 
 from __future__ import annotations
 

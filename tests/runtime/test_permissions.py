@@ -1,4 +1,4 @@
-"""What is written into a checkpoint may be read by those who may read the folder that it is written into."""
+"""Files of a checkpoint get the read permissions of the folder that they are written into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Props are told by names and plain values, and by nothing that would have to be trusted."""
+"""Props consist of names and plain values, and of nothing that would have to be trusted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Colour(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a worker is told."""
+    """The constructor argument of a worker."""
 
     name: str
     sizes: tuple[int, ...] = ()

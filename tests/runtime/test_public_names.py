@@ -1,4 +1,4 @@
-"""The names that `flykka.runtime` offers to who writes actors."""
+"""The names that `flykka.runtime` exports to authors of actors."""
 
 from __future__ import annotations
 

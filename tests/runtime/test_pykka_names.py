@@ -1,4 +1,4 @@
-"""What someone who knows Pykka reaches for on a kernel actor: it works as there, or says what to do here."""
+"""Names of Pykka's API on a kernel actor: each works as in Pykka, or its error names the replacement."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue of what is ready to run: nothing is lost between those who bring and those who wait."""
+"""The queue of ready actors: nothing is lost between producers and waiting consumers."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_what_comes_back_in_the_moment_of_a_kill_is_a_dead_letter(system: Seeded
 
 
 class Undecided(Actor):
-    """Handles, stashes or unstashes, as the dice say."""
+    """Handles, stashes or unstashes by the dice."""
 
     def __init__(self, seen: list[str], moment: threading.Event, seed: int) -> None:
         self.seen = seen

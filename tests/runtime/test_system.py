@@ -1,4 +1,4 @@
-"""A system that cannot begin, or cannot give everything back: nothing is left behind, and no one waits for ever."""
+"""A system that fails to start or to release its resources leaves nothing open, and no caller waits for ever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Unclosable(FlightRecorder):
 
 
 class Work:
-    """Blocking work that says when it was done."""
+    """Blocking work that records when it was done."""
 
     def __init__(self) -> None:
         self.done = threading.Event()

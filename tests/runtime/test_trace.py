@@ -1,4 +1,4 @@
-"""What the recorder writes, the reader finds, also behind a crash or a flipped bit."""
+"""The reader finds everything that the recorder wrote, even after a crash or a flipped bit."""
 
 from __future__ import annotations
 

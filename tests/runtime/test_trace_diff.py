@@ -1,4 +1,4 @@
-"""Two recordings compared: what is a difference, which one is the first, and what is none."""
+"""Two recordings compared: what counts as a difference, which one is the first, and what is ignored."""
 
 from __future__ import annotations
 

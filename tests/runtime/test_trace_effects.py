@@ -1,4 +1,4 @@
-"""A turn's record holds everything that it did, and what it was told that was no message."""
+"""A turn's record holds all of its effects, and the inputs that were not messages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Closes:
 
 
 def effects_of(path: Path, deed: Deed) -> tuple[Effect, ...]:
-    """What the record of a turn says that did this, as /user/a, beside a /user/b."""
+    """The recorded effects of a turn that did this, as /user/a, beside a /user/b."""
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(player([], {"question": replies, "fail": fails}), "b")
         system.spawn(player([], {"go": deed}), "a").tell(says("go"))
@@ -290,7 +290,7 @@ def test_what_a_parent_decides_about_a_failure_is_in_its_record(
 
 
 class Waits(Actor):
-    """Awaits whatever its word says, and tells itself that it has."""
+    """Awaits what its word prescribes, and sends itself a message when it is done."""
 
     def __init__(self, awaits: Callable[[ActorContext], object]) -> None:
         self._awaits = awaits

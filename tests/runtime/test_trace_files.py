@@ -103,7 +103,7 @@ def test_a_flipped_bit_anywhere_ends_the_trace_there(tmp_path: Path, whole: tupl
         assert found == records[: len(found)]
         assert trace.truncated is not None
         assert trace.truncated.offset == max(begin for begin in begins if begin <= place)
-        # Not even where it is the length of the last frame that says more than there is.
+        # Not even if the length of the last frame exceeds the file.
         assert not trace.truncated.is_cut_off
         assert trace.damage == trace.truncated
 
@@ -329,5 +329,5 @@ def test_a_trace_is_read_a_block_at_a_time(tmp_path: Path) -> None:
     first = next(iter(TraceReader.open(path)))
 
     assert isinstance(first, Turn)
-    # A reader that stops early leaves no file behind that is open.
+    # A reader that stops early leaves no file open.
     assert not opened or os.listdir("/proc/self/fd") == opened

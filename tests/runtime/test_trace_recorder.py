@@ -1,4 +1,4 @@
-"""What a recorder can be told: how large, what to hide, what else to tell; and what its header says of the code."""
+"""Options of a recorder: its size, redaction and extra columns; and the code version in its header."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_recording_below_its_cap_is_whole(tmp_path: Path, caplog: pytest.LogCa
 
 @message("test.secret")
 class Secret(Message):
-    """test -> player: what nobody may read."""
+    """test -> player: a text that must not be readable in the trace."""
 
     password: str
     user: str = "somebody"

@@ -207,7 +207,7 @@ class Watchman(Actor):
         self._lookout.view()
 
     def handle_message(self, message: Message) -> None:
-        """Tell where it looks from."""
+        """Report the name of the lookout."""
         self._reports_to.tell(says(self._lookout.name))
 
 

@@ -1,4 +1,4 @@
-"""Staged files that a checkpoint refers to are compared with what was written, unless they were published since."""
+"""Staged files that a checkpoint refers to are compared with the written ones, unless they have been published since."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job that is to end with its client: signs of life keep it, their absence cancels it, and it is told why."""
+"""An attached job: heartbeats of its client keep it running, their absence cancels it with a reason."""
 
 from __future__ import annotations
 

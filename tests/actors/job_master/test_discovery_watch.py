@@ -1,4 +1,4 @@
-"""A source is woken when something has changed, once, and only as long as somebody needs it."""
+"""A source is woken once per change, and only as long as a reader needs it."""
 
 from __future__ import annotations
 

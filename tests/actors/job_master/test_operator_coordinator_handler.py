@@ -1,4 +1,4 @@
-"""Splits between a JobMaster and the readers: what comes too late, twice, or from others takes none and loses none."""
+"""Splits between a JobMaster and the readers: late, duplicate and foreign requests get none and lose none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deadlines of clients: put off by every sign of life, told once when they are over."""
+"""Deadlines of clients: postponed by every heartbeat, reported once when they have passed."""
 
 from __future__ import annotations
 

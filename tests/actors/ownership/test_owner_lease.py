@@ -102,7 +102,7 @@ def test_an_owner_whose_machine_was_paused_with_its_clock_finds_its_successor() 
     owner = lease(VirtualClock())
     lease(VirtualClock())
 
-    owner.check()  # Its clock says that the lease holds.
+    owner.check()  # By its clock the lease is valid.
     with pytest.raises(OwnershipLostError):
         owner.confirm()
     with pytest.raises(OwnershipLostError):

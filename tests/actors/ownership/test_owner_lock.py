@@ -127,13 +127,13 @@ def file(directory: Path) -> Path:
 
 
 def claimed(directory: Path, environment: dict[str, str] | None = None, command: tuple[str, ...] = ()) -> str:
-    """What another process says that wants to own the folder."""
+    """The output of another process that tries to own the folder."""
     claimant = [*command, sys.executable, "-m", "tests.actors.ownership.claimant", str(directory)]
     return subprocess.run(claimant, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
 def claimed_by_nobody(directory: Path) -> str:
-    """What a process of another user says that wants to own the folder."""
+    """The output of a process of another user that tries to own the folder."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
     said, says = Pipe(duplex=False)

@@ -19,7 +19,7 @@ SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
 
 
 class Stubborn(Actor):
-    """Closes when it has been told as often as it likes, which may be never."""
+    """Closes after so many requests, or never."""
 
     def __init__(self, told: list[Message], closes_when_told: int | None) -> None:
         self._told = told

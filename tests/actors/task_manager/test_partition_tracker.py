@@ -1,4 +1,4 @@
-"""Results that outlive their Tasks at a TaskManager: who reads them, and when they go."""
+"""Results that outlive their Tasks at a TaskManager: their readers and their release."""
 
 from __future__ import annotations
 

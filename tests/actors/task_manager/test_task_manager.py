@@ -1,4 +1,4 @@
-"""The TaskManager's actor: it registers, offers its slots, runs Tasks, and says so when one of them is lost."""
+"""The TaskManager's actor: it registers, offers its slots, runs Tasks, and reports lost ones."""
 
 from __future__ import annotations
 

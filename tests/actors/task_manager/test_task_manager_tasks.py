@@ -1,4 +1,4 @@
-"""A TaskManager and its Tasks: each attempt runs once, messages reach it, and its death is told."""
+"""A TaskManager and its Tasks: each attempt runs once, messages reach it, and its death is reported."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: TaskMa
     if death == "killed":
         connected.system.kill(task)
     else:
-        task.tell(ChainClosed())  # nobody had closed it
+        task.tell(ChainClosed())  # not closed on request
 
     assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
 

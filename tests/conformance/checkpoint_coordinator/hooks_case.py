@@ -191,7 +191,7 @@ class _Hooked:
 
 
 def _only(calls: list[list[Any]]) -> list[Any] | None:
-    """What it was called with, where it was called; once at most."""
+    """The arguments of its only call, if it was called."""
     assert len(calls) <= 1, calls
     return calls[0] if calls else None
 

@@ -37,7 +37,7 @@ class _Pending:
         given = case["given"]
         only_known_words("given", given, GIVEN)
         collected = given.get("collected_states", ())
-        # One task more than acknowledges, where the case does not count them: it wants the checkpoint pending.
+        # One task more than acknowledges if the case gives no count: the case needs a pending checkpoint.
         tasks = [planned_task(str(number)) for number in range(given.get("tasks", len(collected) + 1))]
         self._world = Coordination(*tasks, storage_answers=False, tolerable_failures=1_000)
         self._begin(given.get("kind", "checkpoint"), forced=given.get("forced", False))
@@ -57,7 +57,7 @@ class _Pending:
             case "finalize":
                 self._expect_legal(lambda: self._world.written(1))
             case "run_async_cleanup":
-                pass  # What is to be deleted is told at once.
+                pass  # Deletions are requested at once.
             case "set_timeout_handle":
                 pass  # A pending checkpoint has had it since it began.
             case word:

@@ -63,7 +63,7 @@ class _Store:
             case ["add", int(checkpoint_id), *kind] if kind in ([], ["savepoint"], ["checkpoint"]):
                 gone = store.add(completed_checkpoint(checkpoint_id, savepoint=kind == ["savepoint"]))
                 self._note(gone=[each for each in gone if store.is_discarded_when_subsumed(each)])
-                # Deleting is nobody's business inside `add`: it cannot fail by it, and so never raises here.
+                # Deletion is not part of `add`: its failure never raises here.
                 assert checkpoint_id in store or gone
             case ["shutdown", str(status)]:
                 held = list(store)
@@ -110,7 +110,7 @@ def run_completed(case: Case) -> None:
 
 
 def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
-    """What is deleted of a checkpoint that this happens to first."""
+    """The parts of a checkpoint that its first event of this kind deletes."""
     match step:
         case {"do": "subsume"} if "subsumed" in discard_on:
             return _what_a_subsumed_checkpoint_leaves()

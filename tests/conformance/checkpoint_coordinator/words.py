@@ -1,4 +1,4 @@
-"""What several components of area 01 say: reasons, and how checkpoints are kept."""
+"""Vocabulary of several components of area 01: reasons, and the retention of checkpoints."""
 
 from __future__ import annotations
 

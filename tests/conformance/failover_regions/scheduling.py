@@ -1,4 +1,4 @@
-"""The vocabulary of area 04 for who is scheduled when."""
+"""The scheduling vocabulary of area 04."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def topology_of(given: Mapping[str, Any]) -> SchedulingTopology[str]:
 
 
 def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """Its regions. Where the case does not ask for it, those that form a circle are kept apart, as before 1.11."""
+    """Its regions. By default those that form a circle are kept apart, as before 1.11."""
     topology = topology_of(given)
     if given.get("merge_cycles", False) or given.get("co_location", False):
         return topology.regions

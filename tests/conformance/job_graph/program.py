@@ -31,10 +31,10 @@ from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.flykka.api.without_spark import without_spark
 
 NEVER_MS = 9_223_372_036_854_775_807
-"""Flink's word for a checkpoint interval that is not set; here it is None."""
+"""Flink's value of an unset checkpoint interval; here it is None."""
 
 _NOT_SET: dict[tuple[str, int], None] = {("max_parallelism", -1): None}
-"""Flink's word for a setting that nobody made."""
+"""Flink's value of an unset setting."""
 
 _GIVEN = {
     "kind",

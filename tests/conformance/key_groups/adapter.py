@@ -1,4 +1,4 @@
-"""Area 07: which machine a case is about, and what is expected of it."""
+"""Area 07: the machine and the expectations of each case."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _GROUPS_LOOKED_AT = 20
 
 
 def run_case(case: Case) -> None:
-    """Run one case. Raises `AssertionError` where ours differs, `UnknownWordError` for a word without translation."""
+    """Run one case. Raises `AssertionError` if ours differs, `UnknownWordError` for a word without translation."""
     given, expect = dict(case["given"]), dict(case["expect"])
     kind = given.pop("kind")
     if kind not in _KINDS:

@@ -1,4 +1,4 @@
-"""What a job may start from, and who gets state then."""
+"""Checkpoints that a job may start from, and the receivers of their state."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _OPERATORS = {"checkpoint_operators", "job_operators", "allow_non_restored"}
 _CHAINS = {"old_chains", "new_chains", "new_parallelism_of_second", "allow_non_restored"}
 
 _NUMBERS = {"old_parallelism", "new_parallelism", "max_parallelism", "old_max_parallelism", "new_max_parallelism"}
-"""As where keyed state is rescaled."""
+"""The same words as for rescaled keyed state."""
 
 _MAX_PARALLELISM = 128
 _CHAINED_PARALLELISM = 10
-"""The chains of a case with chains, unless it says otherwise: as in Flink's test, with that many key groups."""
+"""The default parallelism of chains in a case: as in Flink's test, with that many key groups."""
 _CHAINED_MAX_PARALLELISM = 64
 
 
@@ -69,7 +69,7 @@ class _Restored:
         return {f"{vertex_id}_{subtask}" for vertex_id, subtask in self.assignment.states}
 
     def elements(self) -> dict[str, list[bytes]]:
-        """What was given to each operator, in all of its subtasks together."""
+        """The restored elements of each operator, of all its subtasks together."""
         return _elements(self.assignment.states.values())
 
     def keyed(self) -> dict[str, list[int]]:

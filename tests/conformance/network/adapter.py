@@ -1,4 +1,4 @@
-"""Area 09: which module translates the cases of which kind."""
+"""Area 09: the module that translates each kind of case."""
 
 from __future__ import annotations
 

@@ -94,5 +94,5 @@ def run_channel_queue(case: Case) -> None:
 
 
 def _called(read: list[Any], like: Any) -> Any:
-    """What was read, with its kind where the case says it."""
+    """The elements read, with their kind if the case specifies it."""
     return read if isinstance(like, list) else read[0]

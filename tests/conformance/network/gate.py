@@ -1,4 +1,4 @@
-"""Area 09, gates and the union of gates: what is read, and in which order."""
+"""Area 09, gates and the union of gates: the elements read and their order."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class Gate:
         only_known_words("step", step, {"do", "channel", "in", "checkpoint", "error", "want"})
         match step:
             case {"do": "read_blocking"}:
-                # Who waits is a task with nothing to read, which is told when that changes.
+                # The waiter is a task with nothing to read, which is notified when that changes.
                 assert not self.gate.is_available
                 self.waiting_reader = "waits"
             case {"do": "read_all"}:
@@ -165,7 +165,7 @@ class Gate:
                 assert self.gate.failure is not None
                 assert (partition_id() in self.gate.failure.cause.message) == wanted
             case "all_wants_hold" | "the_first_availability_future_is_the_one_completed":
-                pass  # There is no future: who polls is told by the message that brings the data.
+                pass  # There is no future: the message that brings the data notifies the reader.
             case _:
                 raise UnknownWordError(f"expect: {word}")
 

@@ -1,8 +1,8 @@
-"""Area 09, sender: the readers of subpartitions and what they are sent.
+"""Area 09, sender: the readers of subpartitions and the messages to them.
 
-A message is on its way to its reader as soon as there is credit for it, and arrives when the connection is writable:
-a reader is enqueued while one is under way to it, and its credit is used up when it arrives. What is under way to a
-reader that has left is turned away there.
+A message is on its way to its reader as soon as there is credit for it, and arrives when the connection is writable: a
+reader is enqueued while one is under way to it, and its credit is used up when it arrives. A message under way to a
+reader that has left is rejected there.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def _run_classification(case: Case) -> None:
 
 
 class _SuppressRestartsError(Exception):
-    """What no restart can mend says so."""
+    """An error that declares itself unrecoverable by a restart."""
 
     suppress_restarts = True
 
@@ -210,7 +210,7 @@ def _failure(words: str) -> SerializedThrowable:
 
 
 def _wrapped(kinds: list[str]) -> Exception:
-    """Exceptions, each the cause of the next; the last one is what is thrown."""
+    """Exceptions, each the cause of the next; the last one is thrown."""
     makers: dict[str, Callable[[str], Exception]] = {
         "plain": ValueError,
         "unrecoverable": _SuppressRestartsError,

@@ -135,7 +135,7 @@ class SharedSlotCase:
         self._may_retry = not job.failed
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """Such a case is told as a whole."""
+        """Such a case has no steps."""
         raise UnknownWordError(str(step))
 
     def holds(self, word: str, wanted: Any) -> bool:
@@ -148,7 +148,7 @@ class SharedSlotCase:
             case "co_located_unit_kept":
                 return (bool(self._together) and {int(each) for each in self._together} <= self._placed) is wanted
             case "failed_may_retry":
-                # Nothing is said of it where nothing has failed.
+                # The case leaves it open if nothing has failed.
                 return (self._may_retry if self._placed != self._all else None) is wanted
             case _:
                 raise UnknownWordError(word)

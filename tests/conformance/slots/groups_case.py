@@ -17,7 +17,7 @@ from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER
 from tests.conformance.case_files import Case, only_known_words
 
 _ALONE = "alone:"
-"""A vertex that shares with nobody is in a group of its own, which bears its name behind this."""
+"""A vertex that shares with no other one is in a group of its own: this prefix and the vertex's name."""
 
 
 def check_slots_needed(case: Case) -> None:
@@ -93,7 +93,7 @@ def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
 
 
 def _edges(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Each producer with each consumer, where the case says so of two vertices; else as it draws them."""
+    """Each producer with each consumer if the case asks for it between two vertices; else the edges of the case."""
     words = given["edges"]
     if words not in ("all to all", "two all-to-all edges"):
         return [(source, target) for source, target in words]

@@ -1,4 +1,4 @@
-"""The slots of a job under test: its ExecutionSlotAllocator, and what it was heard to say."""
+"""The slots of a job under test: its ExecutionSlotAllocator, and the recorded messages of it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class JobSlots:
         return effects
 
     def connect(self, task_manager: str, slots: int = 0, size: ResourceSpec | None = None) -> None:
-        """A TaskManager is there, and offers so many slots that nobody has asked for."""
+        """Connect a TaskManager that offers so many slots without a request."""
         self.tell(connected(TaskManagerId(task_manager)))
         for index in range(slots):
             self.offer(task_manager, f"{task_manager}-{index}", index, size)
@@ -81,6 +81,6 @@ class JobSlots:
         self.tell(ReturnSlot(attempt=ExecutionAttemptId(task), will_return=False))
 
     def told(self, kind: type[Any]) -> list[Any]:
-        """The messages of one kind that others were told so far."""
+        """The messages of one kind that the allocator has sent so far."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]

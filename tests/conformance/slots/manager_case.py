@@ -1,4 +1,4 @@
-"""The ResourceManager's SlotManager under test, beside TaskManagers that do as a case says."""
+"""The ResourceManager's SlotManager under test, beside TaskManagers that obey the case."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ class ManagerCase:
         return SlotId(name)
 
     def _is_named(self, name: str, slot: SlotId) -> bool:
-        """A name means what it was given to first; `the other one` is what has no name."""
+        """A name refers to the first slot that was given it; `the other one` is the slot without a name."""
         if name == "the other one":
             return slot not in self._names.values()
         return self._names.setdefault(name, slot) == slot

@@ -27,7 +27,7 @@ from tests.conformance.slots.words import profile
 
 
 class PoolCase:
-    """The pool behind the requests of a job."""
+    """The pool that serves the requests of a job."""
 
     def __init__(self, case: Case) -> None:
         given, steps = case["given"], case["steps"]

@@ -124,7 +124,7 @@ class TableCase:
     def _requested(self, step: Mapping[str, Any], allocation: AllocationId) -> AllocateSlot:
         if step["index"] != "dynamic":
             return requested(allocation, step["index"], JobId(step["job"]))
-        # The ResourceManager numbers the slots that it has cut: behind the fixed ones, and none twice.
+        # The ResourceManager numbers dynamic slots: after the fixed ones, and no number twice.
         self._last_index += 1
         return replace(requested(allocation, self._last_index, JobId(step["job"])), cut=ResourceSpec())
 

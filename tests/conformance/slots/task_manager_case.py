@@ -44,7 +44,7 @@ class _Seen(TaskManager):
 
 
 class TaskManagerCase:
-    """It is registered at the ResourceManager unless a case says otherwise, at the JobMaster with its first slot."""
+    """A TaskManager, by default registered at the ResourceManager, and at the JobMaster with its first slot."""
 
     def __init__(self, case: Case) -> None:
         given, steps = case["given"], case["steps"]
@@ -131,7 +131,7 @@ class TaskManagerCase:
             case "failed_at_job_manager":
                 return sorted(self._failed) == sorted(wanted)
             case "reported_free_to_resource_manager":
-                # A case may say of a slot its number and what it was held for, or the second alone.
+                # A case may give a slot's number and its holder, or the holder alone.
                 has_numbers = bool(wanted) and isinstance(wanted[0], list)
                 numbered = sorted([_index(freed.slot_id), freed.allocation_id] for freed in self._freed)
                 names = sorted(freed.allocation_id for freed in self._freed)
@@ -168,7 +168,7 @@ class TaskManagerCase:
         return actor
 
     def _reported(self) -> dict[int, str | None]:
-        """What the TaskManager tells the ResourceManager of its slots."""
+        """The slots that the TaskManager reports to the ResourceManager."""
         self._resource_manager.heard(Heartbeat)
         request = HeartbeatRequest(origin=self._resource_manager.ref)
         self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
@@ -211,7 +211,7 @@ class TaskManagerCase:
         )
         self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
         self._listen()
-        # Nobody hears of a request that was refused admission.
+        # A request that was refused admission is not reported.
         self._outcome = "accepted" if allocation in self._confirmed else "error"
         if self._welcomes_at_once and self._outcome == "accepted":
             self._welcome()
@@ -251,7 +251,7 @@ class TaskManagerCase:
             self._listen()
 
     def _let_time_out(self, whom: str) -> None:
-        """The other one goes on asking for signs of life."""
+        """The other one keeps requesting heartbeats."""
         for _ in range(_TIMEOUT_MS // _INTERVAL_MS + 1):
             self._system.advance(_INTERVAL_MS)
             if whom == "job manager":

@@ -1,4 +1,4 @@
-"""Tasks that do not find the partition of their producer, each set back to one state before it is told something."""
+"""Tasks that do not find their producer's partition, each reset to one state before it gets an answer."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ class ExecutionCase:
 
 
 class _Slot:
-    """The slot of a case: its name where it has one, else whether it is there at once and still alive."""
+    """The slot of a case: its name if it has one, else whether it is there at once and still alive."""
 
     def __init__(self, words: str) -> None:
         self.is_dead = "released" in words
@@ -198,7 +198,7 @@ class _Slot:
 
 
 def _refusal(words: str | None) -> str | None:
-    """What the TaskManager says against the task."""
+    """The reason for which the TaskManager refuses the task."""
     if words in (None, "succeeds"):
         return None
     assert words is not None
@@ -208,7 +208,7 @@ def _refusal(words: str | None) -> str | None:
 
 
 def _is_unreachable(words: str | None) -> bool:
-    """True if nobody will ever hear of the cancellation; that the task was not found is told by the task's own end."""
+    """True if the cancellation never arrives; a task that was not found is reported by its own end."""
     if words not in (None, "succeeds", "always fails", "does not find the task"):
         raise UnknownWordError(f"cancel_rpc {words!r}")
     return words == "always fails"

@@ -1,7 +1,7 @@
 """The vocabulary of area 05 for a job, in events of the ExecutionGraph.
 
-The adapter stands for the slot pool (as many slots as the case gives, without end where it does not say), for the
-coordinator (there is never a checkpoint) and for the restart timer.
+The adapter stands for the slot pool (as many slots as the case gives, unlimited by default), for the coordinator (there
+is never a checkpoint) and for the restart timer.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ class JobCase:
         return next(execution for execution in (*task.prior, task.execution) if execution.number == number)
 
     def _cancel_task(self, name: str) -> None:
-        # Alone among its fellows a task is cancelled by nobody yet: the graph is asked to draw the consequences.
+        # Only this task is cancelled, so the graph is asked to draw the consequences.
         execution = self._task(name).execution
         self._addressed[name] = execution
         self._surround(self.graph._perform(execution.cancel(self._now), self._now))
@@ -249,7 +249,7 @@ class JobCase:
         asking = next(task.execution.attempt for task in tasks if not task.execution.is_terminal)
         self._tell(RequestPartitionProducerState(attempt=asking, partition_id=partition_id(attempt, 0)))
 
-    # What is seen
+    # Observations
 
     def _rpcs(self) -> int:
         return self._cancelled() + sum(isinstance(effect, Deploy) for effect in self._effects)
@@ -346,7 +346,7 @@ def _inputs(name: str, connections: Sequence[Sequence[str]]) -> tuple[JobEdge, .
 
 
 def _attempts(restart: Mapping[str, Any]) -> int | None:
-    """The number of restarts a strategy in words allows; None is without end."""
+    """The number of restarts that a strategy in words allows; None is unlimited."""
     words = restart["type"]
     if words == "fixed-delay":
         return int(restart["attempts"])

@@ -27,7 +27,7 @@ class Late:
 
 
 class Sums(ProcessWindowFunction):
-    """Tells the one row of a window, and the window."""
+    """Returns the one row of a window, and the window."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Row]) -> Iterator[Row]:
         (row,) = elements

@@ -19,7 +19,7 @@ TIMERS = "window_event_timers"
 
 
 class TriggerOperator(KeyedProcessFunction):
-    """Does with the trigger what each row says."""
+    """Applies the trigger command of each row."""
 
     def __init__(self, trigger: Trigger) -> None:
         self._trigger = trigger

@@ -64,7 +64,7 @@ class Wrapped(Message):
 
 
 def the_wire_of(value: Value, **changes: object) -> bytes:
-    """The bytes of `value` with some fields changed behind the codec's back; `...` leaves one out."""
+    """The bytes of `value` with some fields changed without the codec; `...` leaves one out."""
     wire = {**msgpack.unpackb(encode(value)), **changes}
     return bytes(msgpack.packb({name: item for name, item in wire.items() if item is not ...}))
 
@@ -187,7 +187,7 @@ def test_what_is_nested_without_end_is_refused_both_ways() -> None:
 
 
 class Sapling(Tree):
-    """Derives from a declared class, but nobody declared it."""
+    """Derives from a declared class without its own declaration."""
 
 
 class Pair(NamedTuple):

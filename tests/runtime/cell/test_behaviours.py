@@ -16,7 +16,7 @@ from tests.runtime.players import Say, says
 
 
 class Chameleon(Actor):
-    """Becomes what it is told, and logs as what it heard the other words."""
+    """Becomes the behaviour that a word names, and logs all other words."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log

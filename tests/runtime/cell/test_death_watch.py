@@ -1,4 +1,4 @@
-"""`Terminated`: exactly once, for whatever end, behind all that the ended actor told."""
+"""`Terminated` comes exactly once, for any kind of end, after all messages of the ended actor."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_unwatch_holds_even_when_the_news_waits_in_the_mailbox(system: Seeded
     ref = system.spawn(player([]), "a")
 
     def unwatch(context: ActorContext) -> None:
-        # The end comes while this turn runs, so that its news lies behind it.
+        # The actor ends while this turn runs, so that `Terminated` is queued after it.
         system.kill(ref)
         while system.schedule.step():
             pass

@@ -32,11 +32,11 @@ from tests.runtime.players import Deed, Say, fails, player, says
 
 @message("test.heartbeat")
 class Heartbeat(NotInfluenceReceiveTimeout):
-    """test -> sleeper: you live; go on sleeping."""
+    """test -> sleeper: a heartbeat that does not restart the receive timeout."""
 
 
 class Sleeper(Actor):
-    """Logs when it heard what, and does what its part says for a word, `start` or `restart`."""
+    """Logs each word with its time, and does what its part prescribes for a word, `start` or `restart`."""
 
     def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
         self.log = log

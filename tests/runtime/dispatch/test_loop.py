@@ -34,7 +34,7 @@ from tests.runtime.players import Say, player, replies, says
 
 
 class Doer(Actor):
-    """Awaits one deed for each message, and tells the asker that it is done."""
+    """Awaits one deed for each message, and notifies the asker when it is done."""
 
     def __init__(self, deed: Callable[[ActorContext], Awaitable[object]]) -> None:
         self.deed = deed

@@ -1,4 +1,4 @@
-"""The watchdog tells who blocks a shared thread, and where."""
+"""The watchdog reports which actor blocks a shared thread, and at which line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def watchdog(threaded: ActorSystem) -> Iterator[Watchdog]:
-    """A watchdog that looks when it is told to; its threshold is an hour."""
+    """A watchdog that checks on demand; its threshold is an hour."""
     watchdog = Watchdog(threaded, 3_600_000)
     yield watchdog
     watchdog.close()

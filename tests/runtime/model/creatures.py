@@ -24,7 +24,7 @@ DEEPEST_ASK = 5
 
 
 class Wound(Exception):
-    """A failure that says what it wants done about it."""
+    """A failure that carries the directive for its supervisor."""
 
     def __init__(self, directive: Directive) -> None:
         super().__init__(directive.value)
@@ -32,7 +32,7 @@ class Wound(Exception):
 
 
 def decide(error: BaseException) -> Directive:
-    """What the wound wants; what is no wound restarts."""
+    """The directive of a `Wound`; any other error restarts."""
     return error.directive if isinstance(error, Wound) else Directive.RESTART
 
 
@@ -88,7 +88,7 @@ class Resource:
 
 
 class Creature(Actor):
-    """Does what the dice say."""
+    """Does what the dice decide."""
 
     def __init__(self, world: World, strategy: SupervisorStrategy, pinned: bool) -> None:
         perhaps_fail(world)
@@ -117,7 +117,7 @@ class Creature(Actor):
 
     def pre_restart(self, cause: BaseException | None) -> None:
         if self.world.likely(0.3):
-            self.post_stop()  # As who keeps the children.
+            self.post_stop()  # As an actor that keeps its children.
         else:
             super().pre_restart(cause)
 

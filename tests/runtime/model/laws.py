@@ -35,12 +35,12 @@ class Lived(Protocol):
 
 
 class World:
-    """What all creatures of one system have written down.
+    """The records of all creatures of one system.
 
     Args:
-        seed: what the dice are made of.
-        exact: False on threads. There a kill lets a turn on another thread run on unheard, and what an actor says of
-            its end is known in one place sooner than in another: laws about these moments hold on one thread only.
+        seed: the seed of the dice.
+        exact: False on threads. There a turn on another thread may continue unobserved after a kill, and the end of an
+            actor is visible in one place sooner than in another: laws about these moments hold on one thread only.
     """
 
     def __init__(self, seed: int, *, exact: bool = True) -> None:
@@ -68,7 +68,7 @@ class World:
         self.ended: dict[Ref, EndReason] = {}
 
     def attach(self, system: ActorSystem) -> None:
-        """Listen to what the system says of itself."""
+        """Subscribe to the events of the system."""
         system.event_stream.subscribe(self._on_dead_letter, DeadLetter)
         system.event_stream.subscribe(self._on_terminated, ActorTerminated)
 
@@ -81,7 +81,7 @@ class World:
         return not self.calm and self.dice.random() < probability
 
     def someone(self) -> ActorRef:
-        """Mostly one who lives."""
+        """A random actor, mostly a living one."""
         living = list(self._living.values())
         return self.dice.choice(living if living and self.dice.random() < 0.9 else self.refs)
 
@@ -94,14 +94,14 @@ class World:
         """A number that names something."""
         return next(self._tokens)
 
-    # What is sent
+    # Sending
 
     def tell(self, ref: ActorRef, speaker: ActorRef | None, fuel: int) -> None:
-        """Tell `ref` to do something."""
+        """Send `ref` a `Do`."""
         ref.tell(self._declared(Do, ref, speaker, fuel))
 
     def ask(self, ref: ActorRef, speaker: ActorRef | None, fuel: int, *, block: bool = False) -> None:
-        """Ask `ref`; every ask is completed, by its own answer where by any."""
+        """Ask `ref`; every ask is completed, and if by an answer then by its own."""
         question = self._declared(Question, ref, speaker, fuel)
         if not block:
             reply = self.asks[question.token] = ref.ask(question, block=False, timeout=5)
@@ -194,7 +194,7 @@ class World:
         self._watching.discard((watcher, watched))
 
     def watched_by(self, watcher: Ref) -> list[Ref]:
-        """Actors whose end is still to be told; only of actors that have ended already, where there are any."""
+        """Watched actors without a `Terminated` yet; only those that have ended already, if there are any."""
         watched = sorted((each for by, each in self._watching.copy() if by == watcher), key=str)
         return [each for each in watched if each in self.ended] or watched
 
@@ -232,7 +232,7 @@ class World:
         self._children[ref.path.rpartition("/")[0]].discard(ref)
 
     def _is_unheard(self, ref: Ref) -> bool:
-        """True if a turn of this actor may run on behind a kill."""
+        """True if a turn of this actor may still run after a kill."""
         return not self.exact and self.ended.get(ref) is EndReason.KILLED
 
     # What holds at rest, and in the end

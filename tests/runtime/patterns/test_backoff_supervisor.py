@@ -1,4 +1,4 @@
-"""A child that is started again, later each time, behind a ref that stays."""
+"""A child that is restarted with growing delays, at a stable ref."""
 
 from __future__ import annotations
 

@@ -286,5 +286,5 @@ def test_systems_left_behind_are_shut_down_at_the_exit_of_the_interpreter(
     assert (ended.returncode, ended.stderr) == (0, "")
     assert sorted(lines) == sorted(["start", "task", "stop"] * 2)
     assert set(lines[-2:]) <= {"stop", "task"}
-    # The recording ends behind the actors: the stop of each is in it.
+    # The recording ends after the actors: the stop of each is in it.
     assert all(b"kernel.stop" in (folder / f"{name}.trace").read_bytes() for name in ("one", "two"))

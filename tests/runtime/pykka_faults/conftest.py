@@ -1,4 +1,4 @@
-"""A stage for stock actors, swept behind each test: no fault of one test reaches the next."""
+"""Fixtures for stock Pykka actors, cleaned up after each test: no fault of one test reaches the next."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ LONG_ENOUGH = 5.0
 
 
 class Gate:
-    """A place where an actor's turn is held until the test opens it."""
+    """A gate that blocks an actor's turn until the test opens it."""
 
     def __init__(self) -> None:
         self._reached = threading.Event()
@@ -71,7 +71,7 @@ Deed = Callable[["Stock"], object]
 
 
 class Stock(pykka.ThreadingActor):
-    """A stock actor that logs what happens and does what its part says, for a word or for `start`, `stop`, `failure`.
+    """A stock actor that logs events and does what its part prescribes, for a word or for `start`, `stop`, `failure`.
 
     The outcome of the deed is the reply.
     """
@@ -123,14 +123,14 @@ class Staged:
         return self
 
     def wait_thread_ended(self) -> None:
-        """Until no one is left who could handle a message."""
+        """Wait until the actor's thread has ended."""
         while self.thread is None:
             self.ref.actor_stopped.wait(0.001)
         self.thread.join(LONG_ENOUGH)
         assert not self.thread.is_alive()
 
     def clear_away(self) -> None:
-        """Let nothing of the actor stay behind, in whatever state the test has left it."""
+        """Remove everything of the actor, in whatever state the test has left it."""
         if self._ref is None:
             return
         if self._ref.is_alive() and self.thread is not None and self.thread.is_alive():

@@ -35,7 +35,7 @@ def _stops_everybody(stage: Stage, error: BaseException) -> None:
 
 
 def _harms_no_one_else(error: BaseException, ours: Play) -> None:
-    """Ours, in a system made behind the disaster: kernel actors are in Pykka's registry too."""
+    """Our play, in a system made after the failure: kernel actors are in Pykka's registry too."""
     with ActorSystem("unharmed") as system:
         bystander = system.spawn(ours([], {"r": replies}), "bystander")
         failing = system.spawn(ours([], {"fail": raises(error), "r": replies}), "failing")

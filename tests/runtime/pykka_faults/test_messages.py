@@ -1,4 +1,4 @@
-"""What becomes of messages: on the way to an actor that ends, behind its end, and to several at once."""
+"""The fate of messages: on the way to an actor that ends, after its end, and to several actors at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, Stock
 
 
 class Interrupted(Queue[Any]):
-    """A stock inbox with a word to say right before something is put: where any thread may be interrupted."""
+    """A stock inbox with a hook right before a put: there any thread may be interrupted."""
 
     before_put: Callable[[], object] = staticmethod(lambda: None)
 
@@ -39,7 +39,7 @@ class WithInterruptedInbox(Stock):
 
 
 class InterruptedDeque(deque[Any]):
-    """The queue of one of our mailboxes, interrupted before and behind an append."""
+    """The queue of one of our mailboxes, interrupted before and after an append."""
 
     before: Callable[[], object] = staticmethod(lambda: None)
     behind: Callable[[], object] = staticmethod(lambda: None)

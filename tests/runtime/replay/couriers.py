@@ -1,4 +1,4 @@
-"""A small cast to be recorded: couriers who bring parcels to a depot, and try again where no receipt comes."""
+"""A small group of actors to be recorded: couriers bring parcels to a depot, and retry without a receipt."""
 
 from __future__ import annotations
 

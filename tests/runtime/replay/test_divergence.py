@@ -1,4 +1,4 @@
-"""What an actor does otherwise than it did is found at its turn, and told by kind, effect, field, cause and line."""
+"""A divergence of an actor is found at its turn, and reported by kind, effect, field, cause and line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fork goes on from a recorded turn by itself, with a fault or without, and answers from the record while it fits."""
+"""A fork continues from a recorded turn, with a fault or without, and answers from the record while it fits."""
 
 from __future__ import annotations
 

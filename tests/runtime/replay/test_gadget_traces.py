@@ -128,7 +128,7 @@ def spawned_trace(path: Path, nodes: Nodes) -> Path:
 
 
 def ring_trace(path: Path, nodes: Nodes) -> Path:
-    """A trace with an actor that is alive where it begins: of sound Props, and the first node for its instance."""
+    """A trace with an actor that is alive at its begin: of sound Props, and the first node for its instance."""
     place = len(nodes)
     sound = [("props", [[place + 1], [], [], "default", None]), ("named", ACTOR), ("dict", [["instance", [0]]])]
     graph = msgpack.packb([[*nodes, *sound], [[place], [place + 2]]])

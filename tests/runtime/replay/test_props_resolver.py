@@ -1,4 +1,4 @@
-"""Actors are made of what a trace tells, where that is all; and nothing else is called by the word of a trace."""
+"""Actors are made from the Props in a trace if these suffice; nothing else that a trace names is called."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Pa
         moment.wait()
         system.kill(ref)
         moment.let_go()
-        # The system does not wait for a turn of somebody who was killed.
+        # The system does not wait for a turn of a killed actor.
         assert done.wait(WAIT_SECONDS)
 
     assert [each.is_alive() for each in spawned] == [False]

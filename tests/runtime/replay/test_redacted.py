@@ -1,4 +1,4 @@
-"""Traces in which messages were changed before they were written: what nobody may read is not asked for."""
+"""Traces whose messages were redacted before they were written: a replay does not need the redacted values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PASSWORD = "open sesame"
 
 @message("redacted.login")
 class Login(Message):
-    """test -> Door: somebody comes in."""
+    """test -> Door: a visitor enters."""
 
     password: str
 
@@ -60,10 +60,10 @@ class Door(Actor):
 
 
 class RudeDoor(Door):
-    """Asks somebody else."""
+    """Asks another actor."""
 
     def handle_message(self, message: Message) -> None:
-        """Says another thing."""
+        """Send a different message."""
         self._guest.tell(Opened())
 
 

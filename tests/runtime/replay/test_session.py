@@ -1,4 +1,4 @@
-"""A session stands behind a turn of the trace, goes forward and back, and knows what every actor knows there."""
+"""A session stands after a turn of the trace, steps forward and back, and knows every actor's state there."""
 
 from __future__ import annotations
 

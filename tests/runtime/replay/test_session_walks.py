@@ -1,4 +1,4 @@
-"""Random walks through recorded runs: wherever a session stands, it tells what a replay up to there would tell."""
+"""Random walks through recorded runs: at any turn a session shows the same as a replay up to that turn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def states_by_turn(path: Path) -> list[dict[str, State]]:
-    """What every actor knows behind each turn, and at the beginning."""
+    """The state of every actor after each turn, and at the beginning."""
     engine = ReplayEngine(TraceReader.open(path))
     known: list[dict[str, State]] = [{}]
     while engine.advance() is not None:

@@ -27,7 +27,7 @@ def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
 
 
 def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
-    """The probe, which an actor tells the first word in a second, the next one in two, and so on."""
+    """The probe, to which an actor sends the first word in a second, the next one in two, and so on."""
 
     def start(context: ActorContext) -> None:
         for number, text in enumerate(texts, 1):

@@ -133,7 +133,7 @@ def test_a_key_has_one_timer(system: SeededSystem) -> None:
 
 def test_a_cancelled_timer_is_silent_even_when_its_message_waits_in_the_mailbox(system: SeededSystem) -> None:
     def cancel(context: ActorContext) -> None:
-        # The alarm rings while this turn runs, so that the message lies behind it.
+        # The alarm rings while this turn runs, so that the message is queued after it.
         system.manual_clock.move_to(100)
         assert context.timers.is_active("k")
         context.timers.cancel("k")

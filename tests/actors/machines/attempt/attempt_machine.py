@@ -1,4 +1,4 @@
-"""The machine of a Task, fed with events: builders with defaults, and what its effects say to whom."""
+"""The machine of a Task, fed with events: builders with defaults, and its effects by receiver."""
 
 from __future__ import annotations
 
@@ -236,7 +236,7 @@ def to_job_master(effects: list[TaskEffect]) -> list[Message]:
 
 
 def metrics(effects: list[TaskEffect]) -> TaskIOMetrics:
-    """What was reported last."""
+    """The metrics of the last report."""
     told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
     return [message.metrics for message in told if isinstance(message, ReportTaskMetrics)][-1]
 

@@ -1,4 +1,4 @@
-"""A source that is too far ahead of its group in event time reads no further until it is told that it may."""
+"""A source that is too far ahead of its alignment group in event time pauses until its bound is raised."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def told(max_watermark_ms: int) -> AlignWatermark:
 
 
 def ahead() -> Harness:
-    """A reader that has read up to event time 1,000 and is told to wait at 500, with two splits unread."""
+    """A reader that has read up to event time 1,000 with a bound of 500 and two unread splits."""
     task = reader()
     task.feed(splits("a"), finished(0, event_time_max=1_001), told(500), splits("b", "c"))
     return task

@@ -103,7 +103,7 @@ def test_where_rows_go_by_it_a_watermark_keeps_its_place_between_batches() -> No
     advance, run = to_bridge(task.feed(finished(1)))
 
     assert runs(second) == ["b"]
-    # Rows before it are not late, also where it is known already.
+    # Rows before it are not late, even if it is known already.
     [before] = [message for message in to_bridge(second) if isinstance(message, ProcessBatch)]
     assert before.watermark_ms == WATERMARK_MIN
     assert isinstance(advance, AdvanceWatermark)

@@ -1,4 +1,4 @@
-"""What a source makes of the event times it reads, and what follows where they are not what was promised."""
+"""Watermarks that a source derives from event times, and the consequences of timestamps that break their promise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source that is silent for too long holds nobody's event time back, until it reads again."""
+"""A source that is silent for too long is idle and holds no event time back until it reads again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind the barrier of the checkpoint that a job ends with nothing is read, unless that checkpoint fails."""
+"""After the barrier of a job's final checkpoint nothing is read, unless that checkpoint fails."""
 
 from __future__ import annotations
 

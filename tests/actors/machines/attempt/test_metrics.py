@@ -49,7 +49,7 @@ def times(reported: TaskIOMetrics) -> tuple[int, int, int]:
 
 
 def unread() -> Harness:
-    """A source whose output nobody reads."""
+    """A source whose output has no reader."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(StartTask(), ChainOpened())
     return task

@@ -1,4 +1,4 @@
-"""Timers that go by processing time: the bridge tells the first of them, and the task says when it is time."""
+"""Processing-time timers: the bridge reports the first one, and the task fires it when it is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event time that goes on by the clock when a source falls silent, so that its last windows fire."""
+"""Event time that advances by the clock when a source falls silent, so that its last windows fire."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def split(size_bytes: int | None, rows: int = 0) -> FileBatchSplit:
 
 
 def warm() -> ReadLimit:
-    """A limit behind the stages in which Spark compiles."""
+    """A limit after the first stages, in which Spark compiles."""
     limit = ReadLimit()
     for _ in range(COLD_STAGES):
         limit.learn(limit.bytes, 1_000)

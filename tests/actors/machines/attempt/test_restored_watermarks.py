@@ -1,4 +1,4 @@
-"""What was late before a restart is late after it: tasks keep their watermark, and begin with it."""
+"""Rows that were late before a restart are late after it: tasks restore their watermark."""
 
 from __future__ import annotations
 

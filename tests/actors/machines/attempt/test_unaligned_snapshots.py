@@ -261,7 +261,7 @@ def test_half_of_a_snapshot_is_told_to_who_deletes_it_behind_the_end_of_the_atte
     task.feed(finished(0), finished(1), finished(2), durable(1))
 
     ending = task.feed(end)
-    # The checkpoint is given up with the attempt, which is not told of it any more.
+    # The checkpoint is aborted with the attempt, which is not notified of it any more.
     ended = task.feed(ChainClosed())
 
     assert to_job_master(ending) == []
@@ -328,7 +328,7 @@ def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_the
 
 
 def waiting() -> Harness:
-    """A source whose aligned barrier waits behind a batch that nobody has room for."""
+    """A source whose aligned barrier waits after a batch that no reader has room for."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), WINDOWS, request, splits("a", "b"), finished(0, "rows"), finished(1))

@@ -1,4 +1,4 @@
-"""Stages that stand still: what is progress, who fails for want of it, and what is said."""
+"""Stalled stages: what counts as progress, which attempt fails without it, and the error message."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class HangingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """In the place of the Task: it has a bridge, and shows what that tells it."""
+    """Stands in for the Task: owns a bridge, and exposes its messages."""
 
     def __init__(self, bridge: Props, shown: list[Message]) -> None:
         self._props = bridge

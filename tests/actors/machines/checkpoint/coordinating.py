@@ -154,7 +154,7 @@ class Coordination:
     def recover(
         self, *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None
     ) -> list[CoordinatorEffect]:
-        """The store says what the job has had before."""
+        """Report the earlier checkpoints of the job from the store."""
         ids = CheckpointIds(first=self.ids.next, count=1)
         return self.handle(CheckpointsRecovered(ids=ids, completed=completed, adopted=adopted))
 
@@ -190,7 +190,7 @@ class Coordination:
         return self.handle(MetadataWritten(checkpoint_id=checkpoint_id, path=f"chk-{checkpoint_id}"))
 
     def advance(self, ms: int) -> None:
-        """Let virtual time pass; what is due goes off in order."""
+        """Advance virtual time; due timers fire in order."""
         end = self.now + ms
         while due := sorted((at, timer) for timer, at in self.timers.items() if at <= end):
             self.now, timer = due[0]
@@ -203,7 +203,7 @@ class Coordination:
         return [effect for effect in self.log if isinstance(effect, kind)]
 
     def disposed(self) -> list[str]:
-        """What was deleted so far, checkpoints and state, in order."""
+        """The checkpoints and state deleted so far, in order."""
         return [
             path
             for effect in self.effects(events.Dispose)
@@ -289,7 +289,7 @@ def complete_checkpoint(world: Coordination, checkpoint_id: int, **state: Any) -
 def completed_checkpoint(
     checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any
 ) -> CompletedCheckpoint:
-    """A checkpoint of which only the identity matters."""
+    """A checkpoint with arbitrary content; only its identity matters."""
     return CompletedCheckpoint(
         job_id=JobId(job),
         checkpoint_id=checkpoint_id,

@@ -202,7 +202,7 @@ class Coordinating(RuleBasedStateMachine):
     @invariant()
     def one_timer_runs_for_each_pending_checkpoint(self) -> None:
         timed = {int(timer.removeprefix("timeout-")) for timer in self.world.timers if timer.startswith("timeout-")}
-        # What is being added to the store can time out no more, whether its timer went off or not.
+        # A checkpoint that is being added to the store can time out no more, whether its timer fired or not.
         assert timed <= set(self.world.machine.pending) <= timed | set(self._under_way())
 
     def teardown(self) -> None:
@@ -268,7 +268,7 @@ class Coordinating(RuleBasedStateMachine):
         return [*self.world.effects(events.Dispose), *self.world.effects(events.DeleteJob)]
 
     def _pending(self) -> list[int]:
-        """What the tasks of now have heard of; those before them leave what was being added to the store."""
+        """The checkpoints that the current tasks know; earlier tasks leave the one that was being added to the store."""
         return [each for each in sorted(self.world.machine.pending) if each > self.last_of_former_life]
 
     def _begun_in_this_life(self) -> list[int]:

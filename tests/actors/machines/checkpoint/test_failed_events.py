@@ -1,4 +1,4 @@
-"""An event of a checkpoint that makes the coordinator raise costs that checkpoint, and the job goes on."""
+"""An event of a checkpoint that makes the coordinator raise fails that checkpoint, and the job continues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.actors.machines.checkpoint.coordinating import (
 
 
 def invalid(checkpoint_id: int) -> AcknowledgeCheckpoint:
-    """An acknowledgement with a handle that is none."""
+    """An acknowledgement with an invalid handle."""
     handles = (None,)
     state = OperatorSubtaskState(operator_id=OperatorId("operator"), shared=handles)  # type: ignore[arg-type]
     return acknowledgement("sink", checkpoint_id, TaskStateSnapshot(operators=(state,)))

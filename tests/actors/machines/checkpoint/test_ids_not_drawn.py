@@ -1,4 +1,4 @@
-"""The store of checkpoint ids cannot be used: each request for a checkpoint is told so, and the job goes on."""
+"""If the store of checkpoint ids fails, each request for a checkpoint is refused with it, and the job continues."""
 
 from __future__ import annotations
 

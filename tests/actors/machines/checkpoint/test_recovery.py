@@ -1,4 +1,4 @@
-"""A coordinator goes on with what the one before it has completed, and stops when somebody else goes on."""
+"""A coordinator continues from its predecessor's completed checkpoints, and stops when a successor takes over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that begin, wait and are dropped, where several want a checkpoint."""
+"""Which of several requests for a checkpoint begin, wait or are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A savepoint belongs to the client that asked for it: the client is told its end, and nobody else deletes it."""
+"""A savepoint belongs to the client that requested it: the client is notified, and only the client deletes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job is stopped with a last checkpoint, which is kept; where that fails the job goes on, as in Flink."""
+"""A job is stopped with a final checkpoint, which is retained; if that fails the job continues, as in Flink."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stop_checkpointing(world: Coordination) -> None:
 
 
 def checkpoints_retained(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
-    """What is retained when the job has ended."""
+    """The checkpoints retained when the job has ended."""
     world.handle(StopCheckpointing(job_id=JOB, job_status=status))
     [report] = world.effects(CheckpointingStopped)
     return report.retained

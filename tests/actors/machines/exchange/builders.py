@@ -46,7 +46,7 @@ def partition_descriptor(
 
 
 def partition(subpartitions: int = 1, producer: int = 0) -> ResultPartition:
-    """A partition that nobody has asked for yet."""
+    """A partition that no reader has requested yet."""
     return ResultPartition(partition_descriptor(subpartitions, producer))
 
 

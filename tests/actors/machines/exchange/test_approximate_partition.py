@@ -1,4 +1,4 @@
-"""An approximate partition goes on when its reader has failed: the next one begins with the next batch."""
+"""An approximate partition survives a failed reader: the next reader begins with the next batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pool of buffers: what it gives out, who waits, and what becomes of the rest when its size changes."""
+"""A pool of buffers: its grants, its waiters, and its excess when it is resized."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The law of all checkpoints: what was read before a snapshot, and what is in flight in it, is what is before the
-barriers, every batch once. Whatever the barriers want to be, and in whatever order things come, are read and time out.
+"""The law of all checkpoints: the batches read before a snapshot plus its in-flight batches are exactly the batches
+before the barriers, each once. It holds for every kind of barrier and every order of arrival, reading and timeout.
 """
 
 from __future__ import annotations

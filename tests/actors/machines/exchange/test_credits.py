@@ -1,4 +1,4 @@
-"""Credits: own and floating ones, who gets one next, and when the sender is told."""
+"""Credits: exclusive and floating ones, their order of assignment, and their announcement to the sender."""
 
 from __future__ import annotations
 

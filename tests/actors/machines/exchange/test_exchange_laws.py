@@ -121,7 +121,7 @@ class Exchange(RuleBasedStateMachine):
 
     @rule(floating=st.integers(0, 4))
     def share_out_again(self, floating: int) -> None:
-        # What was lent beyond the new size is still out.
+        # Buffers lent beyond the new size are still out.
         self.bound = max(self.bound, CHANNELS * self.exclusive + floating)
         self._post_to_producers(self.gate.resize([floating]))
 

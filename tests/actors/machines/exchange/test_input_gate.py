@@ -1,4 +1,4 @@
-"""An input gate: what it asks for, what it accepts, whom it tells, and in which order it is read."""
+"""An input gate: its requests, the data it accepts, its notifications, and its order of reading."""
 
 from __future__ import annotations
 

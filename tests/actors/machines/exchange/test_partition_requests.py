@@ -1,4 +1,4 @@
-"""An input gate asks its producers: at once, and again where they are not there yet."""
+"""An input gate requests partitions from its producers at once, and again if they do not exist yet."""
 
 from __future__ import annotations
 

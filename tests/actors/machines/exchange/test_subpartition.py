@@ -1,4 +1,4 @@
-"""A subpartition: what its reader is sent, in which order, and what is given up."""
+"""A subpartition: the messages to its reader, their order, and the data it drops."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PLENTY = 1_000
 
 
 def holding(*buffers: Buffer) -> Subpartition:
-    """A subpartition that nobody has asked for yet."""
+    """A subpartition that no reader has requested yet."""
     return Subpartition(partition_id(), 0, buffers)
 
 

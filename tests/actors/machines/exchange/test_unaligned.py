@@ -1,4 +1,4 @@
-"""Unaligned barriers, and aligned ones whose time is over: what overtakes what, and what is state of the checkpoint."""
+"""Unaligned barriers, and aligned ones that have timed out: which data they overtake, and which is checkpoint state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a source may say of event time, by each of the generators."""
+"""The watermarks that each generator lets a source emit."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def graph_of(
     restart: RestartStrategyConfiguration | None = None,
     failover: FailoverStrategyKind = FailoverStrategyKind.FULL,
 ) -> JobGraph:
-    """A job of these vertices; a failure of one task is a failure of the job, unless it is said otherwise."""
+    """A job of these vertices; by default a failure of one task is a failure of the job."""
     return JobGraph(
         job_id=JOB,
         name="job",

@@ -50,7 +50,7 @@ class Running:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def told(self, kind: type[E]) -> list[E]:
-        """The messages of one kind that TaskManagers and the coordinator were told so far."""
+        """The messages of one kind to TaskManagers and the coordinator so far."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]
 
@@ -88,7 +88,7 @@ class Running:
         return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
 
     def restore(self, checkpoint_id: int | None = None) -> list[Effect]:
-        """Say what the attempts of this version start from."""
+        """Report the state that the attempts of this version start from."""
         return self.tell(RestoreStateReady(version=self.graph.version, checkpoint_id=checkpoint_id, states={}))
 
     def deploy(self) -> list[Effect]:
@@ -98,7 +98,7 @@ class Running:
         return self.give_slots()
 
     def report(self, attempt: str, state: ExecutionState, cause: SerializedThrowable | None = None) -> list[Effect]:
-        """A task says what state it is in."""
+        """Report the state of a task."""
         because = cause or (failure() if state is ExecutionState.FAILED else None)
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=because)
         return self.tell(UpdateTaskExecutionState(state=update))
@@ -108,7 +108,7 @@ class Running:
         return self.tell(JobVerticesFinalized(job_id=JOB, version=self.graph.version, cause=cause))
 
     def pass_pauses(self) -> list[Effect]:
-        """The pauses before all restarts so far are over."""
+        """End the pauses before all restarts so far."""
         return [
             made for timer in self.made(RestartScheduled) for made in self.tell(JobRestartDue(version=timer.version))
         ]

@@ -18,7 +18,7 @@ SCHEDULED, DEPLOYING = ExecutionState.SCHEDULED, ExecutionState.DEPLOYING
 
 
 def made_and_read(makers: int = 1) -> JobGraph:
-    """A task or several, and two that read what is made, each on its own."""
+    """One or several producers, and two consumers that read their results independently."""
     reader = vertex("reader", 2, reads=("maker",))
     (edge,) = reader.inputs
     blocking = replace(edge, result_partition_type=ResultPartitionType.BLOCKING)
@@ -50,7 +50,7 @@ def attempts(running: Running) -> dict[str, int]:
 
 
 def restart(running: Running) -> None:
-    """The pause is over, and all is there that the tasks wait for."""
+    """End the pause and fulfil everything that the tasks wait for."""
     running.pass_pauses()
     running.restore()
 

@@ -1,4 +1,4 @@
-"""What a job has failed of is kept with what was done about it: roots, what failed with them, and how it went on."""
+"""The exception history of a job: root causes, concurrent failures, and the reaction to each."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def deployed(checkpoint: int | None = None) -> Deploy:
 
 
 def history_of(*effects: Effect, every_ms: int = 10) -> ExceptionHistory:
-    """The history behind these effects, one every ten milliseconds."""
+    """The history after these effects, one every ten milliseconds."""
     history = ExceptionHistory()
     for number, effect in enumerate(effects, 1):
         history.on_effect(effect, number * every_ms)

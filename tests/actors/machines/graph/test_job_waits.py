@@ -29,7 +29,7 @@ SOURCE = "Source: flights (1/1)"
 
 
 def explained(*effects: Effect) -> JobExplained:
-    """The waits behind these effects, one every ten milliseconds, at a hundred."""
+    """The waits after these effects, one every ten milliseconds, at a hundred."""
     graph = graph_of(vertex("source", 2))
     waits = JobWaits(0)
     for number, effect in enumerate(effects, 1):

@@ -1,4 +1,4 @@
-"""What a consumer is told that has not found the partition of a producer."""
+"""The answer to a consumer that has not found its producer's partition."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def job_graphs(draw: st.DrawFn) -> JobGraph:
 
 
 class Job:
-    """A graph in surroundings that give what it asks for when they are told to."""
+    """A graph in an environment that fulfils its requests on command."""
 
     def __init__(self, job_graph: JobGraph) -> None:
         self.graph = ExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
@@ -138,7 +138,7 @@ class Job:
         self.tell(SlotsLost(attempts=attempts, cause=failure("lost"), task_manager_id=here))
 
     def settle(self) -> None:
-        """All goes well from here on: whatever is owed is paid, who runs finishes, who is cancelled ends."""
+        """Let everything succeed from here on: open requests are fulfilled, running tasks finish, cancelled ones end."""
         for _ in range(1_000):
             while self.owed:
                 self.pay(0)

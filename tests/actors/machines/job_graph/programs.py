@@ -44,7 +44,7 @@ def edge(
     ship_strategy: ShipStrategy = ShipStrategy.FORWARD,
     key_by: OperatorRef | None = None,
 ) -> StreamEdge:
-    """An edge that forwards, unless it is said otherwise."""
+    """An edge, by default a forward one."""
     return StreamEdge(source_uid=source, target_uid=target, ship_strategy=ship_strategy, key_by=key_by)
 
 

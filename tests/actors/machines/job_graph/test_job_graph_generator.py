@@ -1,4 +1,4 @@
-"""From programs to vertices: what is fused, how it is named, and what depends on the uids alone."""
+"""From programs to vertices: which operators are chained, their names, and what depends on the uids alone."""
 
 from __future__ import annotations
 

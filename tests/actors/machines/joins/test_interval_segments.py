@@ -1,4 +1,4 @@
-"""The memory of one side of an interval join: what is met, what is through when, what stays."""
+"""The memory of one side of an interval join: which rows match, when they expire, and which stay."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_rows_that_nothing_needs_any_more_are_not_written() -> None:
 def test_every_pair_meets_once_and_every_row_that_met_none_is_through_once(
     lower: int, width: int, outer: tuple[bool, bool], arrivals: list[tuple[bool, int, int]]
 ) -> None:
-    """Rows of one key; behind each the watermark moves on."""
+    """Rows of one key; after each one the watermark advances."""
     interval = Interval(lower_ms=lower, upper_ms=lower + width)
     left = side(interval.lower_ms, interval.upper_ms, emits=outer[0], other_emits=outer[1])
     right = side(interval.reversed.lower_ms, interval.reversed.upper_ms, emits=outer[1], other_emits=outer[0])

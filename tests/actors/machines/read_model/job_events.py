@@ -1,4 +1,4 @@
-"""What a read model is told of a job, and the details that it has then."""
+"""Events of a job for a read model, and the resulting details."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of each checkpoint and each subtask of it, while it is in progress and when it has ended."""
+"""Statistics of each checkpoint and its subtasks, while it is in progress and when it has ended."""
 
 from __future__ import annotations
 

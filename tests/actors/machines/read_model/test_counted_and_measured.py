@@ -1,4 +1,4 @@
-"""Accumulators and latencies of a job, from what is told about its attempts."""
+"""Accumulators and latencies of a job, from the reports of its attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be shown of a job, from what is told about it."""
+"""The details of a job that the REST API shows, from the events of its actors."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Scheduling:
         return [each.parallelism[SOURCE] for each in self.made(events.RescaleGraph)]
 
     def rescales(self) -> list[Rescale]:
-        """The rescales as they were told last, in their order."""
+        """The latest reports of the rescales, in their order."""
         last = {each.rescale.rescale_id: each.rescale for each in self.sent(RescaleChanged)}
         return list(last.values())
 

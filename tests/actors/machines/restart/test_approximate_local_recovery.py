@@ -1,4 +1,4 @@
-"""With approximate local recovery a task that has failed restarts with what is behind it, and nothing before it."""
+"""With approximate local recovery a failed task restarts with the tasks downstream of it, and none upstream."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from flykka.actors.machines.restart.component_restarts import (
 
 
 def delays(restarts: ComponentRestarts, times: int, *, after_ms: int = 0, name: str = "a") -> list[int | None]:
-    """It is started and ends so many times in a row, each time so long behind its start."""
+    """The restart delays of a component that ends so many times in a row, each time `after_ms` after its start."""
     answers: list[int | None] = []
     for _ in range(times):
         restarts.started(name, 0)

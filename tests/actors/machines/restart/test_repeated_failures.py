@@ -16,7 +16,7 @@ IN_A_ROW = "failed 3 times in a row with the same failure, no checkpoint complet
 
 
 def count_failures(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
-    """What is said to each of these failures of one vertex."""
+    """The verdict on each of these failures of one vertex."""
     repeated = RepeatedFailures(limit)
     return [repeated.count("counts", cause) for cause in causes]
 

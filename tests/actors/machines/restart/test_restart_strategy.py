@@ -90,7 +90,7 @@ def test_a_growing_delay_stops_at_its_limit_and_begins_again_after_a_quiet_time(
     strategy = restart_strategy(GROWING)
 
     assert delays(strategy, 10_000, 10_100, 10_200, 10_300) == [100, 200, 350, 350]
-    # Quiet is what is longer than the threshold and the delay of now together.
+    # A quiet period is longer than the sum of the threshold and the current delay.
     assert delays(strategy, 11_649, 12_999) == [350, 100]
 
 

@@ -10,7 +10,7 @@ Effect = TypeVar("Effect")
 class Machine(Protocol[Effect]):
     """What all machines have in common."""
 
-    # Any, for the events of one call are of many classes: what a machine takes, it says itself.
+    # Any, since the events of one call are of many classes: a machine declares its own.
     def handle(self, event: Any, now: int) -> list[Effect]:
         """Take one event."""
 

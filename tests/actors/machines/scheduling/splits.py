@@ -24,7 +24,7 @@ def attempt_of(subtask: int, number: int = 0, vertex: JobVertexId = VERTEX) -> E
 def discovered_splits(
     names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None
 ) -> SplitsDiscovered:
-    """A discovery from behind the splits `begun_at`; the position is the names of all that were found."""
+    """A discovery that starts after the splits `begun_at`; the position is the names of all discovered ones."""
     reached = begun_at + names if position is None else position
     return SplitsDiscovered(
         operator_id=SOURCE,

@@ -1,4 +1,4 @@
-"""What a TaskManager's table of slots is told and says, in few words."""
+"""Short builders of the events and effects of a TaskManager's slot table."""
 
 from __future__ import annotations
 

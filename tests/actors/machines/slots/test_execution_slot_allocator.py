@@ -1,4 +1,4 @@
-"""Slots of attempts: an attempt that comes back finds its slot, and none waits beside a slot that could be shared."""
+"""Slots of attempts: a restarted attempt finds its slot, and none waits while a slot could be shared."""
 
 from __future__ import annotations
 

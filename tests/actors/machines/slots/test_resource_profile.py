@@ -1,4 +1,4 @@
-"""What is not said is not needed, and never runs out; what is said is compared figure by figure."""
+"""An unspecified resource is not needed and never runs out; specified ones are compared one by one."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tests.actors.machines.slots.slot_pool_events import (
     withdraws,
 )
 
-# Slots that are kept for those who come back
+# Slots that are reserved for restarted attempts
 
 
 def test_a_slot_that_is_kept_serves_nobody_but_who_names_it() -> None:
@@ -51,7 +51,7 @@ def test_a_slot_that_is_kept_no_longer_serves_who_waits() -> None:
     assert effects == [cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
 
-# What is offered for a slot that is known by another allocation
+# Offers of a slot that is known under another allocation
 
 
 def test_a_slot_that_is_offered_again_is_no_longer_what_it_was() -> None:

@@ -77,7 +77,7 @@ def test_the_report_says_who_holds_what() -> None:
     )
 
 
-# Offers and slots that nobody answers
+# Offers and slots without an answer
 
 
 def test_an_offer_without_an_answer_is_made_again_as_it_was() -> None:

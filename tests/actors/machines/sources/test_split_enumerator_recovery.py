@@ -222,10 +222,10 @@ def test_the_bytes_of_another_state_are_refused() -> None:
 
 
 class SplitsAreReadOnce(RuleBasedStateMachine):
-    """A source with readers that take part in overlapping checkpoints, and crash, one by one or all, to go on from the
+    """A source with readers that take part in overlapping checkpoints, and crash, one by one or all, to resume from the
     last completed one.
 
-    `held` is what each reader has got: its part of a checkpoint is taken at its barrier, that is, when it settles it.
+    `held` has the splits of each reader: its part of a checkpoint is taken at its barrier, that is, when it settles it.
     Whatever the interleaving, a checkpoint's snapshot and the readers' parts hold every known split exactly once.
     """
 

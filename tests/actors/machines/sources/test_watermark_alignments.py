@@ -48,7 +48,7 @@ def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[Align
 
 
 def bounds_by_source(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int]:
-    """What readers are told when it is time, by the first letter of their source."""
+    """The bounds sent to readers at the next tick, by the first letter of their source."""
     handled(machine, *events)
     effects = handled(machine, DUE)
     messages = [effect.message for effect in effects if isinstance(effect, Tell)]

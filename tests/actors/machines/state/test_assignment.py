@@ -1,4 +1,4 @@
-"""State follows operators to their subtasks, or the restore says why it cannot."""
+"""State follows operators to their subtasks, or the restore fails with a reason."""
 
 from __future__ import annotations
 

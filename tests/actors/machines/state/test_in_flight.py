@@ -1,4 +1,4 @@
-"""Rows that a barrier has overtaken arrive where they belong, each once, whatever the parallelism is now."""
+"""Rows that a barrier has overtaken reach their subtask, each once, at any new parallelism."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def in_flight_rows(name: str) -> InFlightRows:
 
 
 def entering(*names: str) -> OperatorSubtaskState:
-    """What was on its way into a subtask of the reader."""
+    """Input channel state of a subtask of the reader."""
     parts = tuple(InputChannelStateHandle(gate=0, in_flight=in_flight_rows(name)) for name in names)
     return OperatorSubtaskState(operator_id=OperatorId("reader"), input_channels=parts)
 
 
 def leaving(name: str, subpartition: int, subpartitions: int = 2) -> OperatorSubtaskState:
-    """What was on its way out of a subtask of the producer."""
+    """Output channel state of a subtask of the producer."""
     part = ResultSubpartitionStateHandle(
         output=0, subpartition=subpartition, subpartitions=subpartitions, in_flight=in_flight_rows(name)
     )
@@ -81,7 +81,7 @@ TAKEN = checkpoint_of_states(
 def arriving(
     checkpoint: CompletedCheckpoint, *vertices: JobVertex
 ) -> dict[int, list[tuple[str, KeyGroupRange | None]]]:
-    """What is on its way into each reader, and the key groups of it that are its own."""
+    """The restored input channel state of each reader, and its key groups that the reader owns."""
     return {
         subtask: [
             (part.in_flight.path, part.key_groups) for state in snapshot.operators for part in state.input_channels

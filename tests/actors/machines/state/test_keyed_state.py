@@ -1,4 +1,4 @@
-"""What a checkpoint notes of the bounds of keyed state, and what is read of it."""
+"""The bounds of keyed state that a checkpoint records, and the state read from them."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ class Storage:
     made: int = 0
 
     def take_in(self, times: range) -> None:
-        """Add a batch, and merge where there are three of a level."""
+        """Add a batch, and merge if there are three of a level."""
         rows = frozenset((self.made, time) for time in times)
         self.rows |= rows
         self.segments.add(self._made(rows, level=0))

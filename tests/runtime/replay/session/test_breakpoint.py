@@ -1,4 +1,4 @@
-"""A breakpoint says which turn is meant: by its actor, its message, and values in it."""
+"""A breakpoint matches a turn by its actor, its message, and values in it."""
 
 from __future__ import annotations
 
