@@ -1,4 +1,4 @@
-"""The whole cast of a job beside a data plane of names, on a seeded system in virtual time."""
+"""All actors of a job's cluster with a data plane of names, on a seeded system in virtual time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def seeds(count: int) -> list[pytest.ParameterSet]:
 
 
 class OneFileAtATime:
-    """A folder in which every look finds one file more."""
+    """A folder in which every discovery finds one more file."""
 
     interval_ms: int | None = LOOK_MS
     changed: Callable[[], bool] | None = None
@@ -144,12 +144,10 @@ class WholeCluster(ClusterBuilder):
 
     @property
     def resource_manager(self) -> ActorRef:
-        """The ResourceManager that lives now."""
         return self.find("resource-manager")
 
     @property
     def job_manager(self) -> ActorRef:
-        """The JobManager that lives now."""
         return self.find("job-manager")
 
     def _ask(self, message: Message) -> None:
@@ -172,5 +170,5 @@ class WholeCluster(ClusterBuilder):
 
 
 def is_a(kind: type[Message]) -> Callable[[ActorRef, Message], bool]:
-    """Before a message of this kind is handled, by any actor."""
+    """A breakpoint before any actor handles a message of this kind."""
     return lambda _recipient, message: isinstance(message, kind)

@@ -138,7 +138,7 @@ class CoordinatorCluster(ClusterBuilder):
         )
 
     def told(self) -> list[Message]:
-        """The messages to the tasks since the last look."""
+        """The messages to the tasks since the last call."""
         told = self._task_manager.told(Message)
         self._task_manager.heard(Message)
         return told

@@ -1,4 +1,4 @@
-"""Drivers that share a store: each has a cluster of its own, in virtual time of its own."""
+"""Drivers that share a store: each has its own cluster in its own virtual time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Driver(JobCluster):
             self.report(descriptor.attempt, ExecutionState.FINISHED)
 
     def go_on(self, name: str) -> ActorRef:
-        """Bring all tasks of the JobMaster that has come last to RUNNING."""
+        """Bring all tasks of the latest JobMaster to RUNNING."""
         self.accept_job_master()
         task_manager = self.register_task_manager(name)
         self.offer(name, 1)
@@ -66,7 +66,7 @@ class Driver(JobCluster):
         return answers[-1].run if answers else None
 
     def conclude(self) -> ApplicationRun:
-        """End the run in order, and leave."""
+        """End the run gracefully, and shut down."""
         run = self.run_of_application()
         leader = self.services.leader()
         assert run is not None

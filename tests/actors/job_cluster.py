@@ -1,6 +1,5 @@
-"""A JobManager whose surroundings are probes: the ResourceManager, the TaskManagers and the client.
-
-The JobManager, its JobMaster and the checkpoint coordinator are the real ones, on a seeded system in virtual time.
+"""A JobManager whose peers are probes: the ResourceManager, the TaskManagers and the client. The JobManager, its
+JobMaster and the checkpoint coordinator are the real ones, on a seeded system in virtual time.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ class ScriptedDiscovery:
 
 
 class ScriptedDataPlane(NoData):
-    """Sources of a few splits, and what a test wants to go wrong."""
+    """Sources of a few splits, with scripted failures."""
 
     def __init__(self, *, files: int = 0) -> None:
         super().__init__()
@@ -160,7 +159,7 @@ class JobCluster(ClusterBuilder):
         self.offered: list[tuple[SlotOffer, ...]] = []
 
     def next_job_manager(self, *, job_store_capacity: int = JOB_STORE_CAPACITY) -> ActorRef:
-        """A JobManager, the first one or one that comes after it, with the same store."""
+        """Start the first or the next JobManager on the same store."""
         self.job_manager = self.start_job_manager(
             self.resource_manager, self.data_plane, self.services, job_store_capacity
         )
@@ -260,17 +259,16 @@ class JobCluster(ClusterBuilder):
         self.tell_job_master(UpdateTaskExecutionState(state=update))
 
     def report_tasks(self, state: ExecutionState) -> None:
-        """Both tasks are in this state."""
+        """Report this state of both tasks."""
         for attempt in TASKS:
             self.report(attempt, state)
 
     def acknowledge_checkpoint(self, checkpoint_id: int = 1) -> None:
-        """Both tasks have taken the snapshot."""
+        """Acknowledge a checkpoint for both tasks."""
         for attempt in TASKS:
             self.acknowledge(attempt, checkpoint_id)
 
     def acknowledge(self, attempt: ExecutionAttemptId, checkpoint_id: int = 1) -> None:
-        """A task has taken the snapshot."""
         self.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
 
     def request_splits(self, attempt: str = TASKS[0], count: int = 1) -> None:

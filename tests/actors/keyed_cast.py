@@ -1,7 +1,6 @@
-"""A data plane with state of every kind: splits that are read slowly, keyed rows, and what a sink has still to publish.
-
-A row is a split. It has the event time and the key group of its number. Rows of even numbers are staged as they come;
-the others wait, as in an open window, for the end of event time.
+"""A data plane with state of every kind: slowly read splits, keyed rows, and unpublished rows of a sink. A row is a
+split. It has the event time and the key group of its number. Rows of even numbers are staged as they come; the others
+wait, as in an open window, for the end of event time.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
 
 
 class World(Sink):
-    """What outlives the attempts: stored state, published rows, rows that came late, and batches in flight."""
+    """Data that outlives the attempts: stored state, published rows, late rows, and batches in flight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,7 +64,7 @@ class World(Sink):
         self.batches = Batches()
 
     def rows(self) -> list[str]:
-        """Every row that was published, as often as it was."""
+        """Every published row, as often as it was published."""
         return sorted(self.published, key=number_of)
 
 
@@ -81,7 +80,7 @@ class StagedEngine(BatchesEngine):
         return read.key_groups is None or key_group(row) in groups_in(read.key_groups)
 
     def sent(self, stage: int, rows: list[str]) -> StageResult:
-        """Rows of one key group that go to its owner."""
+        """Send rows of one key group to its owner."""
         output = self._descriptor.outputs[0]
         subpartition = owner(key_group(rows[0]), output.max_parallelism, output.subpartitions)
         outputs = (StageOutput(output=0, batch=self.batches.put(rows, subpartition)),)
@@ -103,7 +102,7 @@ class KeyedEngine(StagedEngine):
         super().__init__(descriptor, world)
         self._waiting: tuple[str, ...] = ()
         self._noted: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        """By checkpoint the rows that wait, and those whose waiting has ended with it."""
+        """By checkpoint: the pending rows, and those released by it."""
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
         self._waiting = tuple(
@@ -156,7 +155,7 @@ class KeyedEngine(StagedEngine):
 
 
 class Folder(OneFileAtATime):
-    """A folder in which every look finds some rows more."""
+    """A folder in which every discovery finds some more rows."""
 
     found_at_once = FOUND_AT_ONCE
 
@@ -187,5 +186,4 @@ class KeyedRows(Names):
         return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.world)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
-        """The one folder there is."""
         return Folder(operator.operator_id)

@@ -10,7 +10,7 @@ from tests.flykka.cluster.high_availability.contenders import lead
 
 
 def new_store() -> LeaderStore:
-    """A store with nothing in it, whose user leads."""
+    """An empty store, whose user is the leader."""
     return lead(EmbeddedHaServices())
 
 

@@ -30,7 +30,7 @@ class PeerActor(Actor):
     """Records messages under the sessions that it accepts, and sends what `Utter` asks for."""
 
     outside_state = True
-    """What it has heard is the test's, which takes it away between two turns."""
+    """The test takes the recorded messages away between two turns."""
 
     def __init__(self, heard: list[Message], *sessions: LeaderSessionId) -> None:
         self._heard = heard
@@ -57,7 +57,7 @@ class PeerActor(Actor):
 
 
 class Peer:
-    """An actor at `/user/<name>` of a seeded system, and what it has heard and the test has not asked for yet."""
+    """An actor at `/user/<name>` of a seeded system, and its recorded messages that the test has not read yet."""
 
     def __init__(self, system: SeededSystem, name: str, *sessions: LeaderSessionId) -> None:
         self._system = system
@@ -71,14 +71,14 @@ class Peer:
         self._system.run_until_idle()
 
     def heard(self, kind: type[M]) -> list[M]:
-        """All that it has heard of this kind since it was last asked for it."""
+        """The messages of this kind since the last call."""
         self._system.run_until_idle()
         wanted = [message for message in self._heard if isinstance(message, kind)]
         self._heard[:] = [message for message in self._heard if not isinstance(message, kind)]
         return wanted
 
     def told(self, kind: type[M]) -> list[M]:
-        """All that it has heard of this kind, one by one if they came together; they stay with it."""
+        """The messages of this kind, envelopes unpacked; they stay recorded."""
         self._system.run_until_idle()
         unpacked = (
             each
@@ -88,7 +88,7 @@ class Peer:
         return [message for message in unpacked if isinstance(message, kind)]
 
     def expect(self, kind: type[M]) -> M:
-        """The one message of this kind that it has heard."""
+        """The only message of this kind."""
         heard = self.heard(kind)
         assert len(heard) == 1, f"expected one {kind.__name__}, heard {heard} and beside it {self._heard}"
         return heard[0]

@@ -1,4 +1,4 @@
-"""A TaskManager between a ResourceManager and a JobMaster that the test plays."""
+"""A TaskManager between a ResourceManager and a JobMaster that the test controls."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TaskManagerCluster(ClusterBuilder):
         )
 
     def acknowledge(self) -> RegisterTaskManager:
-        """Register the TaskManager at the ResourceManager; how it had introduced itself."""
+        """Register the TaskManager at the ResourceManager, and return its request."""
         registration = self.resource_manager.heard(RegisterTaskManager)[-1]
         answer = AcknowledgeRegistration(
             leader_session_id=RESOURCE_MANAGER_SESSION,
@@ -127,13 +127,13 @@ class TaskManagerCluster(ClusterBuilder):
         return [path for path in below if "/" not in path]
 
     def states(self) -> list[tuple[str, ExecutionState]]:
-        """The states that the JobMaster has heard of."""
+        """The states reported to the JobMaster."""
         heard = self.job_master.heard(UpdateTaskExecutionState)
         return [(update.state.attempt, update.state.state) for update in heard]
 
 
 def connect(cluster: TaskManagerCluster) -> None:
-    """Let the TaskManager offer a slot to the JobMaster, which takes it."""
+    """Let the TaskManager offer a slot to the JobMaster, which accepts it."""
     cluster.acknowledge()
     cluster.allocate("a")
     cluster.welcome()

@@ -51,7 +51,7 @@ def scheduled_coordinator(system: SeededSystem, folder: Path, checkpoints: Check
 
 
 def take(cluster: CoordinatorCluster, system: SeededSystem) -> int:
-    """One checkpoint that goes well; its id."""
+    """Complete a checkpoint, and return its id."""
     system.advance(INTERVAL_MS)
     [trigger] = [message for message in cluster.told() if isinstance(message, TriggerCheckpoint)]
     cluster.complete(trigger.checkpoint_id, "a", shared=f"state {trigger.checkpoint_id}")
@@ -63,7 +63,7 @@ def told_of_an_end(cluster: CoordinatorCluster) -> list[Message]:
 
 
 class Unreliable:
-    """The checkpoints of a job, in a store that cannot be used for as long as it is `away`."""
+    """The checkpoints of a job, in a store that is unreachable while it is `away`."""
 
     def __init__(self, checkpoints: CheckpointPointers) -> None:
         self._checkpoints = checkpoints

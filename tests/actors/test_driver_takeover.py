@@ -167,7 +167,9 @@ def test_a_driver_that_leads_again_when_its_run_was_concluded_hears_the_results_
 def end_elsewhere_while_at_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> list[Runnable]:
-    """Let a second driver end a job that the first one has left at work when it fell asleep; that work."""
+    """Let a second driver end a job whose blocking work is still running in the first one when it loses the leadership;
+    return that work.
+    """
     driver.run(driver.graph(), slots=1)
     held: list[Runnable] = []
     with monkeypatch.context() as busy:

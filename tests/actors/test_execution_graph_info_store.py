@@ -1,4 +1,4 @@
-"""The read models of jobs: what may be asked, of jobs that run and of those that have ended."""
+"""The read models of jobs: queries about running and ended jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 
 
 def details(driver: Driver, job_id: JobId = JOB) -> JobDetails:
-    """What the JobManager that lives now answers."""
+    """The answer of the current JobManager."""
     asking = driver.client
     driver.job_manager.tell(RequestJobDetails(job_id=job_id, reply_to=asking))
     return driver.last(asking, JobDetails)

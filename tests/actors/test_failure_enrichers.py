@@ -127,17 +127,17 @@ class FailureKind(FailureEnricher):
         return {"type": cause.type_name}
 
 
-# Of a job
+# Failures of a job
 
 
 class LabellingCluster(JobCluster):
-    """Its failures are labelled by these enrichers."""
+    """A job cluster with these enrichers."""
 
     def label_with(self, *each: FailureEnricher) -> None:
         self.data_plane.enrichers = enrichers(*each)
 
     def entries(self) -> dict[int, RootExceptionHistoryEntry]:
-        """The failures that the client has heard of, as they stand now."""
+        """The latest versions of the failures sent to the client."""
         return {told.entry.number: told.entry for told in self.heard(self.client, ExceptionHistoryChanged)}
 
 

@@ -1,4 +1,4 @@
-"""JobManagers and JobMasters that die or lose the leadership: what resumes, and what is not repeated."""
+"""JobManagers and JobMasters that die or lose the leadership: jobs resume, and nothing is repeated."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_the_task_managers_hear_who_leads_with_each_new_session(driver: Driver) 
     assert first.leader_session_id != then.leader_session_id
 
 
-# Leadership that goes and comes
+# Losing and regaining the leadership
 
 
 def test_a_job_is_suspended_when_its_job_manager_leads_no_more_and_goes_on_when_it_does(

@@ -1,4 +1,4 @@
-"""The JobMaster among the others: slots in, tasks out, and what follows when something is lost."""
+"""The JobMaster among its peers: slots in, tasks out, and the consequences of losses."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ A_WHILE_MS = 1_000
 
 
 def start_another(cluster: JobCluster) -> None:
-    """A ResourceManager at the same path, at which the JobMaster registers."""
+    """Start a ResourceManager at the same path, at which the JobMaster registers."""
     cluster.resource_manager = cluster.stand("resource-manager", NEXT_SESSION)
     cluster.system.advance(A_WHILE_MS)
     cluster.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))

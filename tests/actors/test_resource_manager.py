@@ -60,7 +60,7 @@ def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Ac
 
 
 class Guest:
-    """A TaskManager that the test plays."""
+    """A TaskManager controlled by the test."""
 
     def __init__(self, system: SeededSystem, leader: ActorRef, *holders: str | None, name: str = "guest") -> None:
         self.id = TaskManagerId(name)
@@ -80,7 +80,7 @@ class Guest:
 
 
 class Leader:
-    """A JobMaster that the test plays."""
+    """A JobMaster controlled by the test."""
 
     def __init__(self, system: SeededSystem, resource_manager: ActorRef) -> None:
         self.resource_manager = resource_manager

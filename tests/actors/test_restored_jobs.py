@@ -24,7 +24,7 @@ from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, checkpointed
 
 ANOTHER = JobId("another")
-"""A question for a known job is answered with its outcome."""
+"""A second id, since a request for a known job is answered with its outcome."""
 
 
 def retained(cluster: JobCluster) -> str:

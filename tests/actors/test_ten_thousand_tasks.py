@@ -30,7 +30,7 @@ FEW, TEN_TIMES_AS_MANY = 20, 200
 
 
 class Job:
-    """Half of its tasks are sources, the others sinks, wired one to one. Each step ends when nothing is left to do."""
+    """A job whose tasks are half sources, half sinks, wired one to one. Each step ends when nothing is left to do."""
 
     def __init__(self, system: SeededSystem, folder: Path, tasks: int) -> None:
         self.tasks = tasks
@@ -63,7 +63,7 @@ class Job:
 
 @contextmanager
 def counted_calls() -> Iterator[list[int]]:
-    """The number of functions of Python are called meanwhile; to resume a generator is to call it."""
+    """Counts the calls of Python functions meanwhile; resuming a generator counts as a call."""
     calls = [0]
 
     def count(_frame: object, event: str, _argument: object) -> None:

@@ -1,4 +1,4 @@
-"""The whole cast of a job beside a data plane of names: wherever a TaskManager is killed, each file counts once."""
+"""A whole cluster with a data plane of names: whenever a TaskManager is killed, each file counts once."""
 
 from __future__ import annotations
 

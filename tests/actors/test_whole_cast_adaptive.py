@@ -1,4 +1,4 @@
-"""The whole cast under the adaptive scheduler: a job runs with the slots that there are, and does all once."""
+"""A whole cluster with the adaptive scheduler: a job runs with the available slots, and does everything once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ WAIT_MS, COOLDOWN_MS = 400, 300
 
 
 class SlowFolder(Folder):
-    """A folder into which one row comes after the other."""
+    """A folder in which one row appears after the other."""
 
     found_at_once = 1
 
 
 class EmptyFolder(Folder):
-    """A folder into which nothing ever comes."""
+    """A folder that stays empty."""
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         return SplitsDiscovered(
@@ -44,14 +44,14 @@ class EmptyFolder(Folder):
 
 
 class TwoJobs(KeyedRows):
-    """A data plane on which the other job holds its slots, and has nothing to do."""
+    """A data plane whose other job holds its slots without any data."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
         return (EmptyFolder if job_id == OTHER else SlowFolder)(operator.operator_id)
 
 
 class Adaptive:
-    """A cluster of four slots, on which jobs are submitted."""
+    """A cluster of four slots for submitted jobs."""
 
     def __init__(self, system: SeededSystem, folder: Path) -> None:
         self.system = system

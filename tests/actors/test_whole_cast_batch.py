@@ -96,15 +96,13 @@ class Rows(KeyedRows):
 
 
 class LostBatchError(Exception):
-    """A partition is gone."""
-
     def __init__(self, lost_partition: ResultPartitionId) -> None:
         super().__init__("gone")
         self.lost_partition = lost_partition
 
 
 class Middle(StagedEngine):
-    """A task that hands on what it reads."""
+    """A task that forwards its input."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
         super().__init__(descriptor, data.world)

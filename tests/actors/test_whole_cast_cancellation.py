@@ -24,10 +24,10 @@ SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 
 
 class Nowhere:
-    """Does no work at all."""
+    """Never runs its work."""
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Leave it."""
+        """Drop the work."""
 
 
 class StubbornEngine(NamesEngine):
@@ -48,7 +48,7 @@ class StubbornEngine(NamesEngine):
 
 
 class StubbornNames(Names):
-    """The first attempt of the second source reads in a way that nothing stops."""
+    """A data plane whose second source's first attempt cannot be interrupted."""
 
     def __init__(self) -> None:
         super().__init__()

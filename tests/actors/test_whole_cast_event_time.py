@@ -1,4 +1,4 @@
-"""Event time, latency and accumulators through the whole cast, in virtual time: idle sources, kills, every order."""
+"""Event time, latency and accumulators in a whole cluster, in virtual time: idle sources, kills, every order."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class TimedEngine(NamesEngine):
 
 
 class Trickle:
-    """One file, then a long silence, then one file at each look."""
+    """One file, then a long silence, then one file per discovery."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self._files = OneFileAtATime(operator_id)
@@ -68,7 +68,7 @@ class Trickle:
 
 
 class TimedNames(Names):
-    """A data plane whose files have event times, and come late."""
+    """A data plane whose files have event times, and arrive late."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> TimedEngine:
         return TimedEngine(descriptor, self.sink)
@@ -85,7 +85,7 @@ def vertices(idle_timeout_ms: int | None) -> tuple[JobVertex, ...]:
 
 
 def watermarks(stage: WholeCluster) -> list[int]:
-    """What the sinks have reported as their event time, of attempts that had one."""
+    """The watermarks reported by the sinks, without attempts that had none."""
     reported = [told.metrics for told in stage.client.heard(MetricsReported) if told.vertex_id == "sink"]
     return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
 

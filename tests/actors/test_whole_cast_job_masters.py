@@ -1,5 +1,6 @@
-"""A JobMaster, or the JobManager above it, killed at any message of a job's life: the output is the same, and so is
-what the client hears."""
+"""A JobMaster, or the JobManager above it, is killed at any message of a job's run: the output and the client's
+messages are the same.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ GROWING = ExponentialDelayRestartStrategyConfiguration(
 
 
 class FailingEngine(NamesEngine):
-    """Fails once, when it is asked for this for the `count`th time."""
+    """Fails once, at the `count`th call of this method."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, call: str, count: int) -> None:
         super().__init__(descriptor, sink)

@@ -59,7 +59,7 @@ class RescaledJob:
         self.stage.submit(JOB, vertices=keyed_job(parallelism))
 
     def heard(self, kind: type[M]) -> list[M]:
-        """All that the client has heard of this kind since the beginning."""
+        """All messages of this kind to the client since the beginning."""
         return self.stage.client.told(kind)
 
     def statuses(self) -> list[JobStatus]:
@@ -78,7 +78,7 @@ class RescaledJob:
         self.tell(UpdateJobResourceRequirements(job_id=JOB, client=client, requirements=requirements))
 
     def advance_until(self, parallelism: int) -> None:
-        """Until the job is at this parallelism."""
+        """Run until the job is at this parallelism."""
         while self.told_parallelism()[-1:] != [parallelism]:
             assert not self.heard(JobResultSuccess), "the job has ended before"
             self.system.advance(10)

@@ -34,7 +34,7 @@ from tests.actors.cast import ALL_FILES, FILES, WholeCluster, is_a, seeds
 
 
 def whole(savepoints: Path) -> list[str]:
-    """The savepoints below a directory; all of them are whole."""
+    """The savepoints below a directory; asserts that all are complete."""
     folders = sorted(str(folder) for folder in savepoints.iterdir()) if savepoints.exists() else []
     return [CheckpointStorage(folder).read_metadata(folder).path for folder in folders]
 

@@ -1,4 +1,4 @@
-"""The whole cast while a job is stopped, continued and watched: nothing is lost, nothing counts twice."""
+"""A whole cluster in which a job is stopped, resumed and monitored: nothing is lost, nothing counts twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole job whose sink is slow: barriers overtake what piles up, and after a kill every row still counts once."""
+"""A whole cluster with a slow sink: barriers overtake queued batches, and after a kill every row still counts once."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
 
 
 class EndlessFiles(OneFileAtATime):
-    """A folder in which the next look always finds one more."""
+    """A folder in which each discovery finds one more file."""
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         return replace(super().discover(position), finished=False)
@@ -99,7 +99,7 @@ class EndlessNames(Names):
 
 
 class Zombies:
-    """A cluster on which a job runs, and the sessions under which each has spoken before it died."""
+    """A cluster with a running job, and the sessions of each actor before its death."""
 
     def __init__(self, system: SeededSystem, folder: Path) -> None:
         self.system = system
@@ -163,7 +163,7 @@ def zombies(tmp_path: Path) -> Iterator[Zombies]:
 
 
 def sample(kind: type[Value], zombies: Zombies) -> Any:
-    """A message of this class that would mean something to a receiver that believed it."""
+    """A message of this class that a receiver without fencing would act on."""
     known: dict[str, object] = {
         "job_id": JOB,
         "task_manager_id": TaskManagerId("task-manager-1"),
@@ -219,7 +219,7 @@ def test_a_task_manager_that_was_given_up_and_its_tasks_cannot_move_the_job_mast
     zombies.changes_nothing(zombies.job_master, message, session)
 
 
-# A JobMaster whose place another one has taken
+# A replaced JobMaster
 
 
 @pytest.mark.parametrize("kind", messages_between("JobMaster", "ResourceManager"))
@@ -251,7 +251,7 @@ def test_a_former_job_master_does_not_register_again(zombies: Zombies) -> None:
     zombies.changes_nothing(zombies.resource_manager, registration)
 
 
-# A ResourceManager whose place another one has taken
+# A replaced ResourceManager
 
 
 @pytest.mark.parametrize("kind", messages_between("ResourceManager", "TaskManager"))

@@ -1,4 +1,4 @@
-"""Adapters by the area whose cases they translate."""
+"""The adapters by area."""
 
 from __future__ import annotations
 

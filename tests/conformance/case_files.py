@@ -57,5 +57,5 @@ def only_known_words(what: str, words: object, known: set[str]) -> None:
 
 
 def is_since(case: Case, *version: int) -> bool:
-    """True if the case speaks of this version, `1, 11`, or of a newer one."""
+    """True if the case holds for this version, `1, 11`, or for a newer one."""
     return "since" in case and tuple(int(part) for part in str(case["since"]).split(".")) >= version

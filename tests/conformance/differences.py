@@ -29,7 +29,7 @@ DIFFERENCES = MappingProxyType(
         "10/sm-timeout-keeps-slots": "slots requested and released as needed (dynamic resources)",
     }
 )
-"""The mechanism that the row is about, as its first column has it, by area and id of the case."""
+"""The mechanism of the row, from its first column, by area and id of the case."""
 
 
 def difference(area: str, case_id: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 LIMIT = 60
-"""So many cases may be here."""
+"""The maximal number of cases here."""
 
 _ALIGNMENT_LIMIT = "blocked channels are not read, so an alignment holds nothing that a limit could be set on"
 _SINGLE_GATE = "the trigger gate of before Flink 1.11, which declined requests; here they wait by precedence"

@@ -20,7 +20,7 @@ FROZEN = Path(__file__).with_name("frozen_wire_tags.txt")
 
 
 def lines() -> list[str]:
-    """The list as the classes declare it now."""
+    """The lines of the currently declared classes."""
     errors = [name for name, each in vars(kernel_errors).items() if isinstance(each, type) and name.endswith("Error")]
     return [*(" ".join([tag, *_fields(each)]) for tag, each in tagged().items()), *sorted(errors)]
 

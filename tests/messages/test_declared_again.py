@@ -1,4 +1,4 @@
-"""Classes that are declared again under their tags, as by a notebook's cell that is run again."""
+"""Classes that are declared again under their tags, as by a notebook cell that is executed again."""
 
 from __future__ import annotations
 

@@ -53,5 +53,5 @@ def bystander(system: SeededSystem) -> Iterator[list[str]]:
 
 @pytest.fixture
 def no_log_of_failures(caplog: pytest.LogCaptureFixture) -> None:
-    """For tests that mean thousands of failures."""
+    """For tests that cause thousands of failures on purpose."""
     caplog.set_level(logging.CRITICAL, "flykka.runtime")

@@ -1,4 +1,4 @@
-"""An actor that logs what it hears, and what the tests of mailboxes and stashes do with it."""
+"""An actor that logs its messages, and helpers of the tests of mailboxes and stashes."""
 
 from __future__ import annotations
 

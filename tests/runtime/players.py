@@ -1,4 +1,4 @@
-"""The cast of the kernel's tests: actors that do on a word what the test gave them to do, and keep a log."""
+"""Scripted actors of the kernel's tests: they do what the test assigned to a word, and keep a log."""
 
 from __future__ import annotations
 

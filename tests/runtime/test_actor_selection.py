@@ -12,7 +12,7 @@ from tests.runtime.players import in_turn, player, says, spawns
 
 @pytest.fixture
 def log(system: SeededSystem) -> list[str]:
-    """The log of a shop with two tills and a cellar, emptied of the beginning."""
+    """The log of a shop with two tills and a cellar, without its start."""
     log: list[str] = []
     cellar = player(log, {"start": spawns(player(log), "till-3")})
     shop = in_turn(spawns(player(log), "till-1", "till-2"), spawns(cellar, "cellar"))

@@ -1,4 +1,4 @@
-"""Ends of an actor in the middle of a coroutine: stopped, killed, with its system; and its traces."""
+"""The end of an actor in the middle of a coroutine: stopped, killed, with its system; and its traces."""
 
 from __future__ import annotations
 

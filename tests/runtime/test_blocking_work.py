@@ -17,7 +17,7 @@ class Colour(StrEnum):
 
 class Storage:
     def write(self, *arguments: object) -> None:
-        """What it does for others."""
+        """A blocking method."""
 
 
 def write(*arguments: object, keep: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The mailbox with a limit, full under every policy, and at every end."""
+"""The bounded mailbox, full under every policy, and at every kind of end."""
 
 from __future__ import annotations
 

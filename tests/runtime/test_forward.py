@@ -1,4 +1,4 @@
-"""A message passed on in its sender's name, and one that is given up."""
+"""Forwarded messages keep their sender; and a forwarded ask may fail."""
 
 from __future__ import annotations
 

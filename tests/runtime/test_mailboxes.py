@@ -31,7 +31,7 @@ from tests.runtime.players import Say, player, says
 
 @message("test.numbered")
 class Numbered(Message):
-    """teller -> listener: the `number`-th of this teller."""
+    """teller -> listener: the `number`-th message of this teller."""
 
     teller: int
     number: int
@@ -206,7 +206,7 @@ def test_on_threads_each_message_is_handled_or_lost_once_and_each_ask_ends(kind:
         assert sorted([*heard[teller], *lost[teller]]) == list(range(100))
     for reply in replies:
         try:
-            answer = reply.get(timeout=60)  # A turn that was killed may end after the system has.
+            answer = reply.get(timeout=60)  # A killed turn may end after the system has terminated.
         except (ActorDeadError, MailboxOverflowError):
             continue
         assert isinstance(answer, Numbered)

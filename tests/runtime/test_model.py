@@ -1,4 +1,4 @@
-"""Random trees of actors in every order of events that two hundred seeds draw, and on real threads."""
+"""Random trees of actors with the events of two hundred seeds, and on real threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUNDS_ON_THREADS = 30
 
 
 def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> World:
-    """One world from its beginning to its end: about two thousand steps, and more within the turns that wait."""
+    """Run one world from its start to its end: about two thousand steps, and more within the turns that wait."""
     world = World(seed)
     dice = world.dice
     system = SeededSystem(seed, serialize_messages=seed % 4 == 0, recorder=recorder)

@@ -1,4 +1,4 @@
-"""Messages and actors that are declared in a notebook's cells, which are run again and again."""
+"""Messages and actors declared in notebook cells, which are executed again and again."""
 
 from __future__ import annotations
 

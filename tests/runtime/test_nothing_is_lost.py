@@ -35,7 +35,7 @@ class Task(Message):
 
 @message("test.urgent_task")
 class UrgentTask(ControlMessage):
-    """test -> worker: as a Task."""
+    """test -> worker: a Task that is a control message."""
 
     token: int
 
@@ -51,7 +51,7 @@ KINDS: list[MailboxType] = [
 
 
 class Worker(Actor):
-    """Handles a task, puts it aside, becomes another, fails or stops."""
+    """Handles a task, stashes it, changes its behaviour, fails or stops."""
 
     def __init__(self, done: Counter[int], silences: list[int]) -> None:
         self.done = done

@@ -1,4 +1,4 @@
-"""The thread of a pinned actor: Pykka starts it, it outlives every failure of a turn, and ends with its actor."""
+"""The thread of a pinned actor: Pykka starts it, it survives every failure of a turn, and ends with its actor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def thread_of(ref: ActorRef) -> threading.Thread:
 
 
 def started(system: ActorSystem, props: Props) -> ActorRef:
-    """An actor that has taken its first turns."""
     ref = system.spawn(props.with_dispatcher("pinned"), "a")
     assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
     return ref
@@ -147,7 +146,7 @@ def test_what_pykka_would_carry_out_itself_is_a_message_as_any_other(theirs: obj
 
 
 class Heavy:
-    """Stands for a message: those of ours have no weak references."""
+    """Stands in for a message: our messages support no weak references."""
 
 
 def test_a_thread_that_waits_keeps_no_message_in_memory() -> None:

@@ -19,16 +19,14 @@ from tests.runtime.players import says
 
 
 class Worker(Actor):
-    """Works."""
+    """An actor with a method."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.given = (args, kwargs)
 
-    def handle_message(self, message: Message) -> None:
-        """Nothing."""
+    def handle_message(self, message: Message) -> None: ...
 
-    def works(self) -> None:
-        """A method."""
+    def works(self) -> None: ...
 
 
 class Colour(Enum):
@@ -134,7 +132,7 @@ def test_equal_sets_make_equal_graphs() -> None:
 
 @dataclass
 class Grumpy:
-    """Does not like to be looked at."""
+    """Raises when it is inspected."""
 
     name: str = "grumpy"
 

@@ -35,7 +35,7 @@ def parrot(log: list[str]) -> Props:
 
 
 def by_class(actor_class: type[Actor]) -> list[pykka.ActorRef[Any]]:
-    """Pykka declares that it wants a class of its own; an instance of ours has a cell that is one."""
+    """Pykka's signature requires its own class; an instance of ours has a cell that is one."""
     return pykka.ActorRegistry.get_by_class(actor_class)
 
 
@@ -156,7 +156,7 @@ class Returns(Actor):
 
 
 class ReturnsLater(Actor):
-    """As `Returns`, in a coroutine."""
+    """Like `Returns`, in a coroutine."""
 
     async def handle_message(self, message: Message) -> None:
         await self.context.sleep("1s")
@@ -221,7 +221,7 @@ def test_an_actor_that_waits_for_messages_where_pykka_brings_them_is_refused() -
 
 
 class Plain(pykka.ThreadingActor):
-    """An actor as Pykka has them."""
+    """A plain Pykka actor."""
 
 
 @pytest.mark.parametrize(

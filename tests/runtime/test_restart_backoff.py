@@ -1,4 +1,4 @@
-"""Restarts that wait: the delays, what happens meanwhile, and what the old instance still gets to do."""
+"""Delayed restarts: the delays, events meanwhile, and the hooks that the old instance still runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stash at a restart, at a stop, and when a kill comes in the midst of it."""
+"""The stash at a restart, at a stop, and during a kill."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_what_is_stashed_in_the_moment_of_a_kill_is_a_dead_letter(system: Seeded
 
 
 class LethalMailbox:
-    """Its actor is killed when something comes back from the stash."""
+    """Kills its actor when a stashed message returns."""
 
     def create(self, owner: Cell) -> MessageQueue:
         class Queue(deque[Entry]):
@@ -159,6 +159,6 @@ def test_a_kill_at_any_moment_loses_no_stashed_message_and_none_twice(seed: int)
         system.kill(ref)
         teller.join()
 
-    # The one in hand when the kill came is neither, if it was about to be stashed.
+    # The current message at the kill is neither, if it was about to be stashed.
     assert len(seen) + len(lost) >= len(told) - 1
     assert len({*seen, *lost}) == len(seen) + len(lost)

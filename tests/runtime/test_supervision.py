@@ -1,4 +1,4 @@
-"""What becomes of an actor that raises."""
+"""The supervision of an actor that raises."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Work:
 
 
 def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the operating system has no more of them."""
+    """Fail to start threads, as when the operating system has no more of them."""
 
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -108,10 +108,10 @@ def test_who_takes_the_name_of_one_that_has_just_ended_is_a_child(threaded: Acto
     try:
         for number in range(500):
             threaded.spawn(player([]), f"a{number}").stop()
-            # Under `/user` note is taken of the end in this moment, on another thread.
+            # The guardian `/user` records the end at this moment, on another thread.
             threaded.spawn(player([]), f"a{number}")
     finally:
         sys.setswitchinterval(interval)
 
-    # One that its parent does not know would outlive it, and its system.
+    # An actor that its parent does not know would outlive it, and its system.
     assert threaded.terminate().wait(timeout=5)

@@ -1,4 +1,4 @@
-"""What only real threads can show. Each test waits for events, never for time."""
+"""Behaviour that needs real threads. Each test waits for events, never for time."""
 
 from __future__ import annotations
 

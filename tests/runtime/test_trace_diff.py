@@ -1,4 +1,4 @@
-"""Two recordings compared: what counts as a difference, which one is the first, and what is ignored."""
+"""Two recordings compared: differences, the first one, and ignored ones."""
 
 from __future__ import annotations
 

@@ -54,8 +54,7 @@ PLAYER = "tests.runtime.players:Player"
 class Closes:
     """A resource."""
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...
 
 
 def effects_of(path: Path, deed: Deed) -> tuple[Effect, ...]:
@@ -74,8 +73,7 @@ def b(context: ActorContext) -> object:
     return context.system.dead_ref("/user/b", 1)
 
 
-def wears(_message: Message) -> None:
-    """A behaviour."""
+def wears(_message: Message) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -153,8 +151,7 @@ def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
 class Player_(Actor):
     """Count one more."""
 
-    def handle_message(self, message: Message) -> None:
-        """Nothing."""
+    def handle_message(self, message: Message) -> None: ...
 
 
 def test_who_is_spawned_from_outside_has_a_record_ahead_of_its_turns(tmp_path: Path) -> None:

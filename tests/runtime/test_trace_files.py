@@ -1,4 +1,4 @@
-"""What a reader makes of files that are damaged, foreign, of another version, or not files at all."""
+"""Reading files that are damaged, foreign, of another version, or not files at all."""
 
 from __future__ import annotations
 
@@ -257,7 +257,7 @@ def test_a_block_that_nobody_wrote_so_is_named_by_its_place(tmp_path: Path, cont
 def test_content_whose_parts_do_not_fit_is_named_by_its_block_when_it_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "odd.trace"
     head = header("odd", 0)
-    # Of a turn that has sent its message to the tenth of one ref.
+    # The columns of a turn that has sent its message to the tenth ref of one.
     columns = [[1], [0], [0], [None], [None], [0], [0], [[(0, 9, 0)]], [None], [None]]
     chunk = msgpack.packb(([("/user/a", 1)], [b"\x80"], [], columns))
     path.write_bytes(head + block([chunk]) + framed(bytes([END]) + msgpack.packb({})))

@@ -1,4 +1,4 @@
-"""Records come in the order in which their turns began, however late these ended."""
+"""Records are in the order in which their turns began, however late these ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = 3_000
 
 
 class Sleeper(Actor):
-    """Takes a minute for each message."""
+    """Sleeps a minute for each message."""
 
     def __init__(self, hearer: Ref) -> None:
         self._hearer = hearer

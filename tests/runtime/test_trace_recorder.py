@@ -32,7 +32,7 @@ SOMEONE = Ref("/user/someone", 1)
 
 
 def take_turns(recorder: TraceRecorder, messages: list[Message]) -> None:
-    """Record a turn for each."""
+    """Record a turn for each message."""
     recorder.open(system="told", seed=0)
     for number, told in enumerate(messages, start=1):
         recorder.turn(number, number, SOMEONE, Envelope(told, None, None), [("send", SOMEONE, told)], None)
@@ -131,7 +131,7 @@ def test_what_cannot_be_redacted_is_not_written_at_all(tmp_path: Path, redact: o
 
 @message("test.load")
 class Load(Message):
-    """test -> player: much of it."""
+    """test -> player: a large text."""
 
     data: bytes
     more: tuple[str, ...] = ()

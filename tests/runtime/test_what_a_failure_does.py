@@ -1,4 +1,4 @@
-"""What follows when an actor raises: the first table of "What happens when" in docs/kernel.md, case by case."""
+"""Consequences of an exception: the first table of "What happens when" in docs/kernel.md, case by case."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_post_restart_that_raises_stops_the_actor(
 
 
 class Undecided(OneForOne):
-    """A strategy that is wrong in some other way than by its decider."""
+    """A strategy that fails elsewhere than in its decider."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""One thing while the other: the second table of "What happens when" in docs/kernel.md, case by case."""
+"""Concurrent events: the second table of "What happens when" in docs/kernel.md, case by case."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What master hooks may be, and what becomes of what they raise."""
+"""Valid master hooks, and the handling of exceptions that they raise."""
 
 from __future__ import annotations
 

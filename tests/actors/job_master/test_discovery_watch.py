@@ -13,7 +13,7 @@ LONG_MS = 60_000
 
 
 def wait_over() -> None:
-    """Wait until no source is watched any more."""
+    """Wait until no source is watched."""
     for thread in threading.enumerate():
         if thread.name == "flykka-discovery":
             thread.join(10)
@@ -21,7 +21,7 @@ def wait_over() -> None:
 
 
 class Source:
-    """Counts how often it was woken, and looked at."""
+    """Counts its wake-ups and discoveries."""
 
     def __init__(self, *, is_needed: Callable[[], bool] = lambda: True) -> None:
         self.woken = threading.Semaphore(0)

@@ -1,4 +1,4 @@
-"""Heartbeats: a target that is silent for longer than its timeout is given up, once."""
+"""Heartbeats: a target that is silent for longer than its timeout is reported lost, once."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_one_that_was_expected_to_come_is_asked_from_then_on() -> None:
 
 
 def ticking() -> HeartbeatMonitor:
-    """A monitor that is to be ticked every 10 ms, and expects a."""
+    """A monitor that ticks every 10 ms, and expects heartbeats of `a`."""
     monitor = HeartbeatMonitor()
     monitor.begin_ticks(10, 0)
     expect(monitor, "a")

@@ -58,7 +58,7 @@ def test_the_diagrams_draw_every_move_of_the_tables_and_no_other() -> None:
 def test_a_task_moves_only_where_its_attempt_may_be_told_so() -> None:
     reported = {(source, target) for source, targets in TASK_MOVES.items() for target in targets}
 
-    # CREATED to CANCELING is the TaskManager's own: what it has not begun, the JobMaster cancels at once.
+    # Only a TaskManager moves from CREATED to CANCELING: the JobMaster cancels an attempt that has not begun at once.
     assert {move for move in reported if not execution_may_move(*move)} == {
         (ExecutionState.CREATED, ExecutionState.CANCELING)
     }

@@ -1,4 +1,4 @@
-"""A lease: the owner renews it, a newcomer believes its own clock, and a replaced owner does nothing more."""
+"""A lease: the owner renews it, a newcomer trusts its own clock, and a replaced owner stops writing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 class _NoTokens(set[str]):
     def add(self, token: str) -> None:
-        """Forget it."""
+        """Ignore the token."""
 
 
 def lease(clock: VirtualClock, *, patient: bool = False, directory: object = DIRECTORY) -> OwnerLease:
@@ -87,7 +87,7 @@ def test_a_paused_and_replaced_owner_finds_its_successor_and_leaves_its_record_a
     owner._on_lost = heard.append
     owner.check()
     successor = lease(VirtualClock())
-    clock.seconds += LEASE  # It was stopped meanwhile.
+    clock.seconds += LEASE  # The process was suspended meanwhile.
 
     with pytest.raises(OwnershipLostError, match=r"to process .* \(owner 2\); this process was its owner 1"):
         owner.check()

@@ -1,4 +1,4 @@
-"""A task that does not end when it is cancelled, and what becomes of its TaskManager."""
+"""A task that does not end when it is cancelled, and the fate of its TaskManager."""
 
 from __future__ import annotations
 

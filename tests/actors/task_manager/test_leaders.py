@@ -1,4 +1,4 @@
-"""A TaskManager hears that a JobManager leads: the JobMasters it served before may be of a former leader."""
+"""A TaskManager is notified of a new leader: the JobMasters it served before may belong to a former one."""
 
 from __future__ import annotations
 

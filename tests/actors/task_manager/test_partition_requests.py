@@ -1,4 +1,4 @@
-"""A Task and the TaskManager that it asks for a partition: an end without an answer is a failure of its own kind."""
+"""A Task that requests a partition from a TaskManager: its end without an answer is a failure of its own kind."""
 
 from __future__ import annotations
 

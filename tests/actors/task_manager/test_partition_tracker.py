@@ -58,14 +58,14 @@ WHOLE: list[Buffer] = [*BATCHES, Watermark(timestamp_ms=MAX), EndOfData(), EndOf
 
 
 class TwoBatches(EmptyEngine):
-    """Makes two batches out of every split."""
+    """Makes two batches of every split."""
 
     def read_splits(self, command: ReadSplits) -> StageResult:
         return StageResult(stage=command.stage, outputs=tuple(StageOutput(output=0, batch=batch) for batch in BATCHES))
 
 
 class Data(NoData):
-    """Notes which partitions are released."""
+    """Records the released partitions."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -65,7 +65,7 @@ class TaskInput:
         self._is_over = False
         self._now_ms = 0
         self._ms_per_step = 1000 * given.get("seconds_per_step", 0)
-        # What the case calls the elements that are queued: their steps. An unaligned barrier is read at once.
+        # The case's names of the queued elements: their steps. An unaligned barrier is read at once.
         self._steps: list[deque[int]] = [deque() for _ in range(channels)]
         self._sequence = [0] * channels
 
@@ -159,7 +159,7 @@ def _handler(given: Case) -> CheckpointBarrierHandler:
 
 
 def run_case(case: Case) -> None:
-    """Feed the steps to one task input, and compare what comes of them."""
+    """Feed the steps to one task input, and compare the results."""
     given, steps = case["given"], case["steps"]
     task = TaskInput(given, len(steps), keeps_blocked=_sets_aside(case))
 

@@ -1,4 +1,6 @@
-"""Area 01, components `coordinator` and `job`: the words of a case as events, its wants as what the machine shows."""
+"""Area 01, components `coordinator` and `job`: translates words of a case to events, and its expectations to the
+machine's state.
+"""
 
 from __future__ import annotations
 
@@ -255,7 +257,7 @@ class CoordinatorCase:
                 raise UnknownWordError(word)
 
     def _discarded(self) -> Counter[str]:
-        """Counts the discards of each state, one by one or with all that was left of the job."""
+        """Count the discards of each state, one by one or with everything left of the job."""
         world = self._world
         discarded = Counter(world.disposed())
         if world.effects(events.DeleteJob):

@@ -22,7 +22,6 @@ GIVEN = {"component", "forced", "tasks", "collected_states", "kind"}
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     pending = _Pending(case)
     for step in case["steps"]:
         pending.do(step)
@@ -110,7 +109,7 @@ class _Pending:
         try:
             act()
         except AssertionError:
-            # What cannot happen is an assertion here, and an IllegalStateException there.
+            # An impossible state is an assertion here, and an IllegalStateException in Flink.
             self._error = "illegal state"
 
 

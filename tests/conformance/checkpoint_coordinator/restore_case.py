@@ -1,4 +1,4 @@
-"""Area 01, component `restore`: what the subtasks of a job get back from a store that was recovered."""
+"""Area 01, component `restore`: the state that subtasks of a job get from a recovered store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ Vertices = Mapping[str, Mapping[str, int]]
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     given = case["given"]
     only_known_words("given", given, GIVEN)
     if given["checkpoint"] != ACKNOWLEDGED:

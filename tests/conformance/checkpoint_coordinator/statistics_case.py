@@ -30,7 +30,7 @@ FIGURES = {
     # Data that waited for the alignment; with credits it waits at the sender, and is persisted if it is overtaken.
     "alignment_buffered": "persisted_bytes",
 }
-"""The figures of a checkpoint, and what they are called here."""
+"""The figures of a checkpoint, and their names here."""
 
 
 def run_counts(case: Case) -> None:

@@ -98,7 +98,7 @@ class _Store:
 
 
 def run_completed(case: Case) -> None:
-    """Run one case of `completed`: state, folder and metadata of one checkpoint go together."""
+    """Run one case of `completed`: state, folder and metadata of one checkpoint are deleted together."""
     only_known_words("given", case["given"], {"component", "discard_on"})
     discard_on = set(case["given"]["discard_on"])
     discarded = [path for step in case["steps"] for path in _discarded_by(step, discard_on)]
@@ -174,7 +174,7 @@ class _Counter:
         self._drawn = new_checkpoints(JobId("job"))
 
     def get(self) -> int:
-        """The id that is drawn next."""
+        """Draw the next id."""
         return self._drawn.recover("the counter", 0).first_id
 
     def get_and_increment(self) -> int:

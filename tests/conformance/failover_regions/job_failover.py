@@ -44,7 +44,7 @@ _RESTARTS = {"fixed-delay", "none", "held back", "raises once"}
 
 
 class JobFailover:
-    """One ExecutionGraph under test and its surroundings."""
+    """One ExecutionGraph under test and its environment."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, {"tasks", "edges", "schedule", "restart"})
@@ -66,7 +66,6 @@ class JobFailover:
         self._awaited: set[str] = set()
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, {"do", "task", "cause", "want"})
         self._before = {name: self._execution(name).number for name in self._places}
         self._awaited.clear()
@@ -94,7 +93,7 @@ class JobFailover:
             case unknown:
                 raise UnknownWordError(unknown)
 
-    # The surroundings
+    # The environment
 
     def _tell(self, event: Event) -> None:
         self._now += 1
@@ -155,7 +154,6 @@ class JobFailover:
     # Observations
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         match word:
             case "states":
                 return {name: self._execution(name).state for name in wanted} == wanted

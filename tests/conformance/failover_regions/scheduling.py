@@ -40,7 +40,6 @@ class SchedulingCase:
                 raise UnknownWordError(f"mode {unknown!r}")
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, {"do", "task", "tasks", "want"})
         self._last = self._happen(step)
         self._groups += self._last
@@ -61,7 +60,6 @@ class SchedulingCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         match word:
             case "all_wants_hold":
                 return True

@@ -1,4 +1,4 @@
-"""Repartitioning calls on streams, in the notes that a program keeps of them."""
+"""Repartitioning calls on streams, as a program records them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program of area 06 as a StreamGraph, and what became of it in the JobGraph."""
+"""A program of area 06 as a StreamGraph, and its JobGraph."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _OPERATOR = {
 
 
 class ProgramCase:
-    """One program, its StreamGraph and, as far as there is anything in it, its JobGraph."""
+    """One program, its StreamGraph and, unless it is empty, its JobGraph."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
@@ -102,7 +102,7 @@ class ProgramCase:
 
     @property
     def job_graph(self) -> JobGraph:
-        """What would be submitted."""
+        """The submitted job graph."""
         return job_graph_of(self._graph)
 
     @property

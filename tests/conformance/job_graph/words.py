@@ -34,7 +34,7 @@ _NUMBERS = {"two": 2, "three": 3, "four": 4}
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenOperator:
-    """An operator that reads others by their places."""
+    """An operator that refers to its inputs by their places."""
 
     name: str
     inputs: tuple[int, ...]
@@ -54,7 +54,7 @@ class WrittenProgram:
     parallelism: int = 1
 
     def add(self, operator: WrittenOperator) -> int:
-        """Add an operator; its place."""
+        """Add an operator, and return its place."""
         self.operators.append(operator)
         return len(self.operators) - 1
 
@@ -102,7 +102,7 @@ def _flow(text: str) -> tuple[WrittenProgram, str]:
 
 
 def _branch(written: WrittenProgram, text: str, *, is_first: bool) -> int:
-    """Operators in a row; the place of the last one."""
+    """Parse operators in a row, and return the place of the last one."""
     steps = text.split(">")
     last: int | None = None
     if not is_first and not steps[0].strip():
@@ -185,7 +185,7 @@ def _apply(clause: str, written: WrittenProgram) -> None:
 
 def _place(name: str, clause: str, written: WrittenProgram) -> int:
     names = [operator.name for operator in written.operators]
-    # A source is known as such, whatever it is called.
+    # A source is recognized under any name.
     if name in ("src", "source") and name not in names:
         return 0
     if name not in names:

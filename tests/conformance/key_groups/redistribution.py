@@ -97,7 +97,7 @@ def _assigned(
 
 
 def operator_rescale_property(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Lists by chance."""
+    """Random lists."""
     only_known_words("given", given, {"draws", "old_parallelism", "new_parallelism", "states", "elements"})
     if given["elements"] != _ELEMENTS or not given["states"].endswith(" names"):
         raise UnknownWordError(f"elements {given['elements']!r} of {given['states']!r}")

@@ -30,7 +30,7 @@ _CHAINED_MAX_PARALLELISM = 64
 
 
 def restore(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Restore what the case describes in one of its ways: by tasks, operators or chains, or by their numbers alone."""
+    """Restore the checkpoint of the case, given by tasks, operators or chains, or by their numbers alone."""
     if "checkpoint" in given and given["checkpoint"] is None:
         only_known_words("given", given, {"checkpoint", "error_if_none"})
         _check(_without_checkpoint(error_if_none=given["error_if_none"]), expect)
@@ -59,7 +59,7 @@ def _without_checkpoint(*, error_if_none: bool) -> _Restored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Restored:
-    """A checkpoint, a job, and what became of the one in the other."""
+    """A checkpoint restored into a job."""
 
     checkpoint: CompletedCheckpoint
     assignment: StateAssignment

@@ -33,7 +33,6 @@ KINDS: dict[str, Callable[[Case], None]] = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     kind = case["given"]["kind"]
     if kind not in KINDS:
         raise UnknownWordError(f"kind: {kind}")

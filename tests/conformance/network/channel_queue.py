@@ -1,4 +1,4 @@
-"""Area 09, channel_queue: what one channel has received, in which order it is read, and what of it is in flight."""
+"""Area 09, channel_queue: the elements of one channel, their order of reading, and those in flight."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AROUND_THE_OVERFLOW = range(2**31 - 11, 2**31 + 3)
 
 
 class Channel:
-    """One channel whose sender begins with the number `first`; elements are called by how many came before them."""
+    """One channel whose sender begins with the number `first`; elements are named by the count of earlier ones."""
 
     def __init__(self, first: int, elements: int) -> None:
         [descriptor] = gate_descriptor().channels

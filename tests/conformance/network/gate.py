@@ -100,7 +100,7 @@ class Gate:
         self._feed = Feed(self.gate)
         for channel in given.get("notified_in_order", range(len(given["channels"]))):
             words = channels[str(channel)]
-            # Channels of both kinds are of one kind here.
+            # There is only one kind of channel here.
             self._feed.give(channel, [] if words in ("local", "remote") else words)
 
     def poll(self) -> str | None:
@@ -180,12 +180,12 @@ def run_gate(case: Case) -> None:
 
 
 def error_word(gate: InputGate) -> str | None:
-    """What the cases call the failure of a gate."""
+    """The cases' word for the failure of a gate."""
     return None if gate.failure is None else ERRORS[gate.failure.kind]
 
 
 class Union:
-    """The gates of one task; their channels are numbered through."""
+    """The gates of one task; their channels are numbered consecutively."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "gates", "notified"})

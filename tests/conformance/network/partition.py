@@ -24,7 +24,7 @@ TYPES = {
 
 
 class Output:
-    """A partition, which its task has when it is registered."""
+    """A partition, owned by its task once it is registered."""
 
     def __init__(self, given: Case) -> None:
         only_known_words(

@@ -1,4 +1,4 @@
-"""Area 09, partition requests: how a gate asks, and what it makes of the answers."""
+"""Area 09, partition requests: the requests of a gate, and its reactions to the answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _located(words: list[str]) -> InputGateDescriptor:
 
 
 class Requester:
-    """A gate, and the partition that its first channel asks for."""
+    """A gate, and the partition that its first channel requests."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, GIVEN | CREDITS)
@@ -197,7 +197,7 @@ class Requester:
 
 
 def _asks_for_producer_state() -> bool:
-    """True if a task that runs asks the JobMaster when a partition is not found."""
+    """True if a running task asks the JobMaster when a partition is not found."""
     task = Harness(descriptor(OperatorKind.SINK, channels=1))
     task.feed(StartTask(), ChainOpened())
     effects = task.feed(replace(error(not_found=True), partition_id=UPSTREAM[0]))

@@ -179,7 +179,7 @@ class Receiver:
     def _data(self, name: str, sequence_number: int, backlog: int, buffer: Buffer) -> None:
         channel = self.channels[name]
         if not channel.credits.outstanding:
-            # What comes now was sent for a credit that its sender has heard of.
+            # The next data was sent for a credit that its sender knows.
             self._announce(name)
         failure = channel.on_buffer(response(buffer, sequence_number, channel.channel, backlog))
         if failure is not None:
@@ -276,7 +276,7 @@ def _run_gate(case: Case) -> None:
 
 
 def _run_unknown_channel(case: Case) -> None:
-    """A producer sends to a gate that does not read from it, or no more, and does what it is answered."""
+    """A producer sends to a gate that does not, or no longer, read from it, and obeys the answer."""
     gate, producer = requested_gate(1), partition(producer=7)
     producer.request(0, 1, CONSUMER)
     cancels: list[CancelPartitionRequest] = []

@@ -49,7 +49,7 @@ class _Reader:
             self._add(item, number)
 
     def notify(self) -> None:
-        """The reader is here, if it was not before."""
+        """Let the reader request the partition, if it has not done so."""
         if not self._is_here:
             self._is_here = True
             self._take(self.partition.request(0, self._credit, CONSUMER))
@@ -66,19 +66,19 @@ class _Reader:
         self._take(self.partition.cancel(0))
 
     def deliver(self) -> list[Message]:
-        """What arrives now."""
+        """The messages that arrive now."""
         arrived, self.under_way = self.under_way, []
         self.received += arrived
         return arrived
 
     @property
     def credit(self) -> int:
-        """What it has granted, and not got anything for."""
+        """Its unused credit."""
         return self.partition.subpartitions[0].credit + sum(map(_is_data, self._buffers()))
 
     @property
     def left(self) -> int:
-        """The items that it has not got."""
+        """The items that it has not received."""
         return self.partition.subpartitions[0].queued + len(self._buffers())
 
     @property
@@ -161,7 +161,7 @@ class Sender:
             case "enqueued":
                 return [name for name, reader in self._readers.items() if reader.is_enqueued]
             case "available":
-                # What may be sent is sent.
+                # Everything that may be sent is sent at once.
                 return False
             case "released" | "partition_released":
                 return self._only.partition.is_released

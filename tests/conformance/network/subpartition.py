@@ -124,7 +124,7 @@ class Pipelined:
         return [buffer for buffer in buffers_sent(self.effects) if isinstance(buffer, BatchRef)]
 
     def _take(self, effects: Iterable[PartitionEffect]) -> None:
-        """The reader hears of what it has not asked for: an event, or data that begins to wait."""
+        """Deliver unrequested messages to the reader: an event, or the announcement of a backlog."""
         to_reader = [each for each in effects if isinstance(each, Tell) and each.to == CONSUMER]
         self._notifications += len(to_reader)
         self._received += [each.message for each in to_reader if isinstance(each.message, BufferResponse)]
@@ -162,7 +162,7 @@ class Pipelined:
         try:
             effects = self.partition.add_batch(buffer)
         except AssertionError:
-            # It stays with the task that has made it.
+            # It stays with its producer.
             self._rejected += 1
             return False
         is_rejected = ReleaseBatch(batch=buffer) in effects

@@ -1,4 +1,4 @@
-"""What a job needs of slots, and which of its subtasks share one."""
+"""The slots that a job needs, and the subtasks that share one."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _ALONE = "alone:"
 
 
 def check_slots_needed(case: Case) -> None:
-    """The number of slots all vertices take."""
+    """Check the number of slots of all vertices."""
     only_known_words("given", case["given"], {"kind", "vertices"})
     only_known_words("expect", case["expect"], {"slots"})
     assert slots_needed(_vertices(case["given"]["vertices"])) == case["expect"]["slots"]
 
 
 def check_parallelism(case: Case) -> None:
-    """What runs in so many slots."""
+    """Check the parallelism that fits into so many slots."""
     only_known_words("given", case["given"], {"kind", "vertices", "slots"})
     only_known_words("expect", case["expect"], {"parallelism"})
     found = parallelism_for(_vertices(case["given"]["vertices"]), case["given"]["slots"])
@@ -36,7 +36,7 @@ def check_parallelism(case: Case) -> None:
 
 
 def check_members(case: Case) -> None:
-    """Members of each group."""
+    """Check the members of each group."""
     only_known_words("given", case["given"], {"kind", "vertices", "edges"})
     only_known_words("expect", case["expect"], {"members", "without_group"})
     groups = slot_sharing_groups(_vertices(case["given"]["vertices"]))
@@ -48,7 +48,7 @@ def check_members(case: Case) -> None:
 
 
 def check_shared_slots(case: Case) -> None:
-    """Subtasks in one slot when all of them have asked for one."""
+    """Check which subtasks share a slot when all have requested one."""
     given = case["given"]
     only_known_words(
         "given",
@@ -71,7 +71,7 @@ def check_shared_slots(case: Case) -> None:
 
 
 def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
-    """As the product asks, but for the edges, which a case draws subtask by subtask."""
+    """The requests of the product, except for the edges, which a case draws subtask by subtask."""
     group_of = {name: f"g{number}" for number, names in enumerate(given["sharing_groups"]) for name in names}
     co_located = given.get("co_location", given.get("co_location_groups", ()))
     together = {name: f"c{n}" for n, names in enumerate(co_located) for name in names}

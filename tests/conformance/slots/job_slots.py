@@ -24,7 +24,7 @@ from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER, connec
 
 
 class JobSlots:
-    """What a job asks for and is given, whatever words a case uses for it."""
+    """The requested and offered slots of a job, independent of the vocabulary of a case."""
 
     def __init__(self, **settings: Any) -> None:
         self.allocator = ExecutionSlotAllocator("a", JOB, JOB_MASTER, **settings)
@@ -38,7 +38,7 @@ class JobSlots:
         self.timers: dict[str, int] = {}
 
     def tell(self, event: AllocatorEvent) -> list[AllocatorEffect]:
-        """What follows from one event."""
+        """The effects of one event."""
         effects = self.allocator.handle(event, self.now)
         self.allocator.check()
         self.effects += effects
@@ -64,7 +64,7 @@ class JobSlots:
             self.offer(task_manager, f"{task_manager}-{index}", index, size)
 
     def offer(self, task_manager: str, allocation: str, index: int, size: ResourceSpec | None = None) -> None:
-        """A slot for an allocation."""
+        """Offer a slot for an allocation."""
         name = TaskManagerId(task_manager)
         self._offering[name] = None
         offer = SlotOffer(
@@ -73,11 +73,11 @@ class JobSlots:
         self.tell(OfferSlots(task_manager_id=name, offers=(offer,)))
 
     def free_slots(self) -> tuple[AllocationId, ...]:
-        """What no task uses."""
+        """The slots without a task."""
         return free_slots(self.allocator.pool, *self._offering)
 
     def release(self, task: str) -> None:
-        """The task has finished."""
+        """Finish the task."""
         self.tell(ReturnSlot(attempt=ExecutionAttemptId(task), will_return=False))
 
     def told(self, kind: type[Any]) -> list[Any]:

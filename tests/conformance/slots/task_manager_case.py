@@ -1,4 +1,4 @@
-"""A TaskManager's actor under test, between a ResourceManager and a JobMaster that the case plays."""
+"""A TaskManager's actor under test, between a ResourceManager and a JobMaster that the case controls."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.actors.task_manager_cluster import HERE, JM_SESSION, JOB, RESOURCE_MA
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 _INTERVAL_MS, _TIMEOUT_MS = 100_000, 300_000
-"""Of heartbeats: long beside all other timers."""
+"""Heartbeat interval and timeout: long compared with all other timers."""
 _LATER_SESSION = LeaderSessionId("later-job-master-session")
 
 
 class _Seen(TaskManager):
-    """A TaskManager whose slots the case looks at."""
+    """A TaskManager whose slots the case can inspect."""
 
     def state_of(self, allocation: str) -> TaskSlotState | None:
         """The state of the slot of an allocation."""
@@ -67,7 +67,6 @@ class TaskManagerCase:
             self._register()
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, _STEP)
         match step["do"]:
             case "allocate" | "slot_requested":
@@ -104,7 +103,6 @@ class TaskManagerCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         self._listen()
         seen = self._seen()
         match word:
@@ -142,10 +140,10 @@ class TaskManagerCase:
             case _:
                 raise UnknownWordError(word)
 
-    # The surroundings
+    # The environment
 
     def _listen(self) -> None:
-        """Take note of what both have heard."""
+        """Record the messages to both."""
         job_master, resource_manager = self._cluster.job_master, self._resource_manager
         self._registrations += resource_manager.heard(RegisterTaskManager)
         self._at_job_manager += job_master.heard(RegisterTaskManager)

@@ -1,6 +1,6 @@
 """The body of a task in words, as answers of a bridge.
 
-`[blocks, then] returns | raises X(text)`, where X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks
+`[blocks, then] returns | raises X(text)`; X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks
 ends when it is interrupted, unless the case makes it uninterruptible. One that holds a lock which its cancel hook
 needs, or that ignores its cancel hook, ends when it is interrupted, that is, at the second request to close.
 """
@@ -30,7 +30,7 @@ _CANCEL_TASK = "CancelTaskException"
 
 
 class Body:
-    """What the user's code does."""
+    """The behaviour of the user's code."""
 
     def __init__(self, words: str) -> None:
         first, then, last = words.partition(", then ")
@@ -43,11 +43,11 @@ class Body:
         self._interrupts = 0
 
     def entered(self, descriptor: TaskDeploymentDescriptor) -> list[TaskEvent]:
-        """What comes of it at once."""
+        """Its immediate events."""
         return [] if self._blocks else [self.released(descriptor)]
 
     def released(self, descriptor: TaskDeploymentDescriptor) -> TaskEvent:
-        """What comes of it when it is not held up any more."""
+        """Its event when it is no longer blocked."""
         if self._outcome == "returns":
             source = descriptor.vertex.operators[0].operator_id
             return NoMoreSplits(attempt=descriptor.attempt, operator_id=source)
@@ -67,7 +67,7 @@ class Body:
 
     @property
     def is_interrupted(self) -> bool:
-        """True if it was to come to an end."""
+        """True if it was interrupted."""
         return self._interrupts > 0
 
 

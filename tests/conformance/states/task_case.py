@@ -84,7 +84,7 @@ class TaskCase:
         only_known_words("given", given, _GIVEN)
         if given.get("cancelling raises") not in (None, "out of memory"):
             raise UnknownWordError(f"cancelling raises {given['cancelling raises']!r}")
-        # What closing raises in a task that is cancelled is logged, and the bridge has closed all the same.
+        # An error of closing in a cancelled task is logged, and the bridge has closed nevertheless.
         self._body = Body(given.get("body", "returns"))
         self._unprepared = _unprepared(given.get("setup"))
         self._descriptor: TaskDeploymentDescriptor = source_descriptor(_cancellation({**given, **given.get("job", {})}))
@@ -108,7 +108,6 @@ class TaskCase:
         self._settle()
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, _STEP)
         match step["do"]:
             case "new":
@@ -136,7 +135,6 @@ class TaskCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         state = self._task.state.current
         match word:
             case "state":
@@ -185,7 +183,7 @@ class TaskCase:
         return ChainClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
 
     def _start(self) -> None:
-        # The shell starts its machine before it takes any message.
+        # The actor starts its machine before it handles any message.
         if self._task.state.current is ExecutionState.CREATED:
             self._feed(StartTask())
 

@@ -28,7 +28,6 @@ HANDLERS = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case. Raises `AssertionError` if ours differs, `UnknownWordError` for a word without translation."""
     match case["given"]:
         case {"kind": "valve"}:
             _run_valve(case)
@@ -90,7 +89,7 @@ def _run_generator(case: Case) -> None:
 
 
 def _fed(generator: WatermarkGenerator, steps: list[Any]) -> tuple[list[int], int | None]:
-    """The timestamps of the elements that were taken, and the step that failed."""
+    """The timestamps of the accepted elements, and the step that failed."""
     returned: list[int] = []
     for number, step in enumerate(steps):
         match step:
@@ -146,7 +145,6 @@ class _OperatorHarness:
         self._emitted_at_ms = 0
 
     def take(self, step: list[Any]) -> None:
-        """One step."""
         match step:
             case ["element", timestamp_ms, *marks] if marks in ([], ["marked"]):
                 self.output.append(["record", timestamp_ms])

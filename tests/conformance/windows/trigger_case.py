@@ -54,7 +54,6 @@ class TriggerOperator(KeyedProcessFunction):
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     given = case["given"]
     only_known_words("given", given, {"kind", "trigger", "n", "interval_ms", "inner_returns"})
     only_known_words("expect", case["expect"], {"all_wants_hold"})

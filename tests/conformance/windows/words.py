@@ -92,7 +92,7 @@ def _plain_trigger(given: dict[str, Any]) -> Trigger:
 
 
 class _Always(Trigger):
-    """Gives the same answer whatever happens."""
+    """Always returns the same result."""
 
     def __init__(self, answer: TriggerResult) -> None:
         self._answer = answer

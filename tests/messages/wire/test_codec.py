@@ -32,14 +32,14 @@ class Leaf(Value):
 
 @value("codec_test.big_leaf")
 class BigLeaf(Leaf):
-    """A leaf that stands wherever a leaf may."""
+    """A subclass, allowed wherever a leaf is."""
 
     weight: float = 1.0
 
 
 @value("codec_test.stone")
 class Stone(Value):
-    """No leaf."""
+    """A class that is not a leaf."""
 
 
 @message("codec_test.tree")
@@ -196,7 +196,7 @@ class Pair(NamedTuple):
 
 
 class Bare:
-    """A living object."""
+    """An undeclared class."""
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_only_declared_values_are_sent(thing: Any, said: str) -> None:
 
 @value("codec_test.with_mapping")
 class WithMapping(Value):
-    """Nothing on the wire stands for a mapping."""
+    """A mapping has no form on the wire."""
 
     sizes: dict[str, int]
 
@@ -259,7 +259,7 @@ class Ambiguous(Value):
 
 @value("codec_test.homeless")
 class Homeless(Value):
-    """Its annotation names nothing."""
+    """Its annotation cannot be resolved."""
 
     where: Nowhere  # type: ignore[name-defined]  # noqa: F821
 
@@ -281,7 +281,7 @@ def test_a_field_that_no_message_can_carry_is_the_fault_of_its_class(undeclarabl
 
 @value("codec_test.positive")
 class Positive(Value):
-    """Looks at its field when it is made."""
+    """Validates its field when it is created."""
 
     number: int
 

@@ -1,4 +1,4 @@
-"""Making, stopping and naming actors."""
+"""Creating, stopping and naming actors."""
 
 from __future__ import annotations
 

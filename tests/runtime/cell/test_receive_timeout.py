@@ -1,4 +1,4 @@
-"""The receive timeout, in virtual time: news of a silence, which are true when they are handled."""
+"""The receive timeout, in virtual time: its message still holds when it is handled."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sleeper(Actor):
         self.part.get("start", lambda _: None)(self.context)
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """Set nothing again."""
+        """Set no timeout again."""
 
     def handle_message(self, message: Message) -> None:
         text = message.text if isinstance(message, Say) else type(message).__name__

@@ -1,4 +1,4 @@
-"""The stash: what an actor puts aside comes back in its order."""
+"""The stash: stashed messages return in their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a coroutine of an actor may await, and what is refused: on the event loop and in virtual time."""
+"""The awaitables that a coroutine of an actor may use, and the refused ones: on the event loop and in virtual time."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ async def test_a_future_of_the_tests_own_loop_is_refused_in_virtual_time(system:
         await system.spawn(does(deed), "a").ask(says("go"), block=False)
 
 
-# What would block the loop
+# Calls that would block the loop
 
 
 def test_to_block_is_refused_before_anything_is_said(either: ActorSystem) -> None:
@@ -214,7 +214,7 @@ def test_to_await_ones_own_end_is_refused(either: ActorSystem) -> None:
         either.spawn(does(lambda context: context.ref.stop(block=False)), "a").ask(says("go"), timeout=5)
 
 
-# How it fits in
+# Interaction with the rest of the kernel
 
 
 def test_a_turn_is_recorded_whole_when_its_coroutine_has_ended(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Futures: one result, no surprises."""
+"""Futures."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_interrupt_that_does_not_wake_the_main_thread_is_heard_all_the_same()
     def interrupt() -> None:
         while sys._current_frames()[main].f_code.co_name != "_acquire":
             os.sched_yield()
-        # A signal for this thread leaves the other one asleep, as one does that comes just before it sleeps.
+        # A signal to this thread does not wake the other one, nor does one that arrives just before it sleeps.
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         heard.wait()
 

@@ -18,7 +18,7 @@ from tests.runtime.players import player, says
 
 
 class Gate:
-    """Holds every caller, until it is opened."""
+    """Blocks every caller until it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()

@@ -27,14 +27,14 @@ class Question(Message):
 
 @message("model.answer")
 class Answer(Message):
-    """creature -> asker: to the question of this token."""
+    """creature -> asker: the answer to the question of this token."""
 
     token: int
 
 
 @message("model.tick")
 class Tick(Message):
-    """timer or work -> creature: what you have started under this token."""
+    """timer or work -> creature: a tick of the timer or work that you started under this token."""
 
     token: int
 

@@ -1,4 +1,4 @@
-"""Calls to a side that is ill, and what becomes of them."""
+"""Calls to a failing service, and their outcomes."""
 
 from __future__ import annotations
 

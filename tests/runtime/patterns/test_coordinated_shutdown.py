@@ -232,7 +232,7 @@ def test_a_killed_guardian_is_a_crash_that_runs_no_task() -> None:
 
 
 class Exhausted(SeededDispatcher):
-    """A dispatcher that begins no thread any more, as late in the exit of the interpreter."""
+    """A dispatcher that can start no thread, as late in the exit of the interpreter."""
 
     def run_blocking(self, work: Runnable) -> None:
         raise RuntimeError("can't start new thread")

@@ -26,7 +26,7 @@ class Gate(StrEnum):
 
 
 class Turnstile(FSM[Gate, int]):
-    """Opens for a coin, for 100 ms at most; its data are the coins."""
+    """A turnstile: opens for a coin, for 100 ms at most; its data is the number of coins."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -213,7 +213,7 @@ def test_a_machine_without_a_beginning_does_not_start(system: SeededSystem) -> N
     system.event_stream.subscribe(failures.append, ActorFailed)
 
     class Lost(FSM[Gate, int]):
-        """Forgets to begin."""
+        """Defines no initial state."""
 
     ref = system.spawn(Props(Lost), "lost")
     system.run_until_idle()

@@ -1,4 +1,4 @@
-"""The seam: Pykka's private names that the kernel leans on, and that every numbered fault has its test."""
+"""The seam: Pykka's private names that the kernel uses, and a check that every numbered fault has its test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Actors end in order, once, with a word to every watcher, and never keeping the process."""
+"""Actors end in order, once, notify every watcher, and never keep the process alive."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_p9_an_actor_is_alive_until_its_last_hook_has_run(threaded: ActorSystem,
 
 
 def _hear_of_ends(watcher: ActorRef) -> None:
-    """Until the watcher has handled the ends so far: its turn of the first ask may come before theirs."""
+    """Wait until the watcher has handled the ends so far: its turn of the first ask may come before theirs."""
     for _ in range(2):
         watcher.ask(says("r"), timeout=LONG_ENOUGH)
 

@@ -1,4 +1,4 @@
-"""What a failure harms: the actor that failed, and no one else, however it was spoken to."""
+"""A failure harms only the actor that failed, however its message was sent."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ def test_p17_several_futures_share_one_deadline(system: SeededSystem) -> None:
 
 
 class Large:
-    """What a handler has in a local variable when it fails."""
+    """An object in a local variable of a failing handler."""
 
 
 def test_p18_every_caller_gets_an_exception_of_its_own_and_no_frames_are_kept(

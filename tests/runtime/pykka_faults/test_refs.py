@@ -1,4 +1,4 @@
-"""Refs as values, proxies refused, and what surrounds a turn."""
+"""Refs as values, refused proxies, and the context of a turn."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Stock
 
 
 class Touchy:
-    """Notes which thread looks at it."""
+    """Records the threads that access it."""
 
     def __init__(self, touched_in: list[threading.Thread]) -> None:
         self._touched_in = touched_in
@@ -81,7 +81,7 @@ def test_p24_a_ref_keeps_no_ended_actor_in_memory(
 
 @message("test.introduce")
 class Introduce(Message):
-    """anyone -> anyone: this is the one to talk to."""
+    """anyone -> anyone: an actor to talk to."""
 
     whom: Ref
 

@@ -34,7 +34,7 @@ class Run(Message):
 
 @message("relay.step")
 class Step(Message):
-    """runner -> other: at this time, with this number."""
+    """runner -> other: a step at this time, with this number."""
 
     at: int
     number: int
@@ -117,7 +117,7 @@ class Runner(Actor):
 
 
 class Listener(Actor):
-    """Counts what it hears."""
+    """Counts its messages."""
 
     def __init__(self) -> None:
         self.heard = 0
@@ -177,7 +177,7 @@ class Sleeper(Actor):
 
 
 class Waker(Actor):
-    """Stops another one in the moment in which that has slept enough."""
+    """Stops another actor at the moment at which its sleep ends."""
 
     def __init__(self, other: Ref) -> None:
         self.other = other

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage on which a part is recorded, and replayed by an actor with another one."""
+    """Records an actor with one part, and replays it with another one."""
 
     path: Path
 

@@ -33,13 +33,13 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 @pytest.fixture
 def session(trace: TraceReader) -> ReplaySession:
-    """Everybody is replayed."""
+    """A session in which every actor is replayed."""
     return TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
 
 
 @pytest.fixture
 def outside(trace: TraceReader) -> ReplaySession:
-    """The depot is a boundary."""
+    """A session in which the depot is a boundary."""
     return TraceReplayer().session(trace)
 
 

@@ -1,4 +1,4 @@
-"""A trace may come from anywhere: what it names is not imported, and nothing but actors is called by its word."""
+"""A trace is untrusted: names in it are not imported, and only actors are called because of it."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def test_a_replay_touches_no_checkpoint_storage(harmful_folder: Path) -> None:
 
 
 def test_packages_of_state_reach_nothing_outside() -> None:
-    """Of the classes there a trace may make any, with any attributes."""
+    """A trace may create any class of these packages, with any attributes."""
     for path in sorted(ROOT.glob("actors/**/*.py")):
         module = ".".join(("flykka", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
         if is_own(module):

@@ -27,7 +27,7 @@ class Colour(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """What an actor is given."""
+    """The arguments of an actor."""
 
     size: int
     colour: Colour = Colour.RED
@@ -35,17 +35,17 @@ class Settings:
 
 @dataclass(slots=True)
 class Slotted:
-    """Has no room for more."""
+    """A class with slots."""
 
     size: int = 0
 
 
 class Session:
-    """What no trace has a form for."""
+    """An object that cannot be written to a trace."""
 
 
 class Keeper(Actor):
-    """Keeps what it was given."""
+    """Keeps its argument."""
 
     def __init__(self, *given: object, **named: object) -> None:
         self.given = given

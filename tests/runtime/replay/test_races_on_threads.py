@@ -1,4 +1,4 @@
-"""What others are at in that moment decides what some turns come to: a replay takes it as it was recorded."""
+"""The outcome of some turns depends on other threads: a replay uses the recorded outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT_SECONDS = 5
 
 
 class Moment:
-    """Has a turn wait for what happens on other threads, and those for the turn."""
+    """Makes a turn wait for events on other threads, and these for the turn."""
 
     def __init__(self) -> None:
         self._reached, self._passed = threading.Event(), threading.Event()
@@ -109,7 +109,7 @@ def test_a_name_is_free_whose_owner_the_turn_itself_has_killed(tmp_path: Path) -
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         ref = system.spawn(big, "big")
         ref.tell(says("play"))
-        # A system that ends does not wait for what its actors have still to hear.
+        # A system that terminates does not wait for queued messages of its actors.
         ref.ask(says("ready"))
 
     assert effects(tmp_path / "run.trace", "play") == "kills /user/big/small; spawns /user/big/small"
@@ -197,7 +197,7 @@ def has_ended(ref: ActorRef) -> bool:
 
 
 def effects(trace: Path, word: str) -> str:
-    """What the turn did that heard this word."""
+    """The effects of the turn that handled this word."""
     return next(effects_text(turn) for turn in TraceReader.open(trace).turns if turn.message == says(word))
 
 

@@ -36,20 +36,19 @@ class Opened(Message):
 
 
 class Guest(Actor):
-    """Hears."""
+    """Ignores its messages."""
 
-    def handle_message(self, message: Message) -> None:
-        """Nothing is done about it."""
+    def handle_message(self, message: Message) -> None: ...
 
 
 class Door(Actor):
-    """Hands the login on, and has the password looked up."""
+    """Forwards the login, and has the password looked up."""
 
     def __init__(self, guest: Ref) -> None:
         self._guest = guest
 
     def handle_message(self, message: Message) -> None:
-        """A login."""
+        """Handle a login."""
         if isinstance(message, Login):
             self._guest.tell(replace(message, password=message.password.upper()))
             self.context.pipe_to_self(

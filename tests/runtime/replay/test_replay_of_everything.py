@@ -1,4 +1,4 @@
-"""Random actors that do whatever actors can do, recorded in virtual time and on threads: their replay is the record."""
+"""Random actors, recorded in virtual time and on threads: their replay equals the record."""
 
 from __future__ import annotations
 

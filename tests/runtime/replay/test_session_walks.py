@@ -25,7 +25,7 @@ MOVES = 20
 
 @pytest.fixture(autouse=True)
 def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that small runs have ways back that are kept, and ways back that are not."""
+    """Small limits, so that small runs have both retained and discarded steps back."""
     monkeypatch.setattr(session_module, "_KEPT", KEPT)
 
 

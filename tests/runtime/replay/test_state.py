@@ -1,4 +1,4 @@
-"""What an actor knows as a tree of plain values: the same in every process, and without the world outside."""
+"""The state of an actor as a tree of plain values: the same in every process, and without external objects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Machine:
 
 
 class Storage:
-    """A live object, as an actor is given one by its Props."""
+    """A live object, such as an argument of Props."""
 
     def __init__(self, place: str) -> None:
         self.place = place

@@ -1,4 +1,4 @@
-"""Actors that do anything an actor can do, as the current message prescribes: the same messages cause the same deeds."""
+"""Actors that do anything an actor can do, driven by their messages: the same messages cause the same deeds."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Question(Message):
 
 @message("troupe.answer")
 class Answer(Message):
-    """player -> asker: what I am at."""
+    """player -> asker: the current count."""
 
     name: str
     count: int
@@ -115,7 +115,7 @@ class Puppet(Actor):
             dice.choice(DEEDS)(self, dice, play.fuel - 1)
 
     def puts_aside(self, message: Message) -> None:
-        """What it becomes when it is shut."""
+        """The behaviour of a shut puppet: stash, or open."""
         match message:
             case Play(seed=seed) if seed % 3:
                 self.context.stash()
@@ -229,7 +229,7 @@ class Puppet(Actor):
             self.context.reject("it does not please me")
 
     def answers(self, dice: random.Random) -> None:
-        """At once, later, or never."""
+        """Answer at once, later, or never."""
         sender = self.context.sender
         if sender is None or dice.random() < 0.1:
             return

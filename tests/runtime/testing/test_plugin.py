@@ -20,7 +20,7 @@ LOADED = [getattr(testing, name) for name in testing.__all__]
 PLUGIN = "flykka.runtime.testing.plugin"
 pytest_plugins = "pytester"
 
-# Each of them is a run of pytest in itself.
+# Each of these tests runs pytest itself.
 pytestmark = pytest.mark.slow
 
 IMPATIENT = ("-o", "flykka_end_timeout=0.1")

@@ -1,4 +1,4 @@
-"""The probe: what it expects and by when, and what it does as an actor among others."""
+"""The probe: its expectations and deadlines, and its role as an actor among others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def probe(system: SeededSystem) -> TestProbe:
 
 
 def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
-    """The probe, with these words on their way to it."""
+    """The probe, with these words sent to it."""
     for text in texts:
         probe.ref.tell(says(text))
     return probe

@@ -1,4 +1,4 @@
-"""Traces as tests: each is replayed, and a folder without any is no test."""
+"""Traces as tests: each is replayed, and a folder without traces is an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a task holds back for a checkpoint, by the mode of the job and by the size that it may hold back."""
+"""Data that a task blocks for a checkpoint, by the mode of the job and by the size limit."""
 
 from __future__ import annotations
 

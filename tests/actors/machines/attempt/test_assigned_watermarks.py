@@ -1,4 +1,4 @@
-"""A task that assigns event times: it makes watermarks of its batches, and those from before end there."""
+"""A task that assigns event times: it derives watermarks from its batches, and incoming ones end there."""
 
 from __future__ import annotations
 

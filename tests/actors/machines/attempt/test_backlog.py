@@ -1,4 +1,4 @@
-"""What a source's task makes of many small splits that wait."""
+"""How a source's task batches many small waiting splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks of a batch job: they end with their data, what outlives them is handed over, and sinks wait for the end."""
+"""Tasks of a batch job: they end with their data, hand their results over, and sinks commit at the end."""
 
 from __future__ import annotations
 

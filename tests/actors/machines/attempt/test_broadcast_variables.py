@@ -1,4 +1,4 @@
-"""Tasks with broadcast variables: read before all else, without event time; and those that make them, which finish."""
+"""Tasks with broadcast variables, which are read first and without event time; and their producers, which finish."""
 
 from __future__ import annotations
 

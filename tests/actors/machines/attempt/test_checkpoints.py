@@ -51,7 +51,7 @@ def begun(kept: CheckpointBook, checkpoint_id: int, *, is_unaligned: bool = Fals
 
 
 def write(kept: CheckpointBook, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-    """The state of the chain is durable."""
+    """Make the state of the chain durable."""
     checkpoint.written = SnapshotWritten(checkpoint_id=checkpoint.checkpoint_id, operators=(SINK,), incremental_bytes=4)
     checkpoint.awaits_commit, checkpoint.sync_ms, checkpoint.async_ms = True, 2, 3
     checkpoint.move(P.WRITTEN)

@@ -1,4 +1,4 @@
-"""Little batches that wait become one stage, and a source that feeds others waits for more than a little."""
+"""Small waiting batches become one stage, and a source with consumers waits for more than a little data."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def large(name: str, size_bytes: int = COALESCED_BYTES) -> BatchRef:
 
 
 def runs(effects: list[TaskEffect]) -> list[str]:
-    """The batches of each stage that was begun."""
+    """The batches of each started stage."""
     started = [message for message in to_bridge(effects) if isinstance(message, ProcessBatch)]
     return ["".join(each.batch_id for each in run.batches) for run in started]
 
@@ -181,7 +181,7 @@ def test_large_batches_are_read_as_they_come_two_at_a_time() -> None:
 def test_a_stage_reads_no_more_than_so_many_bytes() -> None:
     task = reader(channels=1)
     task.arrive(0, batch("a"), large("b", COALESCED_BYTES // 2 - 1), large("c", COALESCED_BYTES - 1), batch("d"))
-    # What waits is much by now: another stage has begun beside the first.
+    # Enough batches wait by now: another stage has begun beside the first.
     assert runs(task.feed(finished(0), finished(1))) == ["d"]
 
 
@@ -225,7 +225,7 @@ def source(outputs: int = 1, *, coalesces: bool = True) -> Harness:
 
 
 def reads(effects: list[TaskEffect]) -> list[str]:
-    """The splits of each stage that was begun."""
+    """The splits of each started stage."""
     started = [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
     return ["".join(split.split_id for split in read.splits) for read in started]
 

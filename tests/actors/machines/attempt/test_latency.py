@@ -1,4 +1,4 @@
-"""Latency markers: sent by sources, taken the way of the rows, measured at every task."""
+"""Latency markers: sent by sources, forwarded with the rows, measured at every task."""
 
 from __future__ import annotations
 

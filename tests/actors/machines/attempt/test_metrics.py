@@ -1,4 +1,4 @@
-"""The time of an attempt: busy, back-pressured and idle add up to how long it runs."""
+"""The time of an attempt: busy, back-pressured and idle add up to its run time."""
 
 from __future__ import annotations
 

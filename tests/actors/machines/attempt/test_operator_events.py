@@ -1,4 +1,4 @@
-"""Events of a coordinator are a stage of their own, before a barrier; what a function sends follows its stage."""
+"""Events of a coordinator are a stage of their own, before a barrier; events sent by a function follow its stage."""
 
 from __future__ import annotations
 

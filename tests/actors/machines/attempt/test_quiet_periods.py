@@ -34,14 +34,14 @@ ALIGNMENT = WatermarkAlignment(group="g", max_drift_ms=0, update_interval_ms=100
 
 
 def quiet(**vertex: Any) -> Harness:
-    """A source whose watermark is 899, and that has nothing more to read."""
+    """A source with watermark 899 and nothing more to read."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), finished(0, event_time_max=1000))
     return task
 
 
 def wait(task: Harness, milliseconds: int) -> list[TaskEffect]:
-    """The effects of the timer, so much later."""
+    """The effects of the timer after so many milliseconds."""
     task.now += milliseconds
     return task.feed(IdleDue())
 
@@ -110,7 +110,7 @@ def partitions(stage: int, **latest_ms: int | None) -> StageResult:
 
 
 def partitioned(**vertex: Any) -> Harness:
-    """A source with a partition whose watermark is 899 and one that never had a row."""
+    """A source with one partition at watermark 899 and one without rows."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), partitions(0, a=1000, b=None))
     return task

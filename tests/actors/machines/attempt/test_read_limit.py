@@ -1,4 +1,4 @@
-"""The number of of the splits that wait make the next batch, by what finished stages took."""
+"""How many waiting splits form the next batch, by the durations of finished stages."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_where_the_machine_becomes_busy_batches_do_not_become_little() -> None:
     limit = warm()
     limit.learn(OPEN_BYTES, 100)
 
-    # What took a tenth of a second takes two, and no more of it than before is the reading.
+    # Stages take two seconds instead of a tenth, but the share of the reading is the same.
     for _ in range(50):
         limit.learn(limit.bytes, 2_000 + 100 * limit.bytes // MIB)
 

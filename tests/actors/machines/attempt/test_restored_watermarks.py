@@ -67,7 +67,7 @@ def restored(
     channels: int = 0,
     **vertex: Any,
 ) -> tuple[Harness, list[TaskEffect]]:
-    """A task that begins with a watermark, and what it does first."""
+    """A task that begins with a watermark, and its first effects."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=watermark)
     deployed = descriptor(kind, channels=channels, outputs=1, **{"watermark_delay_ms": 100, **vertex})
     deployed = replace(deployed, restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1)

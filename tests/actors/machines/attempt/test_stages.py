@@ -82,7 +82,7 @@ def at_work(task: Harness) -> list[tuple[type[Command], int]]:
     return [(type(each), each.stage) for each in task.at_work if isinstance(each, StageCommand)]
 
 
-# The line
+# The queue of stages
 
 
 def test_there_is_room_for_as_many_stages_as_may_be_in_flight() -> None:

@@ -73,7 +73,6 @@ HOLDER = f"{ATTEMPT} checkpoint 1"
 
 
 def sink(chain: ChainOpened = SINKS) -> Harness:
-    """A source that has staged output."""
     task = source(chain)
     task.feed(splits("a"), StageResult(stage=0, staged=staged("a")))
     task.at_work.clear()

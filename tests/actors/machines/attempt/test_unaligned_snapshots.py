@@ -1,4 +1,4 @@
-"""The machine of a Task in an unaligned checkpoint: what it holds, sends on, acknowledges and gives up."""
+"""The machine of a Task in an unaligned checkpoint: the data it holds, forwards, acknowledges and drops."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def hold(checkpoint_id: int, *names: str) -> HoldBatches:
 
 
 def write(checkpoint_id: int, inputs: str = "", outputs: str | None = None) -> WriteChannelState:
-    """Batches of one letter are on their way in, one of any name is on its way out."""
+    """The command to write these in-flight batches: names of one letter are inputs, any name is an output."""
     path = f"/checkpoints/{JOB}/in-flight/{ATTEMPT}-{checkpoint_id}"
     entering = ChannelStatePart(path=f"{path}-in-0", batches=tuple(map(batch, inputs)), gate=0)
     leaving = ChannelStatePart(path=f"{path}-out-0-0", batches=(batch(outputs or ""),), output=0)
@@ -101,7 +101,7 @@ def written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
 
 
 def operator(channels: int = 2, outputs: int = 0) -> Harness:
-    """A task in the middle, on whose inputs `a` to `d` have come: it works on two of them, and two wait."""
+    """An intermediate task whose inputs have delivered `a` to `d`: it processes two of them, and two wait."""
     task = Harness(descriptor(OperatorKind.STATELESS, channels=channels, outputs=outputs))
     task.feed(StartTask(), WINDOWS)
     task.arrive(0, batch("a"), batch("b"))
@@ -304,7 +304,7 @@ def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_ta
 
     reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
     declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason, cause=FULL)
-    # The decline comes first: the half that is durable must not be taken for all of it.
+    # The decline comes first: the durable half must not be taken for the whole.
     assert to_job_master(effects)[0] == declined
     assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]
     assert task.machine.state.is_running

@@ -98,7 +98,7 @@ def test_it_is_looked_some_times_within_the_timeout(timeout_ms: int, interval_ms
 
 
 class HangingEngine(EmptyEngine):
-    """An engine whose work never ends; how far it is, is written down."""
+    """An engine whose work never ends; its progress is scripted."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         super().__init__(descriptor)
@@ -131,7 +131,7 @@ class Parent(Actor):
 
 
 class Hanging:
-    """A bridge in virtual time, with what its Task hears."""
+    """A bridge in virtual time, with the messages to its Task."""
 
     def __init__(self, system: SeededSystem, stage_timeout_ms: int | None) -> None:
         deployed = replace(descriptor(OperatorKind.STATELESS), stage_timeout_ms=stage_timeout_ms)

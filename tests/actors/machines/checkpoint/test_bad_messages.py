@@ -1,4 +1,6 @@
-"""Messages for foreign jobs, dead attempts and unknown checkpoints, doubled, reordered, late: nothing comes of them."""
+"""Messages for foreign jobs, dead attempts and unknown checkpoints, or duplicate, reordered and late ones, have no
+effect.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the state of a checkpoint that is given up, late, doubled or subsumed."""
+"""The disposal of state of a checkpoint that is aborted, late, duplicate or subsumed."""
 
 from __future__ import annotations
 

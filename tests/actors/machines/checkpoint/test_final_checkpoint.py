@@ -1,4 +1,4 @@
-"""The one checkpoint more that a finished input needs, however it has to be come by."""
+"""The final checkpoint that a finished input needs, whatever delays it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Master hooks have their turn before the tasks, and what they want back comes back before the job starts."""
+"""Master hooks are triggered before the tasks, and their state is restored before the job starts."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ UNREADABLE = SerializedThrowable(
 def taken_over(
     *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None, **changed: Any
 ) -> Coordination:
-    """A coordinator of a job that has had these, with new attempts of its tasks."""
+    """A coordinator of a job with these earlier checkpoints, with new attempts of its tasks."""
     world = Coordination(recovers=False, **changed)
     world.ids.skip_to(max((checkpoint.checkpoint_id for checkpoint in completed), default=0) + 1)
     world.recover(*completed, adopted=adopted)

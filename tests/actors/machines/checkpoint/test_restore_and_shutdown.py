@@ -1,4 +1,4 @@
-"""What new attempts start from, and what a job leaves when it ends."""
+"""The state that new attempts start from, and the checkpoints that a job leaves when it ends."""
 
 from __future__ import annotations
 

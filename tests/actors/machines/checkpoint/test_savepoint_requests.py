@@ -1,4 +1,4 @@
-"""Every request for a savepoint or a stop is answered once, in whatever order the news comes in."""
+"""Every request for a savepoint or a stop is answered once, in any order of events."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def ask(request: Message) -> Tell[Role]:
 
 
 def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
-    """The machine, and what followed from the last event."""
+    """The machine, and the effects of the last event."""
     requests = SavepointRequests(JOB)
     followed: list[SavepointEffect] = []
     for event in happened:

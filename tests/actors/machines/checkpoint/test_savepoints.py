@@ -200,7 +200,7 @@ def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_no
     assert expired.effects(CheckpointFailuresExceeded) == []
 
 
-# --- with which a job is stopped
+# Savepoints that stop a job
 
 
 def stop_with_savepoint(world: Coordination, *, drain: bool = False) -> list[events.CoordinatorEffect]:

@@ -1,4 +1,4 @@
-"""A file of shared state stays as long as anybody may refer to it, and no longer."""
+"""A file of shared state is kept exactly as long as a checkpoint may refer to it."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class World:
     def answer(
         self, *events: tuple[int, bytes], state: bytes | None = None, number: int = 0
     ) -> list[CoordinatorEffect]:
-        """The call at work is done, and has sent these to subtasks."""
+        """Complete the running call, which has sent these events to subtasks."""
         assert self.at_work is not None, "nothing was called"
         call, self.at_work = self.at_work, None
         for_subtasks = tuple(
@@ -119,7 +119,7 @@ class World:
         return self.tell(failed, failed)
 
     def run(self) -> World:
-        """Both subtasks run, and the coordinator has heard of it."""
+        """Run both subtasks, and report it to the coordinator."""
         self.tell(AttemptReady(attempt=attempt(0)), AttemptReady(attempt=attempt(1)))
         while self.at_work is not None:
             self.answer()

@@ -1,4 +1,4 @@
-"""A coordinator is called in order, and a checkpoint is one cut through it and its subtasks."""
+"""Calls of a coordinator are ordered, and a checkpoint is one consistent cut through it and its subtasks."""
 
 from __future__ import annotations
 

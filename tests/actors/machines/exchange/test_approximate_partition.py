@@ -41,7 +41,7 @@ def released(effects: list[PartitionEffect]) -> list[str]:
 
 
 def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
-    """What the second reader is sent, by number."""
+    """The buffers sent to the second reader, by number."""
     responses = [
         effect.message
         for effect in effects

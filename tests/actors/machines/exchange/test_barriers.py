@@ -1,4 +1,4 @@
-"""Barriers, cancel markers and ends of channels: what they make a task do. Flink's own cases run in conformance."""
+"""Reactions of a task to barriers, cancel markers and ends of channels. Flink's own cases run in conformance."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ STREAMS = st.lists(
     min_size=CHANNELS,
     max_size=CHANNELS,
 )
-"""What each channel delivers: barriers and cancel markers with growing ids, some of them missing; then its end."""
+"""The elements of each channel: barriers and cancel markers with growing ids, some of them missing; then its end."""
 
 
 @given(streams=STREAMS, data=st.data())

@@ -1,4 +1,4 @@
-"""The target of the next batch, for every way to partition a stream."""
+"""The target of the next batch for every partitioner."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ class Exchange(RuleBasedStateMachine):
             output.check()
 
     def teardown(self) -> None:
-        """Let everything arrive: blocked channels keep no other from being read, and in the end nothing is stuck."""
+        """Let everything arrive: blocked channels do not block others, and in the end nothing is stuck."""
         self._run_dry()
         for channel in set(range(CHANNELS)) - self.blocked:
             assert self.read[channel] == self.made[channel]

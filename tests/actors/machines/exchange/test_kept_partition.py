@@ -1,4 +1,4 @@
-"""A partition that has outlived its task: anybody reads it, from its beginning and at their own pace."""
+"""A partition that has outlived its task: any number of readers read it from its beginning, each at its own pace."""
 
 from __future__ import annotations
 

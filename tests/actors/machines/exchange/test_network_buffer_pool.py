@@ -1,4 +1,4 @@
-"""The buffers of a TaskManager: everybody's minimum is sure, and the rest is shared."""
+"""The buffers of a TaskManager: the minimum of each pool is guaranteed, and the rest is shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result partition: what its readers are sent, against which credit, and what becomes of the rest."""
+"""A result partition: the buffers sent to its readers, their credit, and the disposal of the rest."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def holding(*buffers: Buffer) -> Subpartition:
 
 
 def serve_consumer(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
-    """What a reader is sent that comes, or has come, with room for so many batches more."""
+    """The buffers sent to a reader with so much more credit; it requests the subpartition if necessary."""
     if subpartition.consumer is None:
         subpartition.request(CONSUMER, 0)
     subpartition.credit += credit

@@ -1,4 +1,4 @@
-"""What the accumulators of attempts come to for the job."""
+"""The accumulators of a job, merged from those of its attempts."""
 
 from __future__ import annotations
 

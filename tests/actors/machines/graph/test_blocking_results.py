@@ -29,7 +29,7 @@ def made_and_read(makers: int = 1) -> JobGraph:
 
 
 def reading() -> Running:
-    """The maker has finished, and its readers run."""
+    """A job whose producer has finished and whose consumers run."""
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -40,7 +40,7 @@ def reading() -> Running:
 
 
 def finish_attempt(running: Running, attempt: str) -> None:
-    """The attempt has read all there is, and ends."""
+    """Let the attempt finish."""
     running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
     running.report(attempt, FINISHED)
 

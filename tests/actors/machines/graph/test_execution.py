@@ -1,4 +1,4 @@
-"""One attempt, in the moves that Flink's own cases leave open."""
+"""One attempt, in the state transitions that Flink's own cases leave open."""
 
 from __future__ import annotations
 

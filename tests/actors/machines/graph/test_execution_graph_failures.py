@@ -1,4 +1,4 @@
-"""What follows when something of a job fails: events in, effects out."""
+"""Failures of parts of a job: events in, effects out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job itself waits for, and since when, from the effects of its graph."""
+"""The waits of a job itself and their begins, from the effects of its graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for a job of many regions whatever happens to it: random topologies, random failures."""
+"""Invariants of a job of many regions: random topologies, random failures."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ APPROXIMATE = ResultPartitionType.PIPELINED_APPROXIMATE
 
 @st.composite
 def job_graphs(draw: st.DrawFn) -> JobGraph:
-    """Up to four vertices; each reads some of those before it, in whatever way."""
+    """Up to four vertices; each reads some earlier ones by any partitioner."""
     mode = draw(st.sampled_from(ScheduleMode))
     kinds = [ResultPartitionType.PIPELINED_BOUNDED, BLOCKING]
     if mode is ScheduleMode.EAGER:
-        # All that is exchanged, or nothing.
+        # All exchanged results, or none of them.
         kinds = [draw(st.sampled_from([ResultPartitionType.PIPELINED_BOUNDED, APPROXIMATE]))]
     names = "abcd"[: draw(st.integers(1, 4))]
     outputs = dict.fromkeys(names, 0)
@@ -138,7 +138,7 @@ class Job:
         self.tell(SlotsLost(attempts=attempts, cause=failure("lost"), task_manager_id=here))
 
     def settle(self) -> None:
-        """Let everything succeed from here on: open requests are fulfilled, running tasks finish, cancelled ones end."""
+        """Let everything succeed from here on: requests are fulfilled, running tasks finish, cancelled ones end."""
         for _ in range(1_000):
             while self.owed:
                 self.pay(0)
@@ -201,7 +201,7 @@ def test_whenever_a_job_is_cancelled_it_is_cancelled_and_late_timers_change_noth
 
 
 def happen(job: Job, happened: list[tuple[str, int]]) -> None:
-    """One after the other; what makes no sense for the attempt that is meant is left out."""
+    """Apply the events in turn; one that does not apply to its attempt is skipped."""
     for what, chosen in happened:
         match what:
             case "pay":

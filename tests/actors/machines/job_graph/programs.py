@@ -20,7 +20,7 @@ def node(
     automatic: bool = False,
     co_location: str | None = None,
 ) -> StreamNode:
-    """An operator that is named like its uid."""
+    """An operator whose name is its uid."""
     return StreamNode(
         uid=uid,
         name=uid,
@@ -49,7 +49,7 @@ def edge(
 
 
 def keyed_edge(source: str, target: str) -> StreamEdge:
-    """An edge that is split by key."""
+    """A keyed edge."""
     return edge(source, target, ShipStrategy.HASH, OperatorRef(uid=f"{source}-keys", fingerprint=""))
 
 

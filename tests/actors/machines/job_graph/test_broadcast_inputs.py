@@ -1,4 +1,6 @@
-"""The part of a program that makes broadcast variables: whole before its readers begin, and apart from all else."""
+"""The part of a program that produces broadcast variables: finished before its readers begin, and separate from the
+rest.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes the id of an operator, and what does not."""
+"""Changes of a program that change the id of an operator, and those that do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program may look like: everything else is refused with the uid at fault."""
+"""Valid programs: any other one is refused with the uid at fault."""
 
 from __future__ import annotations
 

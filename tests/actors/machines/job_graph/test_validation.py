@@ -1,4 +1,4 @@
-"""A job graph that came as a message may have been made by anybody."""
+"""A job graph from a message is validated, since any client may have built it."""
 
 from __future__ import annotations
 

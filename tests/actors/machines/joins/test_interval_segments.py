@@ -61,7 +61,7 @@ def test_an_interval_is_empty_where_nothing_can_be_in_it(
 
 
 def test_segments_are_met_that_lie_in_the_interval_of_some_row_of_the_other_side() -> None:
-    # A row meets those of the other side from 2 before it to 3 after it.
+    # A row matches those of the other side from 2 before it to 3 after it.
     segments = side(-2, 3, segment(1, 0, 4), segment(2, 5, 9), segment(3, 10, 12))
 
     assert [each.segment.batch_id for each in segments.met(7, 7)] == ["1", "2"]
@@ -79,7 +79,7 @@ def test_a_side_is_let_go_when_no_row_that_is_not_late_can_meet_it() -> None:
 
 
 def test_a_side_is_kept_longer_where_the_other_may_have_unmatched_rows() -> None:
-    # The last row that a row of time 4 meets is of time 7, and that is through 2 later.
+    # The last match of a row of time 4 has time 7, and expires 2 later.
     segments = side(-2, 3, segment(1, 0, 4), other_emits=True)
 
     before, at = segments.close(9), segments.close(10)

@@ -1,4 +1,4 @@
-"""The jobs that are kept, and the job meant by an id."""
+"""The retained jobs, and their lookup by id."""
 
 from __future__ import annotations
 

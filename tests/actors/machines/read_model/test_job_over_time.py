@@ -1,4 +1,4 @@
-"""The read model of a job over time: throughput, lag, and what a restart has read again."""
+"""The read model of a job over time: throughput, lag, and rows read again after a restart."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
 
 def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
-    """Of the source."""
+    """Metrics of the source."""
     counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
     attempt = attempt_id(JOB, SOURCE, 0, number)
     return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
 
 
 def folded(*heard: tuple[int, Message]) -> JobDetails:
-    """The details after messages that were heard at these times, at the last of them."""
+    """The details after messages that arrived at these times, at the last of them."""
     overview = JobReadModel(GRAPH)
     for at, message in heard:
         overview.on_message(message, at)
@@ -51,7 +51,7 @@ def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_resta
     restarted = folded(*before, (4_000, source_metrics(60, number=1)))
 
     assert running.vertices[0].rows_read_again == 0
-    # The checkpoint was triggered at 2,100: 250 rows at least are in it.
+    # The checkpoint was triggered at 2,100, so it has at least 250 rows.
     assert restarted.vertices[0].rows_read_again == 150
     assert restarted.vertices[0].rows_in == 460
 

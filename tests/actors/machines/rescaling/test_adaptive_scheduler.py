@@ -1,4 +1,4 @@
-"""The rescales of a job, when and to which parallelism: events, and the effects that follow."""
+"""The times and targets of a job's rescales: events, and their effects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Scheduling:
         self.effects: list[RescalingEffect] = []
 
     def tell(self, *happened: RescalingEvent) -> list[RescalingEffect]:
-        """What follows from the last of these events."""
+        """The effects of the last of these events."""
         made: list[RescalingEffect] = []
         for event in happened:
             made = self.scheduler.handle(event, self.now)
@@ -60,12 +60,12 @@ class Scheduling:
         return made
 
     def run(self) -> None:
-        """Let the job run, with all of its tasks."""
+        """Run the job with all of its tasks."""
         self.tell(events.StartRequested(), events.SlotsCounted(slots=2))
         self.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
     def restart(self) -> None:
-        """The graph restarts all tasks, and they are deployed."""
+        """Restart all tasks, and deploy them."""
         for status in (JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING):
             self.tell(JobMoved(status=status))
         self.tell(events.TasksDeployed())

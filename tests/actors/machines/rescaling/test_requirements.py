@@ -1,4 +1,4 @@
-"""The bounds of a job's vertices, and what fits into so many slots."""
+"""The bounds of a job's vertices, and the parallelism that fits into so many slots."""
 
 from __future__ import annotations
 

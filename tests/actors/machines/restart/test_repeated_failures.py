@@ -1,4 +1,4 @@
-"""A failure that comes back again and again is known, and is no longer answered by a restart."""
+"""A failure that repeats is recognized, and no longer answered by a restart."""
 
 from __future__ import annotations
 

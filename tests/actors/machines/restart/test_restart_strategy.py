@@ -1,4 +1,4 @@
-"""True if a failed job starts again, and after how long."""
+"""Restart strategies: whether a failed job restarts, and after which delay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RATE = FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=100, 
 
 
 def allowed(strategy: RestartStrategy, *failures: int) -> list[bool]:
-    """For failures at these times, whether each was followed by a restart."""
+    """Whether each of the failures at these times was followed by a restart."""
     told = []
     for now in failures:
         told.append(strategy.can_restart(now))

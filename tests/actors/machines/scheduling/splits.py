@@ -1,4 +1,4 @@
-"""Splits, discoveries and requests of the source of one vertex, in a word each."""
+"""Short builders of splits, discoveries and requests of one source vertex."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def request_splits(subtask: int, count: int = 1, attempt: int = 0) -> RequestSpl
 
 
 def assigns(subtask: int, names: str, *numbers: int, attempt: int = 0) -> Tell[ExecutionAttemptId]:
-    """Without numbers: the splits are named in the order in which all went out, `a` first."""
+    """The assignment of splits; without numbers the splits are named in assignment order, `a` first."""
     return Tell(
         to=attempt_of(subtask, attempt),
         message=AddSplits(

@@ -1,4 +1,4 @@
-"""Slots that are cut to a request: out of what a TaskManager has left, and gone when they are free."""
+"""Dynamic slots: cut from the free resources of a TaskManager, and gone when they are free."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def returned(attempt: str, *, will_return: bool = True) -> ReturnSlot:
 
 
 def allocator(*spare: str, batch: bool = False) -> ExecutionSlotAllocator:
-    """One TaskManager has given these slots."""
+    """An allocator with these slots of one TaskManager."""
     slots = ExecutionSlotAllocator("a", JOB, JOB_MASTER, batch=batch)
     feed(slots, connected(FIRST), offered(*spare))
     return slots

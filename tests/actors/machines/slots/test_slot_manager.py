@@ -1,4 +1,4 @@
-"""The ResourceManager's slots: requests are served, the TaskManager's report is the truth, lost ones are replaced."""
+"""The ResourceManager's slots: requests are served, the TaskManager's report prevails, lost ones are replaced."""
 
 from __future__ import annotations
 

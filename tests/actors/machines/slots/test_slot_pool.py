@@ -1,4 +1,4 @@
-"""A job's slots: its own are used before new ones are asked for, offers are idempotent, all go back at the end."""
+"""A job's slots: free ones are used first, offers are idempotent, all are returned at the end."""
 
 from __future__ import annotations
 

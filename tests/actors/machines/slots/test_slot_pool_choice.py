@@ -1,4 +1,4 @@
-"""Requests that a slot of a job serves: for a kept slot, by size, and batch requests that wait."""
+"""The request that a slot serves: by reservation, by size, and waiting batch requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever comes and goes, a request waits or is served, and a slot is used or free."""
+"""Invariants under any events: a request waits or is served, and a slot is used or free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TaskManager's slots when JobMasters are lost, take over, do not answer or believe otherwise, and at the end."""
+"""A TaskManager's slots when JobMasters are lost, take over, do not answer or disagree, and at the end."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_slot_that_was_taken_waits_no_more() -> None:
     assert effects == [Ignore(reason="a does not wait")]
 
 
-# What both sides believe
+# Reconciliation
 
 
 def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> None:

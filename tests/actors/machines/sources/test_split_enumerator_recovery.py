@@ -167,7 +167,7 @@ def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None
     of_the_other = feed(source, request_splits(1, 9))
     of_the_next = feed(source, request_splits(0, 9, attempt=1), discovered_splits("e", begun_at="abcd"))
 
-    # Its event time has passed the rows of "a" and "b": from it they would come late.
+    # Its event time has passed the rows of "a" and "b": from this reader they would be late.
     assert of_the_other == [assigns(1, "d", 3)]
     assert of_the_next == [assigns(0, "ab", 0, 1, attempt=1), assigns(1, "e", 4)]
 

@@ -75,7 +75,7 @@ def checkpoint_of_states(**states: tuple[OperatorSubtaskState, ...]) -> Complete
 TAKEN = checkpoint_of_states(
     producer=(leaving("left-0", 1), leaving("left-1", 0)), reader=(entering("in-0"), entering("in-1"))
 )
-"""Of two producers and two readers: `left-0` was for reader 1, `left-1` for reader 0."""
+"""A checkpoint of two producers and two readers: `left-0` was for reader 1, `left-1` for reader 0."""
 
 
 def arriving(
@@ -126,7 +126,7 @@ def test_each_keyed_row_arrives_at_the_owner_of_its_key_group_and_at_nobody_else
 
 @pytest.mark.parametrize("readers", [1, 3, 4])
 def test_what_was_in_flight_on_two_inputs_arrives_on_that_input_once_for_each_key_group(readers: int) -> None:
-    """Two streams of another number of subtasks each meet in a reader: both held rows, and so did it, of both."""
+    """Two streams of different parallelisms meet in a reader; producers and reader had rows of both in flight."""
 
     def held(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
         channels = tuple(InputChannelStateHandle(gate=gate, in_flight=in_flight_rows(path)) for gate, path in parts)

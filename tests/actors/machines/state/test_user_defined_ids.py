@@ -1,4 +1,4 @@
-"""State that was stored before its operator had the id of today."""
+"""State that was stored before its operator had its current id."""
 
 from __future__ import annotations
 

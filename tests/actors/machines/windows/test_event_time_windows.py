@@ -15,7 +15,7 @@ TIMES = st.integers(-100, 100)
 
 @st.composite
 def event_time_windows(draw: st.DrawFn) -> EventTimeWindows:
-    """Tumbling ones, sliding ones, and such with gaps."""
+    """Tumbling windows, sliding ones, and ones with gaps."""
     slide_ms = draw(LENGTHS)
     size_ms = draw(st.one_of(LENGTHS, st.just(slide_ms)))
     return EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=draw(st.integers(0, slide_ms - 1)))

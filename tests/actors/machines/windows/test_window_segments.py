@@ -1,4 +1,4 @@
-"""The memory of a window operator, as values: what fires, what stays, what a snapshot may refer to."""
+"""The memory of a window operator, as values: which windows fire, which rows stay, and what a snapshot may refer to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.actors.machines.windows.flink_windows import window_starts
 
 TIMES = st.integers(0, 20)
 SECONDS = EventTimeWindows(size_ms=1, slide_ms=1)
-"""In the little time of these tests, in which a window is as long as the unit."""
+"""A window is as long as the time unit of these tests."""
 
 
 def segment(name: int, first: int, last: int, level: int = 0) -> Segment[frozenset[int]]:
@@ -233,7 +233,7 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
 
 @dataclass
 class Storage:
-    """Snapshots of segments whose rows are (batch, time), and what they have written."""
+    """Snapshots of segments whose rows are (batch, time), and their written parts."""
 
     segments: WindowSegments[frozenset[tuple[int, int]]] = field(default_factory=lambda: WindowSegments(SECONDS))
     rows: set[tuple[int, int]] = field(default_factory=set)
@@ -252,12 +252,11 @@ class Storage:
             self.segments.replace_merged(merging, self._made(whole, merging[0].level + 1))
 
     def fire(self, to_ms: int) -> None:
-        """Let windows fire."""
         self.segments.fire(to_ms)
         self.rows = {(batch, time) for batch, time in self.rows if time > to_ms}
 
     def pass_barrier(self) -> Counter[tuple[int, int]]:
-        """Take a snapshot, which is written by and by; what would be restored from it."""
+        """Take a snapshot, which is written later, and return the rows that would be restored from it."""
         self.checkpoint_id += 1
         held = {handle for live in self.segments.live if live.is_durable for handle in handles(live)}
         for number, part in enumerate(self.segments.to_write()):
@@ -270,7 +269,7 @@ class Storage:
         return Counter(row for handle in held for row in self.folders[handle.state_id] if row[1] > bound)
 
     def complete(self) -> None:
-        """The snapshots are written, and their checkpoints complete."""
+        """Write the snapshots, and complete their checkpoints."""
         for batch_ids, place in self.under_way:
             self.segments.mark_written(batch_ids, place)
         self.under_way = []

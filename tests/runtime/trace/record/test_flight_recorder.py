@@ -1,4 +1,4 @@
-"""What the flight recorder keeps, what it lets go, and what it writes when it is asked to."""
+"""The turns that the flight recorder retains and drops, and its dump on request."""
 
 from __future__ import annotations
 
