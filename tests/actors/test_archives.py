@@ -114,13 +114,13 @@ def test_a_job_that_was_cancelled_is_archived(driver: Driver, tmp_path: Path) ->
     assert archive(tmp_path / "archives").overview.status is JobStatus.CANCELED
 
 
-def test_a_job_that_has_no_archive_directory_leaves_none(driver: Driver, tmp_path: Path) -> None:
+def test_a_job_without_an_archive_directory_leaves_no_archive(driver: Driver, tmp_path: Path) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     assert CheckpointStorage(str(tmp_path)).archives() == []
 
 
-def test_a_job_that_somebody_else_has_ended_is_archived_by_them_alone(
+def test_a_job_ended_by_another_driver_is_archived_by_that_driver_alone(
     driver: Driver, second: Driver, store: EmbeddedStore, tmp_path: Path
 ) -> None:
     driver.run(archived_in(tmp_path / "first", driver.graph()), slots=1)
@@ -137,7 +137,7 @@ def test_a_job_that_somebody_else_has_ended_is_archived_by_them_alone(
     assert CheckpointStorage(str(tmp_path)).archives() == [f"{tmp_path}/second/{JOB}.archive"]
 
 
-def test_an_archive_that_cannot_be_written_is_told_in_the_log_and_changes_nothing_for_the_job(
+def test_a_failed_archive_is_logged_and_does_not_affect_the_job(
     driver: Driver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()

@@ -80,7 +80,7 @@ def test_operator_coordinators_are_snapshotted_before_the_tasks(system: SeededSy
     assert [type(message) for message in cluster.told()] == [TriggerCheckpoint]
 
 
-def test_a_declined_checkpoint_is_told_to_the_tasks_and_fails_the_job(cluster: CoordinatorCluster) -> None:
+def test_a_declined_checkpoint_is_reported_to_the_tasks_and_fails_the_job(cluster: CoordinatorCluster) -> None:
     cluster.say(FinalCheckpointRequest(job_id=JOB))
     cluster.told()
 

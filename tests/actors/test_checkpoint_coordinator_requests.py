@@ -89,7 +89,7 @@ def decline(cluster: CoordinatorCluster, attempt: str, checkpoint_id: int) -> No
     cluster.say(refusal)
 
 
-def test_a_savepoint_is_where_it_was_asked_for_and_stays(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_savepoint_is_in_the_requested_folder_and_stays(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path / "checkpoints")
     cluster.deploy("a")
     folder = tmp_path / "savepoint-1"
@@ -119,7 +119,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing(system: SeededSystem, t
     assert not folder.exists()
 
 
-def test_a_savepoint_is_answered_where_there_are_no_tasks(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_savepoint_request_is_answered_if_there_are_no_tasks(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
 
     request_savepoint(cluster, tmp_path / "savepoint-1")

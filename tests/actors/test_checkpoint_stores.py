@@ -108,7 +108,7 @@ def test_more_ids_are_drawn_with_writes_that_happen_anyway(
     assert unreliable.calls.count("draw_ids") == 3
 
 
-def test_another_coordinator_goes_on_with_what_this_one_has_completed(
+def test_another_coordinator_resumes_with_the_completed_checkpoints(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     take(scheduled_coordinator(system, tmp_path, checkpoints), system)
@@ -125,7 +125,7 @@ def test_another_coordinator_goes_on_with_what_this_one_has_completed(
     assert not (tmp_path / "job" / "shared" / "state 1").exists()
 
 
-def test_a_coordinator_that_was_replaced_completes_tells_and_deletes_nothing(
+def test_a_replaced_coordinator_completes_reports_and_deletes_nothing(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, checkpoints)
@@ -178,7 +178,7 @@ def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
     assert taken == list(range(1, DRAWN_AT_ONCE + 2))
 
 
-def test_a_request_for_a_savepoint_is_told_at_once_that_no_id_can_be_drawn(
+def test_a_savepoint_request_fails_at_once_if_no_id_can_be_drawn(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
     cluster = CoordinatorCluster(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ def test_a_component_that_fails_is_produced_again_as_well(cluster: EntrypointClu
     assert cluster.find(name) != before
 
 
-def test_the_next_job_manager_is_told_of_the_resource_manager_that_lives(cluster: EntrypointCluster) -> None:
+def test_the_next_job_manager_gets_the_living_resource_manager(cluster: EntrypointCluster) -> None:
     cluster.kill("resource-manager")
     cluster.kill("job-manager")
 
@@ -111,7 +111,7 @@ def test_one_that_ends_again_soon_is_produced_again_after_a_pause(cluster: Entry
     assert cluster.is_alive("job-manager")
 
 
-def test_a_cluster_whose_component_ends_too_often_ends_as_a_whole_and_says_why(cluster: EntrypointCluster) -> None:
+def test_a_cluster_ends_with_a_reason_if_a_component_ends_too_often(cluster: EntrypointCluster) -> None:
     for _ in range(MAX_ENDS):
         cluster.system.advance(10_000)
         cluster.kill("job-manager")
@@ -122,7 +122,7 @@ def test_a_cluster_whose_component_ends_too_often_ends_as_a_whole_and_says_why(c
     assert cluster.living() == []
 
 
-def test_nothing_is_produced_again_while_the_system_ends(cluster: EntrypointCluster) -> None:
+def test_components_are_not_restarted_while_the_system_terminates(cluster: EntrypointCluster) -> None:
     cluster.system.terminate()
     cluster.system.run_until_idle()
 

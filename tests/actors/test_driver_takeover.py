@@ -45,9 +45,7 @@ def test_a_submission_to_a_driver_that_does_not_lead_is_in_the_log(
     assert f"job {JOB} ('{second.graph().name}') is submitted, and waits until this driver leads" in caplog.messages
 
 
-def test_a_driver_that_takes_over_goes_on_with_a_job_when_its_application_has_submitted_it(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_driver_that_takes_over_resumes_a_job_when_its_application_submits_it(driver: Driver, second: Driver) -> None:
     driver.run(driver.graph(), slots=1)
     driver.services.close()
     second.system.run_until_idle()
@@ -134,7 +132,7 @@ def test_a_driver_that_comes_after_a_run_was_concluded_begins_another(
     assert following.run_id != run.run_id
 
 
-def test_a_driver_that_leads_again_goes_on_with_a_job_that_another_one_had_meanwhile(
+def test_a_driver_that_leads_again_resumes_a_job_that_another_one_ran_meanwhile(
     driver: Driver, second: Driver, store: EmbeddedStore
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -255,7 +253,7 @@ def test_a_job_that_another_driver_has_ended_while_it_was_to_be_begun_again_is_n
     assert driver.run_of_application() is not None
 
 
-def test_a_job_of_a_later_run_is_gone_on_with_though_the_one_before_it_is_not_forgotten_yet(
+def test_a_job_of_a_later_run_resumes_before_the_earlier_one_is_forgotten(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)

@@ -51,7 +51,7 @@ def test_a_finalization_that_fails_is_what_the_job_has_failed_of(cluster: JobClu
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "the folder is gone")
 
 
-def test_a_task_that_does_not_find_its_producer_is_told_how_it_is(cluster: JobCluster) -> None:
+def test_a_task_that_does_not_find_its_producer_gets_its_state(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     wanted, unknown = ResultPartitionId(f"{SOURCE}:0"), ResultPartitionId("foreign_source_0_0:0")
 

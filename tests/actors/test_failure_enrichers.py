@@ -154,7 +154,7 @@ def fail_for_good(cluster: LabellingCluster, message: str = "boom") -> None:
         cluster.report(descriptor.attempt, ExecutionState.FAILED, failure(message))
 
 
-def test_the_failures_of_a_job_are_labelled_before_its_result_is_told(cluster: LabellingCluster) -> None:
+def test_the_failures_of_a_job_are_labelled_before_its_result_is_sent(cluster: LabellingCluster) -> None:
     owner = Owner()
     cluster.label_with(owner)
 
@@ -181,7 +181,7 @@ def test_an_enricher_that_raises_does_not_hurt_the_job(
     assert any(record.levelno == logging.ERROR for record in caplog.records)
 
 
-def test_nobody_is_asked_where_there_are_no_enrichers(cluster: LabellingCluster) -> None:
+def test_a_failure_is_not_labelled_if_there_are_no_enrichers(cluster: LabellingCluster) -> None:
     fail_for_good(cluster)
 
     assert cluster.data_plane.labelled == 0

@@ -29,7 +29,7 @@ from tests.actors.machines.graph.graphs import JOB
 # JobMasters that die
 
 
-def test_a_job_master_that_was_killed_is_followed_by_one_that_goes_on(driver: Driver) -> None:
+def test_a_killed_job_master_is_followed_by_one_that_resumes(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.registration.job_master)
@@ -112,7 +112,7 @@ def test_a_job_whose_job_master_dies_while_it_puts_it_away_is_not_run_again(driv
 # JobManagers that die
 
 
-def test_a_new_job_manager_goes_on_with_the_jobs_of_the_one_that_was_killed(driver: Driver) -> None:
+def test_a_new_job_manager_resumes_the_jobs_of_a_killed_one(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.job_manager)
@@ -157,7 +157,7 @@ def test_a_client_that_comes_later_hears_first_how_the_job_stands(driver: Driver
     assert driver.heard(driver.client, JobStatusChanged) == [], "it has asked for nothing"
 
 
-def test_the_task_managers_hear_who_leads_with_each_new_session(driver: Driver) -> None:
+def test_task_managers_are_notified_of_the_leader_with_each_new_session(driver: Driver) -> None:
     task_manager = driver.stand("task-manager-1")
     for _ in range(2):
         driver.system.kill(driver.job_manager)
@@ -171,7 +171,7 @@ def test_the_task_managers_hear_who_leads_with_each_new_session(driver: Driver) 
 # Losing and regaining the leadership
 
 
-def test_a_job_is_suspended_when_its_job_manager_leads_no_more_and_goes_on_when_it_does(
+def test_a_job_is_suspended_when_leadership_is_lost_and_resumes_when_regained(
     driver: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.run(driver.graph(), slots=1)

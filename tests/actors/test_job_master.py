@@ -97,7 +97,7 @@ def test_vertices_that_share_slots_ask_for_one_slot_per_subtask(cluster: JobClus
     assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 2
 
 
-def test_nothing_is_deployed_before_every_slot_is_there(cluster: JobCluster) -> None:
+def test_deployment_waits_for_every_slot(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph(parallelism=2))
     cluster.accept_job_master()
     task_manager = cluster.register_task_manager("tm-1")
@@ -188,7 +188,7 @@ def test_a_failed_task_has_the_others_cancelled_and_all_restart(cluster: JobClus
     assert cluster.last(cluster.client, JobRestored).checkpoint_id is None
 
 
-def test_a_job_that_is_not_restarted_says_why_in_its_log_and_to_its_listeners(
+def test_a_job_that_is_not_restarted_logs_and_publishes_the_reason(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="flykka.actors")
@@ -223,7 +223,7 @@ def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_again(
     assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 4
 
 
-def test_a_job_goes_on_upon_the_task_manager_that_takes_the_place_of_a_killed_one(cluster: JobCluster) -> None:
+def test_a_job_resumes_on_the_replacement_of_a_killed_task_manager(cluster: JobCluster) -> None:
     cluster.system.kill(cluster.run(cluster.graph(), slots=1))
     cluster.system.advance(1)
 
@@ -345,7 +345,7 @@ def test_what_tasks_have_done_is_passed_on_under_their_names(cluster: JobCluster
     assert (reported.task_name, reported.metrics.rows_out) == ("source (1/1)", 7)
 
 
-def test_how_many_files_wait_for_a_reader_is_told_with_what_the_readers_have_done(cluster: JobCluster) -> None:
+def test_the_number_of_waiting_files_is_reported_with_the_reader_metrics(cluster: JobCluster) -> None:
     cluster.data_plane.files_left = 42
     cluster.run(cluster.graph(), slots=1)
 

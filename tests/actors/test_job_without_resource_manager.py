@@ -51,7 +51,7 @@ def test_the_next_resource_manager_is_asked_for_the_slots_that_are_waited_for(cl
     assert {request.allocation_id for request in cluster.heard(cluster.resource_manager, RequestSlot)} == asked
 
 
-def test_a_job_that_is_submitted_while_there_is_none_waits_for_one(cluster: JobCluster) -> None:
+def test_a_job_submitted_without_a_resource_manager_waits_for_one(cluster: JobCluster) -> None:
     cluster.system.kill(cluster.resource_manager)
     cluster.submit(cluster.graph())
     cluster.system.advance(A_WHILE_MS)
@@ -124,7 +124,7 @@ def test_what_a_former_resource_manager_says_late_is_a_dead_letter(cluster: JobC
     assert cluster.statuses() == [JobStatus.RUNNING]
 
 
-def test_an_acknowledgement_of_somebody_who_was_not_asked_is_a_dead_letter(cluster: JobCluster) -> None:
+def test_an_unrequested_acknowledgement_is_a_dead_letter(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     letters: list[DeadLetter] = []
     cluster.system.event_stream.subscribe(letters.append, DeadLetter)

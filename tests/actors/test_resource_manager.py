@@ -278,7 +278,7 @@ def test_what_is_said_under_a_stale_session_is_dropped_visibly(system: SeededSys
     assert [letter.reason.startswith("stale leader session a former one") for letter in dropped] == [True]
 
 
-def test_a_failed_instance_does_not_go_on_without_what_it_knew(system: SeededSystem) -> None:
+def test_a_failed_instance_does_not_continue_without_its_state(system: SeededSystem) -> None:
     started: list[str] = []
 
     def props(task_manager: TaskManagerId, _resource_manager: object) -> Props:

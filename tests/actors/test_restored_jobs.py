@@ -77,7 +77,7 @@ def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began
         assert second.last(second.client, JobRestored).checkpoint_id == taken
 
 
-def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -> None:
+def test_a_restarted_job_resumes_from_its_last_checkpoint(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.request_splits()
     cluster.system.advance(60)
@@ -120,7 +120,7 @@ def with_another_source(job_graph: JobGraph) -> JobGraph:
     )
 
 
-def test_state_without_operator_is_let_go_of_where_that_is_allowed_and_named(
+def test_state_without_operator_is_dropped_if_allowed_and_named(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = retained(cluster)
@@ -142,7 +142,7 @@ def test_state_without_operator_is_let_go_of_where_that_is_allowed_and_named(
     assert "skipped checkpoint state of operators that it does not have: source" in caplog.text
 
 
-def test_state_without_operator_is_refused_where_nobody_has_allowed_it(cluster: JobCluster) -> None:
+def test_state_without_operator_is_refused_unless_allowed(cluster: JobCluster) -> None:
     path = retained(cluster)
 
     cluster.job_manager.tell(

@@ -84,7 +84,7 @@ def with_state(folder: str, name: str = "state", data: bytes = b"rows") -> str:
     return f"file:{state}"
 
 
-def test_a_savepoint_that_was_moved_refers_to_its_state_where_it_is_now(tmp_path: Path) -> None:
+def test_a_moved_savepoint_refers_to_its_state_in_the_new_folder(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
     rewritten_savepoint(folder, windows_state(with_state(folder)))
 
@@ -117,7 +117,7 @@ def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish
     ]
 
 
-def test_savepoint_is_read_where_a_connector_of_its_sinks_is_not_imported(tmp_path: Path) -> None:
+def test_a_savepoint_is_read_if_a_connector_of_its_sinks_is_not_imported(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
     foreign = OperatorListState(name="committables", elements=(b"of another connector",))
     state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(foreign,))
@@ -188,7 +188,7 @@ def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path, monkeypa
         initialize_savepoint(str(tmp_path / "savepoints"), NAME)
 
 
-def test_an_address_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_address_is_refused() -> None:
     with pytest.raises(CheckpointDirectoryError, match="the savepoint directory 'nowhere://x' cannot be used: "):
         initialize_savepoint("nowhere://x", NAME)
 

@@ -66,7 +66,7 @@ def not_taken(cluster: JobCluster) -> str:
     return told.cause.message
 
 
-def test_a_savepoint_is_in_a_folder_of_its_own_and_tells_of_its_job(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     trigger_savepoint(cluster, savepoints)
@@ -163,7 +163,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing_and_counts_as_a_failed_
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_directory_that_cannot_be_made_is_named_and_the_job_goes_on(cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_named_and_the_job_continues(cluster: JobCluster, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
@@ -197,7 +197,7 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
     assert not savepoints.exists()
 
 
-def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_stop_is_refused_if_tasks_are_not_running_yet(cluster: JobCluster, savepoints: Path) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
 
@@ -281,9 +281,7 @@ def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
     assert len(list(savepoints.iterdir())) == 1
 
 
-def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_job_whose_final_savepoint_fails_continues_and_no_files_remain(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     stop_with_savepoint(cluster, savepoints)
@@ -296,7 +294,7 @@ def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_job_continues_if_the_folder_cannot_be_created(cluster: JobCluster, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
@@ -306,7 +304,7 @@ def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_job_that_fails_behind_its_savepoint_names_it_and_goes_on_from_it(
+def test_a_job_that_fails_after_its_savepoint_names_it_and_resumes_from_it(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)

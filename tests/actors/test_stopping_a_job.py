@@ -52,7 +52,7 @@ def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: Job
     assert cluster.data_plane.keeps_staged == [False]
 
 
-def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluster: JobCluster) -> None:
+def test_every_stop_request_is_answered_and_one_checkpoint_is_taken(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     stop_job(cluster)
@@ -64,7 +64,7 @@ def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluste
     assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
 
 
-def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_again(cluster: JobCluster) -> None:
+def test_a_job_whose_final_checkpoint_is_declined_continues_and_may_be_stopped_again(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     stop_job(cluster)
@@ -94,7 +94,7 @@ def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(
     assert len(cluster.heard(cluster.client, CheckpointAborted)) == 1
 
 
-def test_a_task_that_fails_behind_the_last_checkpoint_lets_the_job_start_from_it(cluster: JobCluster) -> None:
+def test_a_job_restarts_from_the_final_checkpoint_if_a_task_fails_after_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_job(cluster)
     cluster.acknowledge_checkpoint()
@@ -151,7 +151,7 @@ def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster
     assert cluster.last(cluster.client, JobResultFailure).checkpoint_path is None
 
 
-def test_a_job_whose_job_master_dies_while_it_stops_goes_on_and_its_stop_has_failed(cluster: JobCluster) -> None:
+def test_a_stop_fails_and_the_job_resumes_if_its_job_master_dies(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_job(cluster)
     cluster.acknowledge_checkpoint()

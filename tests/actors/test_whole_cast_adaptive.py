@@ -144,7 +144,7 @@ def test_a_job_grows_when_slots_become_free(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_whose_slots_are_lost_to_another_one_goes_on_with_fewer(seed: int, tmp_path: Path) -> None:
+def test_a_job_that_loses_slots_to_another_one_resumes_with_fewer(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit(4)
@@ -159,7 +159,7 @@ def test_a_job_whose_slots_are_lost_to_another_one_goes_on_with_fewer(seed: int,
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_whose_task_manager_is_replaced_goes_on_with_as_many(seed: int, tmp_path: Path) -> None:
+def test_a_job_whose_task_manager_is_replaced_resumes_with_as_many_slots(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit(4)

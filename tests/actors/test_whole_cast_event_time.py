@@ -141,7 +141,7 @@ def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_latency_is_told_at_every_vertex_by_the_subtask_of_the_source(seed: int, tmp_path: Path) -> None:
+def test_latency_is_reported_at_every_vertex_by_source_subtask(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS, latency_tracking_interval_ms=200)

@@ -44,7 +44,7 @@ def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_job_that_does_not_fit_fails_and_says_what_it_needs(tmp_path: Path) -> None:
+def test_a_job_that_does_not_fit_fails_with_its_requirements(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path, network=NetworkSettings(network_buffers=MINIMUM - 1))
         stage.submit(parallelism=4, restart_strategy=NoRestartStrategyConfiguration())

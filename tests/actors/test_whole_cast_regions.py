@@ -90,7 +90,7 @@ class OneFails(Names):
         ("sink", "open", 1),
     ],
 )
-def test_the_region_of_a_task_that_fails_restarts_and_the_other_goes_on(
+def test_the_region_of_a_failed_task_restarts_and_the_other_runs_on(
     vertex: str, call: str, count: int, mode: ScheduleMode, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:
@@ -104,7 +104,7 @@ def test_the_region_of_a_task_that_fails_restarts_and_the_other_goes_on(
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: Path) -> None:
+def test_a_region_restores_the_last_checkpoint_and_no_earlier_one(tmp_path: Path) -> None:
     with SeededSystem(7) as system:
         stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits", 2))
         stage.checkpointing = {"interval_ms": 100}
@@ -157,7 +157,7 @@ def test_with_full_failover_all_tasks_restart(tmp_path: Path) -> None:
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_delay_with_jitter_is_drawn_and_the_region_starts_behind_it(tmp_path: Path) -> None:
+def test_a_delay_with_jitter_is_drawn_and_the_region_starts_after_it(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"restart_strategy": GROWING}))

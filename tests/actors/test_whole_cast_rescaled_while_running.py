@@ -114,7 +114,7 @@ def test_a_job_that_is_rescaled_while_it_runs_does_all_once(seed: int, tmp_path:
         assert job.told_parallelism() == [3, 2]
 
 
-def test_the_history_tells_of_each_rescale(tmp_path: Path) -> None:
+def test_the_history_contains_each_rescale(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -155,7 +155,7 @@ def test_what_has_no_slots_waits_for_them(tmp_path: Path) -> None:
         job.finish()
 
 
-def test_a_checkpoint_is_taken_first_and_the_job_goes_on_from_it(tmp_path: Path) -> None:
+def test_a_checkpoint_is_taken_first_and_the_job_resumes_from_it(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -192,7 +192,7 @@ def test_a_task_manager_that_dies_while_the_job_is_rescaled_costs_nothing(
 
 @pytest.mark.parametrize("moment", [CheckpointRequest, CancelTask, RestoreState, SubmitTask])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_the_next_job_master_goes_on_with_what_was_required(moment: type[Message], seed: int, tmp_path: Path) -> None:
+def test_the_next_job_master_keeps_the_requirements(moment: type[Message], seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)

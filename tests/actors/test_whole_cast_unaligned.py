@@ -39,7 +39,7 @@ def durations_ms(stage: WholeCluster) -> list[int]:
 
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("checkpointing", [UNALIGNED, TIMING_OUT])
-def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
+def test_unaligned_checkpoints_do_not_wait_for_queued_batches(
     seed: int, checkpointing: dict[str, object], tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as aligned, SeededSystem(seed) as unaligned:

@@ -274,7 +274,7 @@ def test_a_former_resource_manager_cannot_move_the_job_master(zombies: Zombies, 
     zombies.changes_nothing(zombies.job_master, message, session)
 
 
-def test_a_former_resource_manager_acknowledges_nobody_and_refuses_nobody(zombies: Zombies) -> None:
+def test_answers_of_a_former_resource_manager_are_dropped(zombies: Zombies) -> None:
     former = zombies.resource_manager
     session = LeaderSessionId("former")
 

@@ -40,7 +40,7 @@ def test_altered_bytes_are_a_value_or_are_refused_and_nothing_else_happens(value
         assert encode(decode(encode(outcome))) == encode(outcome)
 
 
-def test_every_declared_class_says_what_it_is_and_a_message_who_says_it() -> None:
+def test_every_declared_class_has_a_docstring_and_a_message_names_its_sender() -> None:
     texts = {tag: (cls.__doc__ or "").strip() for tag, cls in declared_messages().items()}
 
     assert [tag for tag, text in texts.items() if not text.endswith((".", "?"))] == []

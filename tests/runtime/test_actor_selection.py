@@ -59,7 +59,7 @@ def test_the_dead_are_not_selected(system: SeededSystem, log: list[str]) -> None
     assert system.actor_selection("/user/shop/till-*").resolve() == [second]
 
 
-def test_an_actor_selects_from_where_it_is(system: SeededSystem) -> None:
+def test_an_actor_selects_relative_to_its_own_path(system: SeededSystem) -> None:
     log: list[str] = []
     asks_around = player(log, {"go": lambda context: context.actor_selection("../*").tell(says("hello"))})
     system.spawn(player(log, {"start": in_turn(spawns(player(log), "a"), spawns(asks_around, "b"))}), "p")

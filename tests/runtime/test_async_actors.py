@@ -33,7 +33,7 @@ def test_the_next_message_waits_until_the_coroutine_has_ended(system: SeededSyst
     assert log == ["a begins", "a ends", "b begins", "b ends"]
 
 
-def test_other_actors_go_on_while_a_coroutine_waits(either: ActorSystem) -> None:
+def test_other_actors_run_while_a_coroutine_waits(either: ActorSystem) -> None:
     log: list[str] = []
     slow = either.spawn(coroutines(log, forever=lambda _: asyncio.Event().wait()), "slow")
     slow.tell(says("forever"))
@@ -62,7 +62,7 @@ def test_a_coroutine_actor_asks_another_and_awaits_the_reply(either: ActorSystem
     assert front.ask(says("question"), timeout=5) == says("reply")
 
 
-def test_sender_time_and_speaker_are_right_behind_an_await(system: SeededSystem) -> None:
+def test_sender_and_time_are_right_after_an_await(system: SeededSystem) -> None:
     probe = TestProbe(system)
     seen: list[object] = []
 
@@ -171,7 +171,7 @@ async def spawn_child_and_sleep(context: ActorContext, log: list[str]) -> None:
     await context.sleep("5s")
 
 
-def test_an_escalated_failure_restarts_the_parent_behind_its_cancelled_coroutine(system: SeededSystem) -> None:
+def test_an_escalated_failure_restarts_the_parent_after_its_cancelled_coroutine(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Escalating(Coroutines):

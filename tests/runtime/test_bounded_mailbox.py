@@ -97,7 +97,7 @@ def test_what_the_kernel_owes_an_actor_finds_room_in_a_full_mailbox(system: Seed
     assert sorted(log) == ["Terminated", "begin", "fill", "timer", "x", "y"]
 
 
-def test_of_what_waits_the_oldest_that_was_told_is_lost(system: SeededSystem) -> None:
+def test_a_full_mailbox_drops_the_oldest_queued_tell(system: SeededSystem) -> None:
     letters, log = lost_in(system), list[str]()
 
     def begin(context: ActorContext) -> None:

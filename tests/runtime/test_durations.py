@@ -49,7 +49,7 @@ def test_a_duration_is_a_whole_number_of_milliseconds_from_zero(written: Duratio
 @pytest.mark.parametrize(
     ("written", "ms"), [("-8h", -28_800_000), (timedelta(seconds=-1), -1_000), (-1, -1), ("2s", 2_000)]
 )
-def test_a_duration_may_be_negative_where_that_is_asked_for(written: Duration, ms: int) -> None:
+def test_a_duration_may_be_negative_if_allowed(written: Duration, ms: int) -> None:
     assert signed_duration_ms(written) == ms
 
 

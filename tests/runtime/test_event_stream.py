@@ -97,7 +97,7 @@ def test_what_an_actor_does_not_know_is_said(system: SeededSystem, caplog: pytes
     assert caplog.messages == [text, f"{text} (the same 2 times)"]
 
 
-def test_a_tell_never_kills_the_sender(system: SeededSystem) -> None:
+def test_sending_never_kills_the_sender(system: SeededSystem) -> None:
     log: list[str] = []
     dead = system.spawn(player([]), "dead")
     dead.stop()

@@ -79,7 +79,7 @@ def test_a_killed_forwarder_forwards_nothing(system: SeededSystem) -> None:
     probe.expect_no_message()
 
 
-def test_the_trace_tells_of_it(tmp_path: Path) -> None:
+def test_the_trace_contains_the_decision(tmp_path: Path) -> None:
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "trace")) as system:
         recipient = system.spawn(player([], {"q": replies}), "recipient")
         forwarder_to(system, recipient).ask(says("q"))

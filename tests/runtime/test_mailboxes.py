@@ -93,7 +93,7 @@ def test_a_broken_priority_is_a_failure_of_the_actor_whose_mailbox_it_is(system:
         reply.get()
 
 
-def test_a_message_without_priority_is_a_dead_letter_where_its_actor_stops_first(system: SeededSystem) -> None:
+def test_a_message_without_priority_is_a_dead_letter_if_its_actor_stops_first(system: SeededSystem) -> None:
     letters = lost_in(system)
     ref = listener(system, StablePriorityMailbox(lambda message: 1 // 0), [])
     system.run_until_idle()

@@ -126,7 +126,7 @@ class Witness(Recorder):
 @pytest.mark.parametrize(
     "seed", [SEEDS, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(SEEDS + 1, SEEDS + 5))]
 )
-def test_a_record_tells_of_everything_that_turns_send(seed: int) -> None:
+def test_a_record_contains_everything_that_turns_send(seed: int) -> None:
     witness = Witness()
 
     world = play(seed, recorder=witness)
@@ -139,7 +139,7 @@ def test_a_record_tells_of_everything_that_turns_send(seed: int) -> None:
     assert len(by_actors) > 100
 
 
-def test_nothing_of_an_ended_system_stays_in_memory() -> None:
+def test_an_ended_system_leaves_memory() -> None:
     world = play(SEEDS + 10, rounds=50)
     cells = [weakref.ref(ref.actor_inbox.owner) for ref in world.refs]
     pykka_seam.sweep()

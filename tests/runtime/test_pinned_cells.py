@@ -39,7 +39,7 @@ def assert_ends(thread: threading.Thread) -> None:
     assert not thread.is_alive()
 
 
-def test_a_pinned_actor_is_pykkas_threading_actor_where_there_are_threads() -> None:
+def test_a_pinned_actor_is_a_pykka_threading_actor_if_there_are_threads() -> None:
     pinned = player([]).with_dispatcher("pinned")
     with ActorSystem("threads") as threaded, SeededSystem(1) as seeded:
         assert isinstance(threaded.spawn(pinned, "a").actor_inbox.owner, pykka.ThreadingActor)

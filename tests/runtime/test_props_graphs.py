@@ -115,7 +115,7 @@ class Plant:
     engine: object
 
 
-def test_the_classes_of_what_has_a_name_are_found_wherever_it_is() -> None:
+def test_classes_with_unique_names_are_found_in_any_module() -> None:
     packed = pack_props(Props(Worker, (Plant(threading.Lock()), Plant(Settings("s"))), engine=object()))
     assert packed is not None
 
@@ -149,5 +149,5 @@ def test_an_argument_that_cannot_be_looked_at_leaves_no_graph() -> None:
 
 
 @pytest.mark.slow
-def test_a_graph_that_is_too_large_is_none() -> None:
+def test_a_graph_that_is_too_large_is_refused() -> None:
     assert pack_props(Props(Worker, bytes(MAX_PROPS_BYTES))) is None

@@ -39,7 +39,7 @@ def by_class(actor_class: type[Actor]) -> list[pykka.ActorRef[Any]]:
     return pykka.ActorRegistry.get_by_class(actor_class)
 
 
-def test_tell_returns_at_once_and_nothing(threaded: ActorSystem) -> None:
+def test_sending_returns_none_at_once(threaded: ActorSystem) -> None:
     log: list[str] = []
     ref = threaded.spawn(parrot(log), "a")
 
@@ -87,7 +87,7 @@ def test_futures_can_be_mapped_filtered_reduced_and_joined(system: SeededSystem)
     assert pykka.get_all([text(), text()], timeout=1) == ["reply"] * 2
 
 
-def test_stop_says_whether_the_actor_was_alive(threaded: ActorSystem) -> None:
+def test_stop_returns_whether_the_actor_was_alive(threaded: ActorSystem) -> None:
     ref = threaded.spawn(parrot([]), "a")
     other = threaded.spawn(parrot([]), "b")
 
@@ -120,7 +120,7 @@ def test_an_actor_made_by_a_function_is_found_as_an_actor(system: SeededSystem) 
     assert ref in by_class(Actor)
 
 
-def test_the_class_behind_a_dead_ref_is_that_of_any_actor(system: SeededSystem) -> None:
+def test_the_class_of_a_dead_ref_is_actor(system: SeededSystem) -> None:
     assert system.dead_ref("/user/nobody").actor_class is Actor
 
 
@@ -213,7 +213,7 @@ def test_who_has_replied_may_return_what_it_likes(system: SeededSystem) -> None:
     assert ref.ask(says("question")) == says("reply")
 
 
-def test_an_actor_that_waits_for_messages_where_pykka_brings_them_is_refused() -> None:
+def test_an_actor_that_waits_for_messages_in_pykkas_loop_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Late\.on_receive is Pykka's way: here messages come to handle_message"):
 
         class Late(Actor):
@@ -254,6 +254,6 @@ def test_what_is_no_message_is_refused_where_messages_are_encoded(system: Seeded
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a/b"])
-def test_a_name_that_is_none_is_refused_with_what_a_name_is(system: SeededSystem, name: str) -> None:
+def test_an_invalid_name_is_refused_with_the_rule_for_names(system: SeededSystem, name: str) -> None:
     with pytest.raises(InvalidActorNameError, match=f"no actor under /user can be called {name!r}: a name begins with"):
         system.spawn(player([]), name)

@@ -31,7 +31,7 @@ def test_what_is_ready_comes_in_its_order() -> None:
     assert [queue.get(_held()) for _ in jobs] == jobs
 
 
-def test_of_those_who_wait_the_last_one_is_woken() -> None:
+def test_the_last_waiter_is_woken() -> None:
     queue = ReadyQueue()
     arrivals: list[str] = []
 

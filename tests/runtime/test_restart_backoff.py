@@ -36,7 +36,7 @@ def tell_words(system: SeededSystem, name: str, *words: str) -> None:
     system.run_until_idle()
 
 
-def test_the_new_instance_is_made_when_the_delay_is_over(system: SeededSystem) -> None:
+def test_the_new_instance_is_created_after_the_delay(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
 
@@ -74,7 +74,7 @@ def test_each_delay_is_twice_the_last_up_to_the_limit(system: SeededSystem) -> N
     assert waits == [100, 200, 400, 400]
 
 
-def test_the_delays_begin_again_behind_a_quiet_time(system: SeededSystem) -> None:
+def test_the_delays_are_reset_after_a_quiet_period(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
     tell_words(system, "c", "fail")
@@ -187,7 +187,7 @@ def test_what_the_old_instance_held_is_given_back_at_once(system: SeededSystem) 
     assert log == ["c fail", "c stop", "closed", "c restart"]
 
 
-def test_the_trace_tells_of_the_delay(tmp_path: Path) -> None:
+def test_the_trace_contains_the_delay(tmp_path: Path) -> None:
     log: list[str] = []
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "trace")) as system:
         family(system, log, OneForOne(backoff=PLAIN), "c")

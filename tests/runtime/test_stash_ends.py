@@ -46,9 +46,7 @@ def test_a_restart_puts_the_stash_back_into_the_mailbox(system: SeededSystem) ->
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_at_the_end_what_is_stashed_and_what_waits_are_dead_letters_in_their_order(
-    system: SeededSystem, end: str
-) -> None:
+def test_stashed_and_queued_messages_become_dead_letters_in_order_at_the_end(system: SeededSystem, end: str) -> None:
     letters = lost_in(system)
     ref = system.spawn(shop([]), "shop")
     tell_all(ref, "a")
@@ -145,7 +143,7 @@ class Undecided(Actor):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_kill_at_any_moment_loses_no_stashed_message_and_none_twice(seed: int) -> None:
+def test_a_kill_at_any_moment_loses_or_duplicates_no_stashed_message(seed: int) -> None:
     seen: list[str] = []
     lost: list[str] = []
     moment = threading.Event()

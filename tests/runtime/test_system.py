@@ -53,7 +53,7 @@ def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"default_ask_timeout": "5s"}, ValueError),
     ],
 )
-def test_a_system_that_is_refused_leaves_no_thread_behind(option: dict[str, Any], error: type[Exception]) -> None:
+def test_a_refused_system_leaves_no_thread(option: dict[str, Any], error: type[Exception]) -> None:
     before = threading.enumerate()
 
     with pytest.raises(error, match=next(iter(option))):
@@ -73,7 +73,7 @@ def test_who_waits_for_the_end_is_not_kept_by_a_recorder_that_cannot_be_closed(
 
 
 @pytest.mark.parametrize("dispatcher", ["pinned", "loop"])
-def test_an_actor_that_can_have_no_thread_does_not_stay_behind(
+def test_an_actor_that_gets_no_thread_is_not_left_registered(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, dispatcher: DispatcherName
 ) -> None:
     props: Props = player([], {"hello": replies}).with_dispatcher(dispatcher)

@@ -226,7 +226,7 @@ def test_an_ask_within_a_turn_has_its_question_its_promise_and_its_answer(tmp_pa
     assert answer == Awaited(now_ms=0, message=says("reply"), failure=None, promise=question.promise)
 
 
-def test_replies_that_a_turn_gets_later_stand_where_it_got_them(tmp_path: Path) -> None:
+def test_later_replies_of_a_turn_are_recorded_at_their_point(tmp_path: Path) -> None:
     def asks_two(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -328,7 +328,7 @@ def coroutine_turn(path: Path, awaits: Callable[[ActorContext], object]) -> tupl
     return turn.effects
 
 
-def test_a_coroutine_has_the_outcomes_of_what_it_awaited_where_it_went_on(tmp_path: Path) -> None:
+def test_a_coroutine_records_each_awaited_outcome_at_the_point_of_resumption(tmp_path: Path) -> None:
     effects = coroutine_turn(tmp_path / "run.trace", _asks_and_sleeps)
 
     assert [type(effect) for effect in effects] == [Lookup, Send, Awaited, Awaited, Send, Awaited, Send]
@@ -339,7 +339,7 @@ def test_a_coroutine_has_the_outcomes_of_what_it_awaited_where_it_went_on(tmp_pa
     assert failed.failure.type_name == "AskFailedError"
 
 
-def test_outcomes_stand_in_the_order_in_which_a_coroutine_went_on(tmp_path: Path) -> None:
+def test_outcomes_are_in_the_order_in_which_a_coroutine_resumed(tmp_path: Path) -> None:
     effects = coroutine_turn(tmp_path / "run.trace", _asks_two)
 
     assert [effect.now_ms for effect in effects if isinstance(effect, Awaited)] == [10, 20]

@@ -108,7 +108,7 @@ def test_a_flipped_bit_anywhere_ends_the_trace_there(tmp_path: Path, whole: tupl
         assert trace.damage == trace.truncated
 
 
-def test_a_trace_that_was_not_closed_says_so_and_is_read_to_its_end(
+def test_an_unclosed_trace_is_marked_and_read_to_its_end(
     tmp_path: Path, whole: tuple[list[bytes], list[Record]]
 ) -> None:
     frames, records = whole
@@ -122,9 +122,7 @@ def test_a_trace_that_was_not_closed_says_so_and_is_read_to_its_end(
     assert "was not closed" in trace.truncated.reason
 
 
-def test_a_file_that_goes_on_behind_its_end_is_damaged_there(
-    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
-) -> None:
+def test_data_after_the_end_of_a_file_is_damage(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
     frames, records = whole
     path = tmp_path / "long.trace"
     path.write_bytes(b"".join(frames) + frames[1])
@@ -243,7 +241,7 @@ def test_a_folder_and_a_file_that_may_not_be_read_are_refused_as_the_system_does
     [b"not compressed", b"", b"x\x9cK\xcaI,\x02\x00\x06Y\x02\x1a"],
     ids=["not compressed", "empty", "no chunk"],
 )
-def test_a_block_that_nobody_wrote_so_is_named_by_its_place(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_block_is_named_by_its_position(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "odd.trace"
     head = header("odd", 0)
     path.write_bytes(head + framed(bytes([BLOCK]) + content) + framed(bytes([END]) + msgpack.packb({})))
@@ -268,7 +266,7 @@ def test_content_whose_parts_do_not_fit_is_named_by_its_block_when_it_is_asked_f
         _ = turn.effects
 
 
-def test_a_record_behind_more_turns_than_there_are_is_read_behind_those(tmp_path: Path) -> None:
+def test_a_record_after_nonexistent_turns_is_read_after_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "odd.trace"
     chunk = msgpack.packb(([("/user/a", 1)], [], [(5, 1, 1, 0, 0)], []))
     path.write_bytes(header("odd", 0) + block([chunk]) + framed(bytes([END]) + msgpack.packb({})))

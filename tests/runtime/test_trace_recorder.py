@@ -43,7 +43,7 @@ def handled(path: Path, ref: Ref) -> list[Turn]:
     return [turn for turn in TraceReader.open(path) if turn.recipient == ref and turn.kind == "message"]
 
 
-def test_a_recording_ends_at_its_size_cap_and_the_system_goes_on(
+def test_a_recording_ends_at_its_size_cap_and_the_system_continues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, log = tmp_path / "run.trace", list[str]()
@@ -138,7 +138,7 @@ class Load(Message):
 
 
 @pytest.mark.slow
-def test_a_message_that_is_too_large_is_told_by_its_size_and_fingerprint(tmp_path: Path) -> None:
+def test_a_message_that_is_too_large_is_described_by_size_and_fingerprint(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     data = bytes(MAX_MESSAGE_BYTES + 1)
 
@@ -202,7 +202,7 @@ def test_without_them_there_are_none(tmp_path: Path) -> None:
     assert [turn.digest for turn in TraceReader.open(tmp_path / "run.trace")] == [None]
 
 
-def test_the_header_has_hashes_of_what_was_said_and_of_who_was_there(tmp_path: Path) -> None:
+def test_the_header_has_hashes_of_message_and_actor_modules(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(Props(Counter), "a").tell(says("x"))

@@ -270,7 +270,7 @@ def test_a_dump_writes_what_there_is_while_the_system_runs(tmp_path: Path) -> No
     assert min(record.sequence for record in TraceReader.open(path).records()) > max(first)
 
 
-def test_nothing_is_written_before_the_end_and_nothing_is_left_of_another_run(tmp_path: Path) -> None:
+def test_an_archive_is_written_at_the_end_and_replaces_older_runs(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     path.write_bytes(b"of another run")
     with SeededSystem(5, recorder=TraceRecorder(path, ring=50)) as system:

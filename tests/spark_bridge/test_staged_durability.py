@@ -106,7 +106,7 @@ def test_restore_syncs_renames_that_an_attempt_before_has_made(spark: SparkSessi
     assert str(tmp_path / "out") in syncs.paths
 
 
-def test_nothing_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_are_not_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
     files = writer_of(spark, FileSink.parquet(tmp_path / "out"), fsync=False)
     function = ForeachBatchSink(lambda rows, checkpoint_id: None).writer(
         sink_context(spark, f"{tmp_path}/job/staged", fsync=False)

@@ -38,7 +38,7 @@ def give_sign_of_life(cluster: JobCluster) -> None:
     cluster.tell(cluster.job_manager, heartbeat)
 
 
-def test_a_job_whose_client_is_silent_is_cancelled_and_its_history_and_its_result_say_why(cluster: JobCluster) -> None:
+def test_a_job_with_a_silent_client_is_cancelled_with_a_reason(cluster: JobCluster) -> None:
     task_manager = cluster.run(attached(cluster), slots=1)
 
     cluster.system.advance(TIMEOUT_MS)
@@ -53,7 +53,7 @@ def test_a_job_whose_client_is_silent_is_cancelled_and_its_history_and_its_resul
     assert (entry.root.cause, entry.outcome) == (result.cause, FailureOutcome.CANCELED)
 
 
-def test_a_job_whose_client_gives_signs_of_life_goes_on(cluster: JobCluster) -> None:
+def test_a_job_continues_while_its_client_sends_heartbeats(cluster: JobCluster) -> None:
     cluster.run(attached(cluster), slots=1)
 
     for _ in range(5):

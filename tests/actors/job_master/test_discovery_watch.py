@@ -46,7 +46,7 @@ def test_a_source_is_woken_once_when_something_has_changed() -> None:
     assert not source.woken.acquire(blocking=False)
 
 
-def test_a_watch_that_has_ended_wakes_nobody() -> None:
+def test_an_ended_watch_wakes_no_source() -> None:
     source = Source()
     source.watch.begin(source.looks(changed=False), LONG_MS)
     assert source.looked.acquire(timeout=10)

@@ -39,14 +39,14 @@ def test_one_that_comes_late_takes_nothing_back() -> None:
     assert not sessions.expire(JOB, now=180)
 
 
-def test_a_deadline_that_is_over_when_it_is_told_is_acted_on_at_once() -> None:
+def test_a_deadline_that_has_already_passed_takes_effect_at_once() -> None:
     sessions = ClientSessions()
 
     assert sessions.heartbeat(JOB, expires_ms=10, now=30_000) == [timer(0)]
     assert sessions.expire(JOB, now=30_001) == [ClientExpired(job_id=JOB)]
 
 
-def test_nobody_waits_for_the_client_of_a_job_that_has_ended() -> None:
+def test_the_client_of_an_ended_job_is_not_monitored() -> None:
     sessions = ClientSessions()
     sessions.heartbeat(JOB, expires_ms=180, now=0)
 

@@ -199,7 +199,7 @@ def test_a_process_in_a_container_that_mounts_the_folder_is_refused(shared: Path
 
 
 @pytest.mark.parametrize(("mode", "says"), [(0o644, "cannot be written"), (0o600, "cannot be read")])
-def test_the_record_of_another_user_who_has_ended_is_named(mode: int, says: str, shared: Path) -> None:
+def test_the_record_of_an_ended_process_of_another_user_is_named(mode: int, says: str, shared: Path) -> None:
     owner_of(shared).release()
     file(shared).chmod(mode)
 

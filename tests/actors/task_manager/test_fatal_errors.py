@@ -55,7 +55,7 @@ def cancelled(system: SeededSystem, data: StubbornData) -> TaskManagerCluster:
     return cluster
 
 
-def test_a_bridge_that_closes_when_it_is_told_again_costs_nothing(system: SeededSystem) -> None:
+def test_a_bridge_that_closes_at_the_second_request_causes_no_failure(system: SeededSystem) -> None:
     data = StubbornData(closes_when_told=2)
 
     cluster = cancelled(system, data)
@@ -83,7 +83,7 @@ def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> 
     assert cluster.states() == [("x", ExecutionState.RUNNING)]
 
 
-def test_a_task_manager_that_gives_up_says_why_to_all_who_count_on_it(system: SeededSystem) -> None:
+def test_a_failing_task_manager_reports_the_reason_to_all_its_peers(system: SeededSystem) -> None:
     cluster = cancelled(system, StubbornData(closes_when_told=None))
 
     system.advance(10)

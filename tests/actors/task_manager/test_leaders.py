@@ -35,7 +35,7 @@ def test_what_a_former_leader_still_says_is_not_listened_to(connected: TaskManag
     assert connected.tasks() == []
 
 
-def test_a_leader_that_says_again_that_it_leads_disturbs_nobody(connected: TaskManagerCluster) -> None:
+def test_a_repeated_announcement_of_the_leader_changes_nothing(connected: TaskManagerCluster) -> None:
     lead(connected, "second")
     connected.allocate("b", 1)
     connected.welcome()

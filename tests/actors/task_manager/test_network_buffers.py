@@ -93,7 +93,7 @@ def test_an_attempt_that_ends_leaves_its_buffers_to_the_next(system: SeededSyste
     assert cluster.states()[-2:] == [("first", ExecutionState.CANCELED), ("second", ExecutionState.RUNNING)]
 
 
-def test_tasks_that_share_are_told_of_each_other_once_when_all_have_come(system: SeededSystem) -> None:
+def test_sharing_tasks_are_notified_once_when_all_have_arrived(system: SeededSystem) -> None:
     cluster = connected_with(system, network_buffers=6)
     told = resized(cluster)
 
@@ -118,7 +118,7 @@ def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_
     assert connected.job_master.expect(ErrorResponse).partition_not_found
 
 
-def test_a_task_that_is_sent_what_it_does_not_read_tells_the_sender_to_stop(connected: TaskManagerCluster) -> None:
+def test_a_task_asks_the_sender_of_unread_data_to_stop(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     [name] = connected.tasks()
     task = connected.find(f"{HERE}/{name}")

@@ -132,7 +132,7 @@ def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: TaskMan
     assert (buffers_received(first), buffers_received(second)) == (WHOLE, WHOLE)
 
 
-def test_nobody_reads_what_is_not_finished(cluster: TaskManagerCluster) -> None:
+def test_unfinished_results_are_not_read(cluster: TaskManagerCluster) -> None:
     submit(cluster)
     reader = Peer(cluster.system, "reader")
 
@@ -185,7 +185,7 @@ def test_a_task_that_is_killed_leaves_nothing(cluster: TaskManagerCluster, data:
     assert data.partitions == [KEPT]
 
 
-def test_credits_are_those_of_who_gives_them(cluster: TaskManagerCluster) -> None:
+def test_credits_belong_to_their_granting_reader(cluster: TaskManagerCluster) -> None:
     finish_producer(cluster)
     gone, reader = Peer(cluster.system, "gone"), Peer(cluster.system, "reader")
     ask(cluster, gone, credit=1)

@@ -164,7 +164,7 @@ def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: TaskMa
     )
 
 
-def test_of_what_several_tasks_are_told_at_a_time_each_gets_its_own(connected: TaskManagerCluster) -> None:
+def test_each_task_gets_its_own_message_of_a_group(connected: TaskManagerCluster) -> None:
     triggers = [
         TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId(name), checkpoint_id=7, timestamp_ms=0)
         for name in ("x", "y")

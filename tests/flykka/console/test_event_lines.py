@@ -145,7 +145,7 @@ def test_behind_a_checkpoint_the_same_failure_is_told_whole_again() -> None:
     assert not any("same failure" in line for line in told)
 
 
-def test_a_task_manager_that_is_lost_each_time_is_told_each_time() -> None:
+def test_every_loss_of_a_task_manager_is_reported() -> None:
     lost = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is lost")
 
     told = lines([message for at in range(4) for message in failed_and_restored(at, lost)])

@@ -12,7 +12,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import Say, in_turn, player, says
 
 
-def test_a_watcher_is_told_once_however_often_it_watches(system: SeededSystem) -> None:
+def test_a_watcher_is_notified_once_however_often_it_watches(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(player([]), "a")
     watcher = system.spawn(player(log, {"watch": in_turn(lambda c: c.watch(ref), lambda c: c.watch(ref))}), "w")
@@ -65,7 +65,7 @@ def test_an_unwatch_holds_even_when_the_news_waits_in_the_mailbox(system: Seeded
     assert log == ["w start", "w watch", "w unwatch", "w later"]
 
 
-def test_the_news_comes_behind_what_the_ended_actor_told(system: SeededSystem) -> None:
+def test_terminated_follows_the_messages_of_the_ended_actor(system: SeededSystem) -> None:
     log: list[str] = []
     watcher = system.spawn(player(log), "w")
     part = {

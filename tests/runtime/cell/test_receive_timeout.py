@@ -95,7 +95,7 @@ def test_messages_that_are_marked_do_not_count(system: SeededSystem) -> None:
     assert log == ["40 Heartbeat", "80 Heartbeat", "100 ReceiveTimeout", "120 Heartbeat"]
 
 
-def test_news_behind_another_message_in_the_mailbox_are_void(system: SeededSystem) -> None:
+def test_a_timeout_queued_after_another_message_is_void(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log)
     system.advance(99)
@@ -213,7 +213,7 @@ def test_an_actor_that_has_ended_leaves_no_alarm(system: SeededSystem, end: str)
     assert system.manual_clock.next_due() is None
 
 
-def test_an_actor_killed_under_its_turn_sets_none(system: SeededSystem) -> None:
+def test_an_actor_killed_during_its_turn_sets_no_timeout(system: SeededSystem) -> None:
     def die(context: ActorContext) -> None:
         system.kill(context.ref)
         context.set_receive_timeout(5)

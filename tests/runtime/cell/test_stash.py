@@ -137,7 +137,7 @@ def test_the_limit_is_a_whole_number_above_0(capacity: object) -> None:
         shop([]).with_stash_capacity(capacity)  # type: ignore[arg-type]
 
 
-def test_a_stashed_timer_message_comes_back_though_its_timer_is_over(system: SeededSystem) -> None:
+def test_a_stashed_timer_message_returns_after_its_timer_has_ended(system: SeededSystem) -> None:
     log: list[str] = []
 
     def begin(context: ActorContext) -> None:
@@ -265,7 +265,7 @@ def test_the_stash_is_in_the_record(tmp_path: Path) -> None:
     assert [effect for effect in effects if isinstance(effect, Stash | UnstashAll)] == [Stash(), UnstashAll(count=1)]
 
 
-def test_a_message_told_twice_from_outside_is_stashed_twice(system: SeededSystem) -> None:
+def test_a_message_sent_twice_from_outside_is_stashed_twice(system: SeededSystem) -> None:
     log: list[str] = []
     again = says("again")
     opened: list[bool] = []

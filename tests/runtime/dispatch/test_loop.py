@@ -156,7 +156,7 @@ async def test_a_future_of_the_tests_own_loop_is_refused_in_virtual_time(system:
 # Calls that would block the loop
 
 
-def test_to_block_is_refused_before_anything_is_said(either: ActorSystem) -> None:
+def test_blocking_is_refused_before_anything_is_sent(either: ActorSystem) -> None:
     log: list[str] = []
     other = either.spawn(player(log, {"question": replies}), "other")
     refused: list[str] = []
@@ -193,7 +193,7 @@ def test_actors_that_await_each_other_are_named(either: ActorSystem, length: int
     assert len(chain) == length + 1
 
 
-def test_a_task_beside_the_turn_may_ask_who_asks_back(either: ActorSystem) -> None:
+def test_a_concurrent_task_may_ask_an_actor_that_asks_back(either: ActorSystem) -> None:
     async def ask_beside(context: ActorContext) -> None:
         beside.append(asyncio.ensure_future(_reply(other, context)))
         await asyncio.sleep(0)

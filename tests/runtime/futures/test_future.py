@@ -127,7 +127,7 @@ def test_join_filter_and_reduce_take_what_comes() -> None:
     assert total.get(timeout=0) == 13
 
 
-def test_a_failure_goes_through_what_is_derived() -> None:
+def test_a_failure_propagates_to_derived_futures() -> None:
     future: Future[int] = Future()
     mapped = future.map(lambda value: value + 1)
     try:

@@ -115,7 +115,7 @@ def test_on_failure_a_child_that_stops_takes_the_supervisor_along(system: Seeded
     assert not ref.is_alive()
 
 
-def test_on_failure_the_strategy_may_say_stop(system: SeededSystem) -> None:
+def test_the_strategy_may_stop_a_failed_actor(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_failure(log).with_supervisor_strategy(STOPPING_STRATEGY), log)
 
@@ -167,7 +167,7 @@ def test_a_reset_by_hand(system: SeededSystem) -> None:
     assert ref.ask(GetRestartCount()) == RestartCount(count=0)
 
 
-def test_it_gives_up_behind_so_many_starts_in_a_row(system: SeededSystem) -> None:
+def test_it_gives_up_after_too_many_consecutive_starts(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_manual_reset().with_max_retries(2), log)
 

@@ -45,7 +45,7 @@ def test_a_closed_breaker_passes_calls_and_results(breaker: CircuitBreaker) -> N
     assert breaker.state is CLOSED
 
 
-def test_failures_in_a_row_open_it_and_then_nobody_is_called(breaker: CircuitBreaker) -> None:
+def test_consecutive_failures_open_the_breaker_and_then_no_call_is_made(breaker: CircuitBreaker) -> None:
     called: list[str] = []
     open_it(breaker)
 
@@ -146,7 +146,7 @@ def test_an_ask_without_an_answer_in_time_is_a_failure(system: SeededSystem, bre
     assert breaker.state is OPEN
 
 
-def test_an_answer_behind_the_deadline_is_a_dead_letter(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_an_answer_after_the_deadline_is_a_dead_letter(system: SeededSystem, breaker: CircuitBreaker) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
 
@@ -271,7 +271,7 @@ def test_a_try_that_is_broken_off_is_a_failure(
     assert breaker.state is OPEN
 
 
-def test_each_change_is_told(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_each_change_is_reported(system: SeededSystem, breaker: CircuitBreaker) -> None:
     told: list[str] = []
     events: list[CircuitBreakerChanged] = []
     system.event_stream.subscribe(events.append, CircuitBreakerChanged)

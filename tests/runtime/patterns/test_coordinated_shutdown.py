@@ -77,7 +77,7 @@ def test_actors_still_work_while_the_tasks_run() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
-def test_a_task_that_raises_is_named_and_the_rest_goes_on(
+def test_a_raising_shutdown_task_is_named_and_the_others_run(
     caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
     def broken() -> None:
@@ -108,7 +108,7 @@ def test_a_future_that_fails_is_named_too(caplog: pytest.LogCaptureFixture) -> N
     assert "gone" in caplog.text
 
 
-def test_a_late_task_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_late_shutdown_task_is_named_and_abandoned(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
     system = SeededSystem(1)
     never: Future[None] = Future(system.driver)
@@ -130,7 +130,7 @@ def test_a_late_task_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) 
     assert system.terminated.wait(timeout=0)
 
 
-def test_a_task_that_blocks_is_left_behind_too(threaded: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_blocking_shutdown_task_is_abandoned(threaded: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     free = threading.Event()
     threaded.coordinated_shutdown.add_task(SERVICE_UNBIND, "stuck", lambda: free.wait(5), timeout="20ms")
 
@@ -272,7 +272,7 @@ for name in ("one", "two"):
 
 
 @pytest.mark.slow
-def test_systems_left_behind_are_shut_down_at_the_exit_of_the_interpreter(
+def test_leaked_systems_are_shut_down_at_the_exit_of_the_interpreter(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> None:
     folder = tmp_path_factory.mktemp("exit")

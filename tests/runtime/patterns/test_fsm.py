@@ -102,13 +102,13 @@ def test_a_machine_begins_with_a_transition_into_its_first_state(
     assert log == [BEGUN]
 
 
-def test_the_handler_of_the_state_says_what_is_next(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_the_handler_of_the_state_decides_the_next_state(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin", "push", "coin")
 
     assert log == [BEGUN, OPENED, "0 OPEN(1) -> LOCKED(1)", "0 LOCKED(1) -> OPEN(2)"]
 
 
-def test_to_stay_is_no_transition_but_to_go_where_one_is_is_one(
+def test_staying_is_no_transition_but_going_to_the_current_state_is(
     system: SeededSystem, ref: ActorRef, log: list[str]
 ) -> None:
     tell_all(system, ref, "coin", "coin", "again")
@@ -150,7 +150,7 @@ def test_a_timeout_can_be_set_or_lifted_for_once(system: SeededSystem, ref: Acto
     assert unhandled == []
 
 
-def test_a_timeout_that_waits_in_the_mailbox_behind_another_message_is_void(
+def test_a_receive_timeout_queued_after_another_message_is_void(
     system: SeededSystem, ref: ActorRef, log: list[str]
 ) -> None:
     tell_all(system, ref, "coin")

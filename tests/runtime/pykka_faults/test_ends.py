@@ -46,7 +46,7 @@ def test_p5_one_slow_actor_keeps_no_other_from_being_stopped(stage: Stage) -> No
     assert terminated.wait(timeout=LONG_ENOUGH)
 
 
-def test_p8_what_was_begun_is_ended_also_where_the_start_fails(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p8_resources_are_closed_even_if_the_start_fails(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     unstarted = stage({"start": lambda _: (gate.hold(), raises(ValueError("cannot start"))(None))})
     failing = stage({"fail": raises(ValueError("as the part says"))})

@@ -61,7 +61,9 @@ def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, ours: Play,
     _harms_no_one_else(error, ours)
 
 
-def test_p7_told_or_asked_the_supervisor_decides_alike(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
+    threaded: ActorSystem, stage: Stage, ours: Play
+) -> None:
     asked, told = (stage({"fail": raises(ValueError("as the part says"))}) for _ in range(2))
     with pytest.raises(ValueError, match="as the part says"):
         asked.ref.ask("fail")

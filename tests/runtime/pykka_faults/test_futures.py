@@ -48,7 +48,7 @@ async def _opens(gate: Gate, reply: Any) -> Any:
     return await reply
 
 
-def test_p13_awaiting_a_future_lets_the_event_loop_go_on(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p13_awaiting_a_future_does_not_block_the_event_loop(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": lambda _: gate._open.wait(0.1)})
     assert asyncio.run(_opens(gate, stock.ref.ask("hold", block=False))) is False, "the loop could not open it"

@@ -82,7 +82,9 @@ def test_p1_an_ask_sent_while_the_actor_stops_is_answered(
         refused.get()
 
 
-def test_p6_a_tell_to_the_dead_is_a_dead_letter_and_no_error(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p6_a_message_to_a_dead_actor_is_a_dead_letter_and_no_error(
+    threaded: ActorSystem, stage: Stage, ours: Play
+) -> None:
     dead = stage()
     dead.ref.stop()
     sender = stage({"go": lambda _: dead.ref.tell("x")})

@@ -181,7 +181,7 @@ def test_the_report_names_turn_line_effects_fields_causes_and_the_command(stage:
     assert lines[-1].startswith(f"  stop there: flykka debug {stage.path} --until ")
 
 
-def test_the_report_for_programs_says_the_same(stage: Stage) -> None:
+def test_the_machine_readable_report_has_the_same_content(stage: Stage) -> None:
     stage.record(do=tells("x"))
 
     told = stage.divergence(do=tells("y")).to_dict()
@@ -190,7 +190,7 @@ def test_the_report_for_programs_says_the_same(stage: Stage) -> None:
     assert told["fields"] == [{"path": "text", "recorded": "'x'", "now": "'y'"}]
 
 
-def test_an_actor_that_reads_the_real_clock_is_told_so(stage: Stage) -> None:
+def test_an_actor_that_reads_the_real_clock_fails(stage: Stage) -> None:
     def reads_clock(context: ActorContext) -> None:
         context.parent.tell(says(str(time.time_ns())))
 
@@ -225,7 +225,7 @@ def test_an_ask_that_timed_out_times_out_again(stage: Stage) -> None:
     assert stage.replay(do=asks_in_vain).divergence is None
 
 
-def test_a_turn_that_a_kill_cut_short_may_go_on(stage: Stage) -> None:
+def test_a_turn_may_run_on_after_a_kill(stage: Stage) -> None:
     dies = in_turn(tells("before"), lambda c: c.system.kill(c.ref), tells("behind"))
     stage.record(do=dies)
 

@@ -142,7 +142,7 @@ def test_a_duplicate_is_handled_twice(session: ReplaySession) -> None:
     assert parcels_in_depot(fork)[step.turn.sender.path] == [1, 2, 2, *range(3, PARCELS + 1)]
 
 
-def test_a_crash_is_heard_of_by_those_who_watch(session: ReplaySession, outside: ReplaySession) -> None:
+def test_watchers_are_notified_of_a_crash(session: ReplaySession, outside: ReplaySession) -> None:
     for each in (session, outside):
         each.run_until("courier-a <- Receipt(number=2)")
         fork = each.fork()
@@ -175,7 +175,7 @@ def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession
     assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
+def test_a_ring_can_be_forked_at_its_beginning(tmp_path: Path) -> None:
     trace = couriers.record_deliveries(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
     session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.step(3)
@@ -200,7 +200,7 @@ def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
     assert min(brought(fork)) < max(brought(fork))
 
 
-def test_a_fork_leaves_its_session_where_it_is(session: ReplaySession) -> None:
+def test_a_fork_does_not_move_its_session(session: ReplaySession) -> None:
     step = session.run_until("Courier <- Receipt(number=2)")
     assert step is not None
     state = session.state()
@@ -225,7 +225,7 @@ def test_what_nobody_answers_is_told(outside: ReplaySession) -> None:
     assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_a_fork_ends_where_it_is_told_to(session: ReplaySession) -> None:
+def test_a_fork_ends_at_the_given_turn(session: ReplaySession) -> None:
     session.run_until(Bring)
     fork = session.fork()
 
@@ -310,7 +310,7 @@ def test_what_cannot_be_done_is_told(session: ReplaySession, act: Callable[[Fork
         act(fork)
 
 
-def test_behind_the_end_nothing_is_in_hand(session: ReplaySession, trace: TraceReader) -> None:
+def test_the_current_message_is_cleared_after_the_end(session: ReplaySession, trace: TraceReader) -> None:
     session.at(trace.turns[-1].sequence)
     fork = session.fork()
 

@@ -126,7 +126,7 @@ def test_what_two_arguments_share_they_share_again() -> None:
     assert second[0] is first
 
 
-def test_a_function_that_says_it_returns_an_actor_makes_one() -> None:
+def test_a_function_annotated_to_return_an_actor_is_a_factory() -> None:
     assert resolved_keeper(packed(a_keeper, 3)).given == (3,)
 
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_made_says_why(told: bytes | None, reason: str) -> None:
         graph(f"{HERE}:Keeper", ("object", [f"{HERE}:no_actor", [["name", "harm"]]])),
     ],
 )
-def test_nothing_is_called_that_makes_no_actor(told: bytes) -> None:
+def test_only_factories_of_actors_are_called(told: bytes) -> None:
     with pytest.raises(UnresolvedPropsError):
         resolved_keeper(told)
 

@@ -49,7 +49,7 @@ def test_what_was_recorded_on_threads_replays(tmp_path: Path, seed: int) -> None
     assert (result.compared, result.boundary) == (result.turns, ())
 
 
-def test_of_two_messages_of_one_turn_the_second_is_taken_where_the_first_was_lost(tmp_path: Path) -> None:
+def test_the_second_message_of_a_turn_is_used_if_the_first_was_lost(tmp_path: Path) -> None:
     small = player([], {"second": replies_to_parent}).with_mailbox(BoundedMailbox(1, "drop_oldest"))
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         part = {"start": lambda c: tell_all(c.spawn(small, "small"), "first", "second")}

@@ -67,5 +67,5 @@ def test_what_a_change_names_is_there() -> None:
     assert part_of(after, change.path) == change.after == "b"
 
 
-def test_a_text_is_cut_where_it_is_too_long() -> None:
+def test_a_text_is_truncated_if_it_is_too_long() -> None:
     assert (shorten("abcdef", 6), shorten("abcdefg", 6)) == ("abcdef", "abc...")

@@ -43,7 +43,7 @@ def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> Test
 # Expecting
 
 
-def test_a_message_is_expected_by_its_class_its_value_or_what_it_says(probe: TestProbe) -> None:
+def test_a_message_is_expected_by_class_value_or_predicate(probe: TestProbe) -> None:
     probe_with_messages(probe, "a", "b", "c")
 
     assert probe.expect_message(Say) == says("a")
@@ -79,7 +79,7 @@ def test_one_fishes_for_a_message_and_throws_the_others_back(probe: TestProbe, s
     assert probe.expect_message(Say).text == "c"
 
 
-def test_one_fishes_no_longer_than_one_says(probe: TestProbe, system: SeededSystem) -> None:
+def test_fishing_ends_at_its_deadline(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
     with pytest.raises(AssertionError, match=r"no message matched; received were \[Say\(text='a'\), Say\(text='b'\)\]"):
@@ -133,7 +133,7 @@ def test_the_probe_is_the_sender_of_what_it_sends(probe: TestProbe, system: Seed
     assert probe.last_sender == echo
 
 
-def test_a_reply_answers_a_tell_and_an_ask(probe: TestProbe, system: SeededSystem) -> None:
+def test_a_reply_answers_both_kinds_of_message(probe: TestProbe, system: SeededSystem) -> None:
     other = TestProbe(system)
     other.send(probe.ref, says("told"))
     probe.expect_message(says("told"))

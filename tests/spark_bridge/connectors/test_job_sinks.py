@@ -81,7 +81,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused(laboratory: Laboratory, r
     assert text.startswith(f"operator 'v0-sink-0': {read_only} cannot be written to: ")
 
 
-def test_an_address_that_nobody_knows_is_refused(laboratory: Laboratory) -> None:
+def test_an_unknown_address_is_refused(laboratory: Laboratory) -> None:
     text = refusal(laboratory, FileSink.parquet("nowhere://out"))
 
     assert re.fullmatch(r"operator 'v0-sink-0', parquet nowhere://out: No FileSystem for scheme .*nowhere.*", text)

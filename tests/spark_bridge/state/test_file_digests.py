@@ -75,7 +75,7 @@ def test_files_are_synced_before_the_folders_that_name_them(spark: SparkSession,
     )
 
 
-def test_nothing_is_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_are_not_synced_when_the_setting_is_off(spark: SparkSession, tmp_path: Path) -> None:
     folder, files = write_range_files(spark, tmp_path / "rows")
 
     with watched_syncs() as syncs:

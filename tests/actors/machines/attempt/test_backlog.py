@@ -93,7 +93,7 @@ def test_the_files_that_a_reader_holds_are_reported() -> None:
     assert reported.files_unread == 2
 
 
-def test_it_is_told_how_many_files_wait_and_how_much_the_next_batch_takes() -> None:
+def test_the_waiting_files_and_the_next_batch_size_are_reported() -> None:
     reader = SplitReader(SOURCE, ahead=4)
     reader.add((replace(small("a"), size_bytes=None),))
     of_user = (reader.files_unread, reader.batch_limit_bytes)

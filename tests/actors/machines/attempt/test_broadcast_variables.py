@@ -51,7 +51,7 @@ def test_a_variable_is_whole_before_a_row_of_the_input_is_processed() -> None:
     assert [each.watermark_ms for each in behind if isinstance(each, AdvanceWatermark)] == [5]
 
 
-def test_a_variable_holds_no_watermark_back_and_brings_none() -> None:
+def test_a_broadcast_variable_neither_holds_back_nor_carries_watermarks() -> None:
     task = Harness(reader())
     task.feed(StartTask(), ChainOpened())
 

@@ -71,7 +71,7 @@ def test_what_waits_for_a_stage_goes_through_the_next_one_together(kind: Operato
     assert runs(next_ones) == ["bcd"]
 
 
-def test_the_credit_of_every_batch_goes_back_behind_their_stage() -> None:
+def test_the_credit_of_every_batch_is_returned_after_its_stage() -> None:
     task = reader()
     task.arrive(0, batch("a"), batch("b"))
     task.arrive(1, batch("c"))
@@ -111,7 +111,7 @@ def test_where_rows_go_by_it_a_watermark_keeps_its_place_between_batches() -> No
     assert (advance.watermark_ms, run.batches, run.watermark_ms) == (50, (batch("c"),), 50)
 
 
-def test_a_watermark_keeps_its_place_where_it_is_only_passed_on() -> None:
+def test_a_forwarded_watermark_keeps_its_place() -> None:
     task = reader(OperatorKind.STATELESS, channels=1, outputs=1)
     task.arrive(0, batch("a"), batch("b"), Watermark(timestamp_ms=50), batch("c"))
 
@@ -146,7 +146,7 @@ def test_where_nothing_goes_by_them_watermarks_end_no_stage() -> None:
     assert (run.batches, run.watermark_ms) == ((batch("d"),), 60)
 
 
-def test_batches_behind_a_barrier_are_in_no_stage_before_the_snapshot() -> None:
+def test_batches_after_a_barrier_are_in_no_stage_before_the_snapshot() -> None:
     task = reader(channels=1)
     task.arrive(0, batch("a"), batch("b"), barrier(1), batch("c"))
 
@@ -203,7 +203,7 @@ def test_windows_take_every_batch_by_itself() -> None:
     assert runs(task.feed(finished(0))) == ["c"]
 
 
-def test_nothing_is_coalesced_where_it_is_turned_off() -> None:
+def test_batches_are_not_coalesced_if_it_is_turned_off() -> None:
     task = Harness(descriptor(OperatorKind.SINK, channels=1))
     task.feed(StartTask(), ChainOpened())
 
@@ -239,7 +239,7 @@ def rests(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "read"]
 
 
-def test_a_source_that_feeds_others_rests_as_long_as_its_stage_took_and_reads_what_has_come() -> None:
+def test_a_source_with_consumers_pauses_for_its_last_stage_duration_then_reads_all() -> None:
     task = source()
 
     assert reads(task.feed(files("a"), files("b"))) == ["a"]
@@ -256,7 +256,7 @@ def test_a_source_rests_half_a_second_at_the_most() -> None:
     assert rests(took(task, 0, 9_000)) == [MAX_PAUSE_MS]
 
 
-def test_a_file_that_comes_behind_the_rest_is_read_at_once() -> None:
+def test_a_file_that_arrives_after_the_rest_is_read_at_once() -> None:
     task = source()
     task.feed(files("a"))
     took(task, 0, 120)
@@ -273,7 +273,7 @@ def test_a_source_with_half_a_batch_to_read_does_not_rest() -> None:
     assert reads(task.feed(files("b", size_bytes=half))) == ["b"]
 
 
-def test_a_source_reads_on_where_its_rows_leave_the_task_by_a_sink_and_where_it_is_turned_off() -> None:
+def test_a_source_with_chained_sinks_or_without_coalescing_does_not_wait() -> None:
     for task in (source(outputs=0), source(coalesces=False)):
         assert reads(task.feed(files("a"), files("b"))) == ["a", "b"]
         behind = [*took(task, 0, 120), *task.feed(files("c"))]

@@ -163,7 +163,7 @@ def cancellation(interval_ms: int | None = None, timeout_ms: int | None = None) 
     return TaskCancellation(ATTEMPT, TaskCancellationSettings(interval_ms=interval_ms, timeout_ms=timeout_ms))
 
 
-def test_the_bridge_is_told_again_at_every_interval_until_the_timeout() -> None:
+def test_the_bridge_is_asked_again_at_every_interval_until_the_timeout() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=50)
 
     began = watched.start_watchdog(1_000)

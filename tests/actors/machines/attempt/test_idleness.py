@@ -34,7 +34,7 @@ def timers(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
-def test_a_source_with_a_timeout_looks_at_itself_when_that_is_over_and_others_never() -> None:
+def test_only_a_source_with_an_idle_timeout_checks_itself_for_idleness() -> None:
     with_timeout = Harness(descriptor(OperatorKind.SOURCE, idle_timeout_ms=TIMEOUT_MS))
     without = Harness(descriptor(OperatorKind.SOURCE))
 

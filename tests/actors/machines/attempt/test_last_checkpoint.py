@@ -103,7 +103,7 @@ def test_a_source_reads_on_when_its_last_checkpoint_was_given_up() -> None:
     assert ReadSplits(stage=1, splits=(split("a"),)) in to_bridge(effects)
 
 
-def test_a_source_that_was_at_its_end_says_so_when_the_stop_was_given_up() -> None:
+def test_a_source_at_its_end_reports_it_when_the_stop_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), finished(0))
 
@@ -134,7 +134,7 @@ def test_a_source_that_was_drained_reads_nothing_any_more_even_when_the_stop_was
     assert not [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
 
 
-def test_a_source_at_its_end_that_is_drained_says_so_once() -> None:
+def test_a_drained_source_at_its_end_reports_it_once() -> None:
     task = source()
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 
@@ -152,7 +152,7 @@ def test_windows_that_are_open_at_a_stop_do_not_fire() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=False)
 
 
-def test_a_task_in_the_middle_reads_nothing_behind_the_last_barrier_until_it_was_given_up() -> None:
+def test_an_intermediate_task_stops_reading_at_the_final_barrier_until_it_is_aborted() -> None:
     task = window(FiringMode.ON_WATERMARK)
 
     behind = task.arrive(0, barrier(1, is_final=True), batch("rows"))

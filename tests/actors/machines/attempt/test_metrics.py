@@ -129,7 +129,7 @@ def test_what_is_published_while_the_attempt_is_cancelled_counts() -> None:
     assert (ended.rows_published, ended.rows_staged) == (30, 0)
 
 
-def test_a_bridge_that_says_nothing_of_its_sinks_lets_nothing_be_counted() -> None:
+def test_no_sink_counts_are_reported_if_the_bridge_reports_none() -> None:
     task = source()
 
     task.feed(

@@ -60,7 +60,7 @@ def told(task_effects: list[object]) -> list[object]:
     return [message for message in task_effects if isinstance(message, SendOperatorEvents)]
 
 
-def test_events_are_handled_at_once_where_there_is_room_for_a_stage() -> None:
+def test_events_are_handled_at_once_if_there_is_room_for_a_stage() -> None:
     assert to_bridge(opened().feed(events(b"a", b"b"))) == [handles(0, b"a", b"b")]
 
 
@@ -114,7 +114,7 @@ def test_results_of_aggregates_go_to_the_next_stage_and_only_there() -> None:
     assert second.aggregates == ()
 
 
-def test_behind_the_end_of_the_data_no_event_is_handled() -> None:
+def test_no_event_is_handled_after_the_end_of_data() -> None:
     task = opened()
     task.arrive(0, EndOfData())
 

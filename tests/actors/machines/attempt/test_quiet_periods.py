@@ -50,7 +50,7 @@ def timers(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
-def test_behind_its_quiet_period_event_time_has_gone_on_as_the_clock_has() -> None:
+def test_event_time_has_advanced_like_the_clock_after_its_quiet_period() -> None:
     task = quiet()
 
     first, second = wait(task, PERIOD_MS), wait(task, PERIOD_MS)
@@ -71,7 +71,7 @@ def test_a_source_that_has_read_meanwhile_waits_for_the_rest_of_its_quiet_period
     assert down(in_time) == [Watermark(timestamp_ms=899 + PERIOD_MS)]
 
 
-def test_rows_behind_a_quiet_period_go_on_from_their_own_event_time_and_no_watermark_goes_back() -> None:
+def test_rows_after_a_quiet_period_use_their_event_time_without_watermark_regression() -> None:
     task = quiet()
     wait(task, PERIOD_MS)
 
@@ -83,7 +83,7 @@ def test_rows_behind_a_quiet_period_go_on_from_their_own_event_time_and_no_water
     assert down(wait(task, PERIOD_MS)) == [Watermark(timestamp_ms=1899 + PERIOD_MS)]
 
 
-def test_time_that_passes_while_a_snapshot_is_taken_goes_down_behind_its_barrier() -> None:
+def test_time_that_passes_during_a_snapshot_is_sent_after_its_barrier() -> None:
     task = quiet()
     task.feed(trigger(1))
 
@@ -136,7 +136,7 @@ def test_a_longer_idle_timeout_decides_how_long_an_empty_partition_is_waited_for
     assert down(over) == [Watermark(timestamp_ms=899 + PERIOD_MS + 100)]
 
 
-def test_one_quiet_partition_goes_on_by_the_clock_while_another_is_read() -> None:
+def test_a_quiet_partition_advances_by_the_clock_while_another_is_read() -> None:
     task = source(quiet_period_ms=PERIOD_MS)
     task.feed(splits("a"), partitions(0, a=1000, b=1000))
     task.now += PERIOD_MS
@@ -189,7 +189,7 @@ def test_without_event_time_or_when_idle_nothing_is_waited_for(vertex: dict[str,
     assert metrics(task.feed(MetricsDue())).held_back_by is None
 
 
-def test_the_end_of_the_data_is_the_end_of_event_time_and_no_clock_runs_behind_it() -> None:
+def test_the_end_of_data_ends_event_time_and_stops_the_clock() -> None:
     task = quiet()
     wait(task, PERIOD_MS)
 
@@ -200,7 +200,7 @@ def test_the_end_of_the_data_is_the_end_of_event_time_and_no_clock_runs_behind_i
     assert (down(later), timers(later)) == ([], [])
 
 
-def test_of_a_batch_job_only_the_end_of_event_time_is_told() -> None:
+def test_only_the_end_of_event_time_is_sent_in_a_batch_job() -> None:
     deployed = descriptor(OperatorKind.SOURCE, outputs=1, watermark_delay_ms=0, quiet_period_ms=PERIOD_MS)
     task = Harness(replace(deployed, job_type=JobType.BATCH))
 

@@ -54,7 +54,7 @@ def test_a_batch_takes_what_waits_up_to_the_limit_and_at_least_one(waiting: list
     assert ReadLimit().next_batch([split(size) for size in waiting]) == taken
 
 
-def test_rows_that_are_known_count_where_the_file_is_small_for_them() -> None:
+def test_known_row_counts_apply_if_the_file_is_small_for_them() -> None:
     dense = split(1_000, rows=LIMIT_START // ROW_BYTES // 2)
 
     assert ReadLimit().next_batch([dense, dense]) == 1
@@ -88,7 +88,7 @@ def test_the_limit_becomes_what_full_batches_would_have_read_in_a_second(
     assert found == limits_mib
 
 
-def test_a_batch_that_is_not_half_full_says_nothing_of_larger_ones() -> None:
+def test_a_batch_less_than_half_full_does_not_change_the_limit() -> None:
     limit = warm()
 
     limit.learn(LIMIT_START // 2 - 1, 10)
@@ -96,7 +96,7 @@ def test_a_batch_that_is_not_half_full_says_nothing_of_larger_ones() -> None:
     assert limit.bytes == LIMIT_START
 
 
-def test_a_batch_that_is_not_full_and_took_long_says_that_a_full_one_takes_longer() -> None:
+def test_a_slow_partial_batch_lowers_the_limit_for_full_ones() -> None:
     limit = warm()
 
     limit.learn(LIMIT_START // 4, 2_000)

@@ -75,7 +75,7 @@ def restored(
     return task, task.feed(StartTask(), opened or ChainOpened(), REQUEST)
 
 
-def test_the_watermark_of_a_batch_in_flight_belongs_to_the_checkpoint_behind_it() -> None:
+def test_the_watermark_of_an_in_flight_batch_belongs_to_the_next_checkpoint() -> None:
     task = source()
     task.feed(splits("a"), trigger(1))
 
@@ -84,7 +84,7 @@ def test_the_watermark_of_a_batch_in_flight_belongs_to_the_checkpoint_behind_it(
     assert kept(effects) == [at(899)]
 
 
-def test_a_watermark_behind_the_barrier_does_not_belong_to_the_checkpoint() -> None:
+def test_a_watermark_after_the_barrier_does_not_belong_to_the_checkpoint() -> None:
     task = window(FiringMode.ON_WATERMARK)
     task.arrive(0, Watermark(timestamp_ms=500), barrier(1), Watermark(timestamp_ms=900))
 

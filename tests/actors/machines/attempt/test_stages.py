@@ -330,7 +330,7 @@ def test_whatever_is_answered_first_stages_end_in_order_and_no_staged_output_is_
     assert sorted(prepared) == sorted(processed)
 
 
-def test_nothing_is_answered_twice() -> None:
+def test_no_request_is_answered_twice() -> None:
     task = operator(BOTH)
     task.arrive(0, batch("a"), barrier(1))
     task.feed(finished(0), finished(1), durable(1))

@@ -103,7 +103,7 @@ def test_what_fires_with_a_checkpoint_is_sent_before_the_barrier() -> None:
     assert down(task.feed(finished(0, "fired"))) == [batch("fired"), Watermark(timestamp_ms=500), barrier(1)]
 
 
-def test_a_checkpoint_has_what_was_staged_before_its_barrier_and_nothing_after_it() -> None:
+def test_a_checkpoint_contains_exactly_the_output_staged_before_its_barrier() -> None:
     task = source(SINKS)
     task.feed(splits("a"), trigger(1), splits("b"))
     task.feed(StageResult(stage=0, staged=staged("a")), finished(1), StageResult(stage=2, staged=staged("b")))

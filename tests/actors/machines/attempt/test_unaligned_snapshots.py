@@ -131,7 +131,7 @@ def test_what_comes_before_the_last_barrier_is_held_and_then_all_is_written_at_o
     assert to_bridge(complete) == [write(1, "cde")]
 
 
-def test_the_snapshot_is_acknowledged_when_what_was_in_flight_is_durable_too() -> None:
+def test_the_snapshot_is_acknowledged_when_its_in_flight_data_is_durable() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.now += 30
@@ -182,7 +182,7 @@ def test_between_neighbours_a_barrier_stays_in_line(strategy: ShipStrategy) -> N
     assert down(credited) == [batch("rows"), barrier(1, alignment=AlignmentType.FORCED_ALIGNED)]
 
 
-def test_a_barrier_that_was_forced_to_align_is_unaligned_again_behind_the_task() -> None:
+def test_a_barrier_forced_to_align_is_unaligned_again_downstream_of_the_task() -> None:
     task = operator(outputs=1)
     task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER))
     task.feed(finished(0, "x"), finished(1), finished(2), finished(3))
@@ -210,7 +210,7 @@ def test_an_alignment_that_takes_too_long_is_given_up_for_an_unaligned_one() -> 
     assert any(isinstance(each, SnapshotState) for each in to_bridge(task.feed(finished(0), finished(1))))
 
 
-def test_an_announcement_lets_no_data_in_where_there_is_no_room() -> None:
+def test_an_announcement_admits_no_data_if_there_is_no_room() -> None:
     task = operator()
 
     effects = task.arrive(0, barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200))
@@ -241,7 +241,7 @@ def test_what_was_recovered_and_is_not_yet_read_is_in_flight_still() -> None:
     assert to_bridge(effects) == [hold(1, "c")]
 
 
-def test_an_aborted_checkpoint_holds_nothing_more_and_its_half_is_told_to_who_deletes_it() -> None:
+def test_an_aborted_checkpoint_frees_its_data_and_reports_its_durable_half() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
@@ -255,7 +255,7 @@ def test_an_aborted_checkpoint_holds_nothing_more_and_its_half_is_told_to_who_de
 
 
 @pytest.mark.parametrize("end", [CancelTask(attempt=ATTEMPT), EngineFailed(cause=FULL)], ids=["cancelled", "failed"])
-def test_half_of_a_snapshot_is_told_to_who_deletes_it_behind_the_end_of_the_attempt(end: TaskEvent) -> None:
+def test_a_partial_snapshot_is_reported_for_deletion_after_the_attempt_ends(end: TaskEvent) -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
@@ -269,7 +269,7 @@ def test_half_of_a_snapshot_is_told_to_who_deletes_it_behind_the_end_of_the_atte
     assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
 
 
-def test_an_attempt_whose_bridge_dies_tells_of_the_half_of_its_snapshot_too() -> None:
+def test_an_attempt_whose_bridge_dies_reports_its_partial_snapshot() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
@@ -293,7 +293,7 @@ def test_a_cancelled_checkpoint_is_declined_once_and_cancelled_downstream() -> N
     assert CancelCheckpointMarker(checkpoint_id=1) in down(behind)
 
 
-def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_task_goes_on() -> None:
+def test_unwritable_channel_state_declines_the_checkpoint_and_the_task_continues() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.arrive(1, barrier(1))
@@ -310,7 +310,7 @@ def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_ta
     assert task.machine.state.is_running
 
 
-def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_there() -> None:
+def test_a_barrier_already_timed_out_when_sent_overtakes_queued_output() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), WINDOWS, request, splits("a"), finished(0, "rows"))
@@ -337,7 +337,7 @@ def waiting() -> Harness:
     return task
 
 
-def test_a_barrier_that_waits_in_an_output_overtakes_when_its_time_is_over() -> None:
+def test_a_barrier_in_an_output_overtakes_after_the_alignment_timeout() -> None:
     task = waiting()
     sent = task.feed(finished(2), durable(1))
     task.now += 201

@@ -27,7 +27,7 @@ from tests.actors.machines.attempt.attempt_machine import descriptor
 STANDING = WorkProgress(piece=3, what="stage 7 of 'merge'", age_ms=0, jobs=1, tasks=8, tasks_done=3, tasks_active=2)
 
 
-def test_a_stage_that_comes_no_further_fails_with_what_was_done_and_since_when() -> None:
+def test_a_stalled_stage_fails_with_its_progress_and_time() -> None:
     watchdog = StageWatchdog(5_000)
 
     assert watchdog.stalled(watchdog.observe((STANDING,), 1_000), 1_000) is None
@@ -144,7 +144,7 @@ class Hanging:
         self.ref = found
 
 
-def test_a_task_hears_of_its_stage_that_stands_still_once_the_timeout_is_over(seeded_system: SeededSystem) -> None:
+def test_a_task_is_notified_of_a_stalled_stage_after_the_timeout(seeded_system: SeededSystem) -> None:
     bridge = Hanging(seeded_system, 8_000)
 
     seeded_system.advance(9_999)

@@ -140,7 +140,7 @@ def test_state_that_comes_late_in_parts_is_deleted_part_by_part_and_once() -> No
     assert world.disposed() == ["channels", "chain"]
 
 
-def test_an_answer_that_comes_before_the_tasks_were_told_counts() -> None:
+def test_an_answer_that_arrives_before_the_tasks_are_notified_counts() -> None:
     world = two_tasks(operator_coordinators=True)
     world.trigger()
 
@@ -169,7 +169,7 @@ def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> N
     assert world.disposed() == ["s"]
 
 
-def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -> None:
+def test_a_finished_task_is_not_notified_of_an_abort_that_others_get() -> None:
     world = Coordination(planned_task("a"), planned_task("b"), tolerable_failures=9)
     world.trigger()
     world.set_state("a", ExecutionState.FAILED)
@@ -179,7 +179,7 @@ def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -
     assert [told.attempt for told in world.effects(NotifyCheckpointAborted)] == ["b"]
 
 
-def test_a_checkpoint_long_forgotten_is_told_from_one_that_completed() -> None:
+def test_a_forgotten_checkpoint_is_distinguished_from_a_completed_one() -> None:
     world = two_tasks()
     for checkpoint_id in range(1, 20):
         complete_checkpoint(world, checkpoint_id)

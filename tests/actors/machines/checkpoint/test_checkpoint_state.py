@@ -119,7 +119,7 @@ def test_what_a_final_checkpoint_refers_to_outlives_the_completion_of_a_younger_
     assert "x" not in world.disposed()
 
 
-def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> None:
+def test_a_duplicate_is_not_discarded_even_after_the_checkpoint_has_ended() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1, exclusive=["s"], shared=["x"])
 
@@ -155,7 +155,7 @@ def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_th
     ]
 
 
-def test_shared_state_of_attempts_that_are_over_goes_at_once() -> None:
+def test_shared_state_of_ended_attempts_is_deleted_at_once() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1, shared=["x"])
 

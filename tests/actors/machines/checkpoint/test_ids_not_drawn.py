@@ -74,7 +74,7 @@ def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_f
     assert world.effects(CheckpointFailuresExceeded) == []
 
 
-def test_a_stop_is_refused_and_the_job_goes_on() -> None:
+def test_a_stop_is_refused_and_the_job_continues() -> None:
     world = without_ids()
 
     world.handle(StopCheckpointRequest(job_id=JOB, request_id="stop"))

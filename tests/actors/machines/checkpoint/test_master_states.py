@@ -125,7 +125,7 @@ def test_the_next_request_waits_for_the_hooks() -> None:
     assert events.DrawCheckpointId() in released
 
 
-def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
+def test_the_hooks_restore_before_the_tasks_get_their_state() -> None:
     job = Hooked("a", "b")
     checkpoint = completed_checkpoint(13, master_states=(STATE,))
 

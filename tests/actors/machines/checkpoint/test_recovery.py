@@ -62,7 +62,7 @@ def of(kind: type[E], made: list[CoordinatorEffect]) -> list[E]:
     return [effect for effect in made if isinstance(effect, kind)]
 
 
-def test_nobody_starts_from_anything_before_it_is_known_what_there_is() -> None:
+def test_no_restore_is_answered_before_the_store_has_been_read() -> None:
     before = two_tasks()
     complete_checkpoint(before, 1)
     world = Coordination(recovers=False)
@@ -148,7 +148,7 @@ def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothi
     assert of(events.Dispose, ended) == of(events.DeleteJob, ended) == []
 
 
-def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None:
+def test_a_coordinator_completes_reports_and_deletes_nothing_after_losing_leadership() -> None:
     world = two_tasks(storage_answers=False)
     complete_checkpoint(world, 1, shared=["x"])
     world.written(1)

@@ -134,7 +134,7 @@ def test_a_stop_without_a_savepoint_needs_no_folder() -> None:
     assert followed == [ask(StopCheckpointRequest(job_id=JOB, request_id="stop"))]
 
 
-def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
+def test_a_draining_stop_is_sent_when_its_folder_exists() -> None:
     _, followed = after(RUNNING, stop_wanted(drain=True), location("stop"))
 
     assert followed == [
@@ -161,7 +161,7 @@ def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_
     assert late == [DiscardLocation(location="/savepoints/a")]
 
 
-def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_passed_over() -> None:
+def test_a_stop_ends_when_the_job_ends_otherwise_and_late_events_are_ignored() -> None:
     requests, refused = after(RUNNING, stop_wanted(directory=None), FAILING)
     late = requests.handle(stop_failed())
 
@@ -170,7 +170,7 @@ def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_pas
 
 
 @pytest.mark.parametrize("word", [savepoint_failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
-def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_savepoint(word: SavepointEvent) -> None:
+def test_the_folder_of_a_stop_is_deleted_if_its_savepoint_fails(word: SavepointEvent) -> None:
     requests, moved = after(RUNNING, stop_wanted(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
     refused = requests.handle(word)
 
@@ -198,7 +198,7 @@ def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -
     assert requests.waiting == {"stop"}
 
 
-def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> None:
+def test_a_job_that_fails_after_its_final_savepoint_keeps_and_names_it() -> None:
     requests, refused = after(RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), FAILING)
 
     [refusal] = refused
@@ -207,7 +207,7 @@ def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> N
     assert requests.stopped_with is None
 
 
-def test_a_job_that_has_finished_says_which_savepoint_it_was_stopped_with() -> None:
+def test_a_finished_job_names_the_savepoint_that_it_was_stopped_with() -> None:
     requests, followed = after(
         RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), JobMoved(status=JobStatus.FINISHED)
     )

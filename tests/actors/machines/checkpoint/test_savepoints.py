@@ -61,7 +61,7 @@ def failures(world: Coordination) -> list[tuple[str, CheckpointDeclineReason]]:
     return [(told.request_id, told.reason) for told in world.effects(SavepointFailed)]
 
 
-def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> None:
+def test_a_savepoint_is_taken_in_its_folder_and_reported_when_durable() -> None:
     world = two_tasks()
     trigger_savepoint(world)
 
@@ -177,7 +177,7 @@ def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
     assert failures(over) == [("wish", CheckpointDeclineReason.COORDINATOR_SHUTDOWN)]
 
 
-def test_those_who_wait_when_the_job_stops_running_hear_of_it() -> None:
+def test_waiting_requests_fail_when_the_job_stops_running() -> None:
     world = two_tasks(operator_coordinators=True)
     trigger_savepoint(world, "first")
     trigger_savepoint(world, "second", "elsewhere")

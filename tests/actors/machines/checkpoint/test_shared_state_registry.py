@@ -22,7 +22,7 @@ def test_state_that_no_completed_checkpoint_refers_to_goes_with_the_next_one_tha
     assert handle("x") not in registry
 
 
-def test_only_what_is_named_is_looked_at() -> None:
+def test_only_named_actors_are_compared() -> None:
     registry = SharedStateRegistry()
     for state_id in ("x", "y"):
         registry.acknowledge(1, handle(state_id))

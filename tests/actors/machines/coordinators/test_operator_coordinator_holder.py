@@ -53,7 +53,7 @@ from tests.actors.machines.coordinators.coordinating import (
 )
 
 
-def test_it_is_started_and_told_of_attempts_one_batch_of_calls_at_a_time() -> None:
+def test_a_coordinator_is_started_and_notified_of_attempts_in_batches_of_calls() -> None:
     world = World()
 
     assert world.calls == (StartCoordinator(),)
@@ -79,7 +79,7 @@ def test_its_events_reach_the_attempts_that_they_are_for() -> None:
     assert world.received == [(attempt(0), (b"x", b"z")), (attempt(1), (b"y",))]
 
 
-def test_events_for_an_attempt_that_is_over_go_nowhere() -> None:
+def test_events_for_an_ended_attempt_are_dropped() -> None:
     world = World().run()
     world.tell(events_sent(b"a"), AttemptTerminated(attempt=attempt(0), is_failed=True, reason=CAUSE))
 
@@ -163,7 +163,7 @@ def test_it_hears_of_complete_checkpoints() -> None:
     assert world.at_work is None, "nothing is to be committed for a savepoint"
 
 
-def test_events_in_flight_are_those_from_before_the_barrier_that_it_gets_behind_its_state() -> None:
+def test_events_in_flight_are_those_before_the_barrier_received_after_the_state() -> None:
     world = World().run()
     world.tell(events_sent(b"in the state"), snapshot(1))
     world.answer()
@@ -209,7 +209,7 @@ STATE = OperatorCoordinatorState(
 )
 
 
-def test_a_job_begins_from_a_checkpoint_with_its_state_and_what_was_in_flight() -> None:
+def test_a_job_begins_with_the_state_and_in_flight_data_of_a_checkpoint() -> None:
     world = World(CoordinatorReset(checkpoint_id=3, state=STATE))
 
     assert world.calls == (

@@ -64,7 +64,7 @@ def test_what_was_on_its_way_is_lost_and_the_next_reader_begins_with_the_next_ba
     assert buffers_for_next_reader(following) == [(0, batch_ref("next"))]
 
 
-def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barrier() -> None:
+def test_the_next_reader_gets_event_time_and_end_of_data_but_no_barrier() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.broadcast_event(Watermark(timestamp_ms=1))
@@ -83,7 +83,7 @@ def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barri
     assert events == [(0, Watermark(timestamp_ms=7)), (1, WatermarkStatus(idle=True)), (2, EndOfData())]
 
 
-def test_credit_of_the_first_reader_is_none_of_the_second() -> None:
+def test_credit_of_the_first_reader_does_not_pass_to_the_second() -> None:
     output = approximate()
     output.request(0, 5, CONSUMER)
 
@@ -123,7 +123,7 @@ def test_the_end_that_waits_reaches_the_next_reader() -> None:
     assert output.is_released
 
 
-def test_a_reader_that_comes_behind_the_end_finds_nothing() -> None:
+def test_a_reader_that_arrives_after_the_end_finds_nothing() -> None:
     output = approximate(subpartitions=2)
     output.request(0, 0, CONSUMER)
     output.finish()
@@ -135,7 +135,7 @@ def test_a_reader_that_comes_behind_the_end_finds_nothing() -> None:
     assert refused.message.partition_not_found
 
 
-def test_a_reader_that_failed_before_it_had_asked_loses_what_was_made_for_it() -> None:
+def test_a_reader_that_failed_before_its_request_loses_its_batches() -> None:
     output = approximate()
     output.add_batch(batch_ref("for the first"))
 

@@ -119,7 +119,7 @@ def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
-def test_a_channel_that_ends_behind_its_barrier_counts_once(handler: type[BarrierAligner | BarrierTracker]) -> None:
+def test_a_channel_that_ends_after_its_barrier_counts_once(handler: type[BarrierAligner | BarrierTracker]) -> None:
     counting = handler(3)
 
     actions = handler_actions(counting, (0, barrier(1)), (1, barrier(1)), (1, END), (2, barrier(1)))
@@ -169,7 +169,7 @@ def test_a_blocked_channel_that_is_read_is_a_fault_of_the_reader() -> None:
         aligner.handle(0, barrier(1), 1)
 
 
-def test_nothing_can_be_read_from_a_channel_that_has_ended() -> None:
+def test_an_ended_channel_cannot_be_read() -> None:
     aligner = BarrierAligner(2)
     handler_actions(aligner, (0, END))
 

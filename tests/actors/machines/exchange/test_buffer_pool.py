@@ -59,7 +59,7 @@ def test_a_buffer_that_comes_back_is_the_next_listeners() -> None:
     assert (first.got, second.got) == (1, 1)
 
 
-def test_a_listener_that_needs_more_waits_behind_the_others() -> None:
+def test_a_listener_that_needs_more_buffers_waits_after_the_others() -> None:
     empty = drained(3)
     greedy, modest = Waiting(2), Waiting(1)
     empty.wait(greedy)
@@ -68,7 +68,7 @@ def test_a_listener_that_needs_more_waits_behind_the_others() -> None:
     assert [empty.give_back() for _ in range(3)] == [greedy, modest, greedy]
 
 
-def test_a_listener_that_needs_none_any_more_is_passed_over() -> None:
+def test_a_listener_that_needs_no_more_buffers_is_skipped() -> None:
     empty = drained(1)
     content, waiting = Waiting(0), Waiting()
     empty.wait(content)
@@ -85,7 +85,7 @@ def test_who_could_take_a_buffer_does_not_wait_for_one() -> None:
     assert not used_once.wait(Waiting())
 
 
-def test_a_pool_that_shrinks_gives_back_what_is_idle_at_once_and_the_rest_as_it_comes_back() -> None:
+def test_a_shrinking_pool_returns_idle_buffers_at_once_and_others_when_recycled() -> None:
     shrinking = drained(4)
     shrinking.give_back()
 
@@ -99,7 +99,7 @@ def test_a_pool_that_shrinks_gives_back_what_is_idle_at_once_and_the_rest_as_it_
     assert (shrinking.held, shrinking.idle) == (2, 1)
 
 
-def test_a_pool_that_grows_serves_who_waits() -> None:
+def test_a_growing_pool_serves_its_waiters() -> None:
     growing = drained(1)
     first, second = Waiting(), Waiting()
     growing.wait(first)
@@ -110,7 +110,7 @@ def test_a_pool_that_grows_serves_who_waits() -> None:
     assert growing.free == 2
 
 
-def test_the_end_of_a_pool_is_told_to_who_waits_and_nothing_can_be_taken_from_it() -> None:
+def test_the_end_of_a_pool_is_reported_to_waiters_and_ends_its_grants() -> None:
     ended = drained(1)
     waiting = Waiting()
     ended.wait(waiting)

@@ -11,11 +11,11 @@ def selected(ship_strategy: ShipStrategy, batches: int, channels: int = 3, first
     return [list(selector()) for _ in range(batches)]
 
 
-def test_a_rebalance_goes_round_from_where_it_is_told_to_begin() -> None:
+def test_a_rebalance_is_round_robin_from_the_given_channel() -> None:
     assert selected(ShipStrategy.REBALANCE, 4, first=5) == [[2], [0], [1], [2]]
 
 
-def test_a_shuffle_goes_where_chance_says() -> None:
+def test_a_shuffle_picks_a_random_channel() -> None:
     assert selected(ShipStrategy.SHUFFLE, 2) == [[2], [2]]
 
 

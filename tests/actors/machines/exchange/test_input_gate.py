@@ -84,7 +84,7 @@ def test_a_backlog_is_answered_with_floating_credits() -> None:
     assert gate.on_backlog(announcement(3)) == [credit(3)]
 
 
-def test_a_floating_credit_goes_on_to_the_channel_that_waits_for_it() -> None:
+def test_a_floating_credit_passes_to_the_waiting_channel() -> None:
     gate = requested_gate(2, exclusive=1, floating=1)
     gate.on_backlog(announcement(1, channel=0))
     gate.on_backlog(announcement(1, channel=1))
@@ -158,7 +158,7 @@ def test_an_event_needs_no_credit() -> None:
         ("UnknownSubpartitionError", ChannelFailureKind.REFUSED),
     ],
 )
-def test_an_error_says_whose_fault_it_is(type_name: str, kind: ChannelFailureKind) -> None:
+def test_an_error_names_its_culprit(type_name: str, kind: ChannelFailureKind) -> None:
     gate = requested_gate()
 
     failure = failure_of(gate.on_error(error(type_name, "gone")))
@@ -190,7 +190,7 @@ def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
     ("drains", "status"),
     [((True, True), EndOfDataStatus.DRAINED), ((True, False), EndOfDataStatus.STOPPED)],
 )
-def test_data_has_ended_when_every_channel_says_so(drains: tuple[bool, bool], status: EndOfDataStatus) -> None:
+def test_data_has_ended_when_every_channel_has_ended(drains: tuple[bool, bool], status: EndOfDataStatus) -> None:
     gate = requested_gate(2)
     for channel, drain in enumerate(drains):
         gate.on_buffer(response(EndOfData(drain=drain), channel=channel))

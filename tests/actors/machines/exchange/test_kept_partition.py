@@ -98,7 +98,7 @@ def test_a_partition_is_kept_when_it_is_written_wholly() -> None:
         partition_of_batches("a").finished()
 
 
-def test_nothing_is_written_behind_the_end() -> None:
+def test_writing_stops_at_the_end() -> None:
     output = partition_of_batches("a")
     output.finish()
 

@@ -29,7 +29,7 @@ def test_what_nobody_is_promised_is_shared_by_what_each_could_use() -> None:
     assert sizes(buffers) == [3, 9]
 
 
-def test_pools_that_may_have_all_they_could_use_have_it_without_being_told_again() -> None:
+def test_pools_with_their_maximum_keep_it_without_another_notification() -> None:
     buffers = NetworkBufferPool(100)
     first = buffers.create_pool(1, 3)
 

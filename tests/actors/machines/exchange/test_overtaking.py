@@ -24,7 +24,7 @@ def serve_credit(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
     return buffers_sent(subpartition.serve())
 
 
-def test_a_barrier_whose_time_is_over_is_read_first_and_has_overtaken_what_was_before_it() -> None:
+def test_a_timed_out_barrier_is_read_first_and_overtakes_earlier_buffers() -> None:
     subpartition = Subpartition(
         partition_id(), 0, (batch_ref("a"), batch_ref("b"), barrier(1, ALIGNED), batch_ref("c"))
     )

@@ -110,7 +110,7 @@ def test_a_failed_gate_is_not_read_and_the_failure_is_the_tasks() -> None:
     assert not inputs.has_data
 
 
-def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
+def test_a_task_without_inputs_drops_foreign_data() -> None:
     inputs = InputGate([])
 
     dropped = inputs.on_buffer(response(batch_ref()))
@@ -123,7 +123,7 @@ def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
     assert inputs.is_finished
 
 
-def test_nothing_is_read_of_the_others_before_what_is_read_first_has_ended_and_is_processed() -> None:
+def test_other_inputs_wait_until_the_first_one_has_ended_and_is_processed() -> None:
     inputs = union(1, 1, 1, read_first=frozenset([1, 2]))
     inputs.on_buffer(response(batch_ref("main"), 0, 0))
     inputs.on_buffer(response(UNALIGNED, 1, 0))
@@ -147,7 +147,7 @@ def test_nothing_is_read_of_the_others_before_what_is_read_first_has_ended_and_i
     assert inputs.poll() is not None
 
 
-def test_an_input_that_is_read_first_and_has_no_rows_is_over_with_its_end() -> None:
+def test_an_empty_input_that_is_read_first_ends_at_once() -> None:
     inputs = union(1, 1, read_first=frozenset([0]))
     inputs.on_buffer(response(batch_ref("main"), 0, 1))
     before = inputs.poll()

@@ -33,7 +33,7 @@ def test_a_task_that_needs_all_there_is_has_its_minimum() -> None:
     assert buffers == TaskBuffers(outputs=(3,), floating=(0,), exclusive=2)
 
 
-def test_a_task_that_does_not_fit_is_refused_whole_and_leaves_nothing_behind() -> None:
+def test_a_task_that_does_not_fit_is_refused_and_holds_no_buffers() -> None:
     environment = with_buffers(8)
 
     with pytest.raises(NetworkBuffersExhaustedError, match="required 9, but only 8 available"):
@@ -44,7 +44,7 @@ def test_a_task_that_does_not_fit_is_refused_whole_and_leaves_nothing_behind() -
     environment.check()
 
 
-def test_tasks_share_and_are_told_when_one_of_them_ends() -> None:
+def test_tasks_share_buffers_and_are_notified_when_one_of_them_ends() -> None:
     environment = with_buffers(8, floating_buffers_per_gate=4)
     environment.register_task(A, [1], [])
     environment.register_task(B, [1], [])

@@ -39,7 +39,7 @@ def test_without_credit_events_are_sent_and_data_is_not() -> None:
     assert serve_consumer(holding(EVENT, A, EVENT), credit=0) == [EVENT]
 
 
-def test_an_unaligned_barrier_overtakes_what_is_queued_and_names_the_data_of_it() -> None:
+def test_an_unaligned_barrier_overtakes_queued_buffers_and_lists_their_data() -> None:
     subpartition = holding(A, EVENT, B)
 
     overtaken = subpartition.add_priority(UNALIGNED)
@@ -74,7 +74,7 @@ def test_what_is_drained_gives_up_what_was_not_sent() -> None:
     assert subpartition.serve() == []
 
 
-def test_nothing_follows_the_end() -> None:
+def test_no_element_follows_the_end() -> None:
     subpartition = holding(A, EndOfPartition())
 
     with pytest.raises(AssertionError, match="after the end"):
@@ -82,7 +82,7 @@ def test_nothing_follows_the_end() -> None:
 
 
 @given(st.lists(st.sampled_from(["batch", "event", "priority", "credit"]), max_size=30))
-def test_everything_is_sent_once_and_in_its_order_but_for_what_has_priority(words: list[str]) -> None:
+def test_everything_is_sent_once_and_in_order_except_priority_events(words: list[str]) -> None:
     subpartition = holding()
     added: list[Buffer] = []
     taken: list[Buffer] = []

@@ -70,7 +70,7 @@ def test_who_reads_a_result_begins_when_it_is_whole() -> None:
     assert coordinated.tasks[0].state is FINISHED
 
 
-def test_a_result_goes_when_all_who_read_it_have_finished_and_not_before() -> None:
+def test_a_result_is_released_when_all_its_readers_have_finished() -> None:
     running = reading()
 
     finish_attempt(running, "job_reader_0_0")
@@ -93,7 +93,7 @@ def test_a_reader_that_fails_reads_the_same_result_again() -> None:
     assert running.told(ReleasePartitions) == []
 
 
-def test_a_reader_that_finds_the_result_gone_has_it_made_again_for_all_who_read_it() -> None:
+def test_a_lost_result_is_produced_again_for_all_its_readers() -> None:
     running = reading()
     gone = replace(failure("gone"), lost_partition=ResultPartitionId("job_maker_0_0:0"))
 
@@ -105,7 +105,7 @@ def test_a_reader_that_finds_the_result_gone_has_it_made_again_for_all_who_read_
     assert running.graph.subtask(JobVertexId("reader"), 0).execution.state is ExecutionState.CREATED
 
 
-def test_a_result_that_is_lost_with_its_task_manager_is_one_failure_with_those_who_read_it_there() -> None:
+def test_a_result_lost_with_its_task_manager_is_one_failure_with_its_readers() -> None:
     running = reading()
     here = [execution.attempt for execution in running.graph.executions if not execution.is_terminal]
 
@@ -154,7 +154,7 @@ def test_a_reader_waits_on_when_one_result_is_lost_while_the_other_is_still_made
     assert {running.graph.subtask(JobVertexId("reader"), each).execution.state for each in (0, 1)} == {SCHEDULED}
 
 
-def test_a_result_that_nobody_needs_any_more_may_be_lost() -> None:
+def test_a_result_that_no_task_needs_may_be_lost() -> None:
     running = reading()
     finish_attempt(running, "job_reader_0_0")
     finish_attempt(running, "job_reader_1_0")

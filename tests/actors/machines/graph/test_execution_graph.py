@@ -77,7 +77,7 @@ def test_who_reads_from_too_many_asks_to_be_near_to_none_of_them() -> None:
     assert running.made(RequestSlots)[0].requests[-1].inputs == ()
 
 
-def test_nothing_is_deployed_while_a_slot_or_the_state_is_missing() -> None:
+def test_deployment_waits_for_slots_and_state() -> None:
     slots_first, state_first = Running(), Running()
 
     slots_first.schedule()
@@ -107,7 +107,7 @@ def test_the_coordinator_hears_of_the_attempts_before_they_are_deployed() -> Non
     ]
 
 
-def test_a_descriptor_says_where_to_read_and_for_whom_to_write() -> None:
+def test_a_descriptor_names_the_inputs_and_the_consumers() -> None:
     wide = graph_of(
         vertex("source", 2, outputs=1), vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.HASH)
     )

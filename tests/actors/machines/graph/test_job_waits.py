@@ -61,7 +61,7 @@ def test_a_restart_is_waited_for_from_its_timer_on() -> None:
         JobStatusMoved(status=JobStatus.FAILING, cause=BUG),
     ],
 )
-def test_it_is_over_when_it_comes_about_or_will_not(end: Effect) -> None:
+def test_a_rescale_ends_when_it_completes_or_is_abandoned(end: Effect) -> None:
     assert explained(timer(), end).restarts == ()
 
 

@@ -72,7 +72,7 @@ def test_two_readers_may_have_one_stream_as_a_variable() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", ["rates > sink", "clean > sink", "clean > reader"])
-def test_in_a_streaming_program_nobody_else_reads_the_rows(elsewhere: str) -> None:
+def test_a_streaming_program_refuses_other_readers_of_the_rows(elsewhere: str) -> None:
     graph = reading(program(f"main > reader, rates > clean, {elsewhere}", sinks="sink"), "clean", "reader")
     uid, other = elsewhere.split(" > ")
 

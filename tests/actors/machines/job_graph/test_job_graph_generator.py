@@ -105,9 +105,7 @@ def test_other_parallelisms_and_other_groups_are_not_fused() -> None:
         (ChainingStrategy.NEVER, [["in"], ["map"], ["out"]]),
     ],
 )
-def test_an_operator_says_how_far_it_lets_itself_be_chained(
-    chaining: ChainingStrategy, expected: list[list[str]]
-) -> None:
+def test_an_operator_has_a_chaining_strategy(chaining: ChainingStrategy, expected: list[list[str]]) -> None:
     made = generated(program("in > map, map > out", node("map", chaining=chaining)))
 
     assert chains(made) == expected
@@ -153,7 +151,7 @@ def test_the_same_program_makes_the_same_graph() -> None:
 # Groups and key groups
 
 
-def test_a_sharing_group_is_inherited_where_all_inputs_agree() -> None:
+def test_a_sharing_group_is_inherited_if_all_inputs_agree() -> None:
     graph = program(
         "a > one, b > one, a > two, c > two",
         source_node("a", group="g"),
@@ -317,7 +315,7 @@ def test_in_a_batch_job_all_that_is_exchanged_is_made_wholly_before_it_is_read()
     assert vertex_of(made, "sums").firing_mode is FiringMode.ON_WATERMARK
 
 
-def test_a_sink_of_a_batch_job_is_fused_where_nobody_else_reads_what_its_task_makes() -> None:
+def test_a_batch_sink_is_chained_if_it_is_the_only_reader() -> None:
     made = generated(program("in > out, in > log", sinks="out log", job_type=JobType.BATCH))
 
     assert chains(made) == [["in", "out", "log"]]

@@ -39,7 +39,7 @@ def test_one_that_has_a_slot_for_itself_has_all_of_its_memory() -> None:
     assert fractions("apart") == {"orders": 0.0, "counts": 1.0, "sums": 1.0}
 
 
-def test_a_task_is_told_its_part_in_bytes_where_there_is_a_budget() -> None:
+def test_a_task_gets_its_share_in_bytes_if_there_is_a_budget() -> None:
     task = descriptor("a")
 
     assert with_managed_memory(task, ResourceSpec(heap_mib=9)).managed_memory_bytes is None

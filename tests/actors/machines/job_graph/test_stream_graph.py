@@ -13,7 +13,7 @@ from flykka.messages.graph.job_graph import OperatorKind, OperatorRef, ShipStrat
 from tests.actors.machines.job_graph.programs import edge, node, program
 
 
-def test_operators_come_behind_all_of_their_inputs() -> None:
+def test_operators_come_after_all_of_their_inputs() -> None:
     graph = StreamGraph()
     for name in ("sink", "join", "right", "left"):
         graph.add_node(node(name, OperatorKind.SOURCE if name in ("left", "right") else OperatorKind.STATELESS))

@@ -26,7 +26,7 @@ def test_point_wise_wiring_reads_the_same_from_both_ends(upstream: int, downstre
 
 @pytest.mark.slow
 @given(upstream=parallelisms, downstream=parallelisms)
-def test_point_wise_wiring_leaves_nobody_out_and_shares_evenly(upstream: int, downstream: int) -> None:
+def test_pointwise_wiring_covers_all_subtasks_evenly(upstream: int, downstream: int) -> None:
     reads = [len(pointwise_producers(upstream, downstream, consumer)) for consumer in range(downstream)]
     readers = [len(pointwise_consumers(upstream, downstream, producer)) for producer in range(upstream)]
 

@@ -32,7 +32,7 @@ def test_of_jobs_that_have_ended_the_last_are_kept_and_all_that_run() -> None:
     assert [job.status for job in store.overview(9).jobs] == ["FINISHED", "FINISHED", "CREATED"]
 
 
-def test_no_job_that_has_ended_is_kept_where_that_is_wanted() -> None:
+def test_ended_jobs_are_not_retained_if_so_configured() -> None:
     store = ExecutionGraphInfoStore(capacity=0)
     track_job(store, "a")
 
@@ -41,7 +41,7 @@ def test_no_job_that_has_ended_is_kept_where_that_is_wanted() -> None:
     assert store.jobs == {}
 
 
-def test_another_job_master_of_the_job_goes_on_with_what_is_known_and_without_the_checkpoints_in_progress() -> None:
+def test_another_job_master_keeps_the_statistics_without_checkpoints_in_progress() -> None:
     store = ExecutionGraphInfoStore()
     store.on_message(TrackJob(job_graph=GRAPH), 0)
     store.on_message(status(JobStatus.RUNNING, at=1), 1)

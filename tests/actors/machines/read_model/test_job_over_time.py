@@ -72,7 +72,7 @@ def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
     assert details.vertices[0].rows_read_again == 100
 
 
-def test_a_restart_counts_no_published_row_twice_and_forgets_what_was_staged() -> None:
+def test_a_restart_counts_no_published_row_twice_and_drops_staged_rows() -> None:
     before = (1_000, metrics(rows_published=300, rows_staged=40))
 
     running = folded(before)
@@ -100,7 +100,7 @@ def test_rows_of_an_attempt_that_has_been_replaced_are_not_counted_again() -> No
     assert details.throughput.values == (60.0,)
 
 
-def test_the_lag_is_that_of_the_vertex_that_is_furthest_behind_and_ends_with_event_time() -> None:
+def test_the_lag_is_the_largest_of_all_vertices_and_ends_with_event_time() -> None:
     begun = status(JobStatus.RUNNING)
     first = ((500, source_metrics(1, watermark_ms=400)), (1_500, source_metrics(2, watermark_ms=1_000)))
 
@@ -161,7 +161,7 @@ def test_what_was_being_deployed_is_so_no_longer_when_nobody_tells_its_end(end: 
     assert overview.details(40).deploying == Deploying(total_ms=20)
 
 
-def test_a_restore_from_a_checkpoint_has_a_time_and_a_start_from_the_beginning_has_none() -> None:
+def test_only_a_restore_from_a_checkpoint_has_a_restore_time() -> None:
     overview = JobReadModel(GRAPH)
     overview.on_message(JobRestored(job_id=JOB, checkpoint_id=None, timestamp_ms=5), 5)
     fresh = overview.details(6).restored_ms
@@ -170,7 +170,7 @@ def test_a_restore_from_a_checkpoint_has_a_time_and_a_start_from_the_beginning_h
     assert (fresh, overview.details(8).restored_ms) == (None, 7)
 
 
-def test_a_subtask_tells_what_it_has_measured_in_the_last_completed_checkpoint() -> None:
+def test_a_subtask_has_the_metrics_of_the_last_completed_checkpoint() -> None:
     overview = JobReadModel(GRAPH)
 
     def acknowledged(checkpoint_id: int, alignment_ms: int) -> None:

@@ -85,7 +85,7 @@ def test_a_vertex_names_what_its_event_time_waits_for_the_longest() -> None:
     assert windows_vertex(running).held_back_by == holds[1]
 
 
-def test_before_anything_is_told_the_plan_is_there() -> None:
+def test_the_plan_exists_before_the_first_event() -> None:
     details = details_after(now=5_000)
 
     assert (details.name, details.status, details.started_ms, details.duration_ms) == (
@@ -118,7 +118,7 @@ def test_a_job_that_has_ended_lasts_no_longer(last: Message) -> None:
     assert (details.status, details.duration_ms) == (JobStatus.FINISHED, 2_000)
 
 
-def test_a_job_that_could_not_be_told_of_any_more_has_failed_all_the_same() -> None:
+def test_a_job_fails_even_if_its_result_cannot_be_reported() -> None:
     details = details_after(
         status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.FAILED), at=700, now=900
     )
@@ -134,7 +134,7 @@ def test_a_job_that_could_not_be_told_of_any_more_has_failed_all_the_same() -> N
     ],
     ids=["stopped", "failed"],
 )
-def test_the_checkpoint_that_is_kept_is_told_with_the_end(last: Message) -> None:
+def test_the_retained_checkpoint_is_reported_with_the_end(last: Message) -> None:
     assert details_after(status(JobStatus.RUNNING)).kept_checkpoint is None
     assert details_after(status(JobStatus.RUNNING), last).kept_checkpoint == KEPT
 
@@ -230,7 +230,7 @@ def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
     assert (shown.rows_in_per_second, shown.rows_out_per_second) == (105.0, 10.0)
 
 
-def test_a_burst_that_is_over_is_forgotten_when_the_window_has_passed() -> None:
+def test_an_ended_burst_is_forgotten_after_the_window() -> None:
     overview = JobReadModel(GRAPH)
     overview.on_message(execution_changed(ExecutionState.RUNNING, at=0), 0)
     for second in range(1, 11):
@@ -265,7 +265,7 @@ def test_the_shares_of_time_add_up_over_the_subtasks() -> None:
     assert windows_vertex(overview.details(1_000)).shares == TimeShares(busy=0.25, back_pressured=0.5, idle=0.25)
 
 
-def test_the_watermark_is_the_least_and_lags_behind_the_clock() -> None:
+def test_the_watermark_is_the_minimum_and_lags_the_clock() -> None:
     shown = windows_vertex(
         details_after(metrics(watermark_ms=4_000), metrics(watermark_ms=3_000, subtask=1), now=5_000)
     )
@@ -287,7 +287,7 @@ def test_at_the_end_of_the_input_there_is_no_watermark_any_more() -> None:
     assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (None, None, True)
 
 
-def test_the_last_checkpoints_are_told_as_many_as_were_asked_for_and_all_are_counted() -> None:
+def test_the_requested_number_of_checkpoints_is_listed_and_all_are_counted() -> None:
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=8, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=8_000)
 
     details = details_after(
@@ -315,7 +315,7 @@ def test_the_last_checkpoints_are_told_as_many_as_were_asked_for_and_all_are_cou
     )
 
 
-def test_the_last_time_of_each_status_is_told_in_the_order_of_the_times() -> None:
+def test_the_last_time_of_each_status_is_listed_by_time() -> None:
     details = details_after(
         status(JobStatus.RUNNING, at=1),
         status(JobStatus.RESTARTING, at=2),

@@ -97,7 +97,7 @@ def test_a_job_of_the_default_scheduler_begins_at_once_and_counts_no_slots() -> 
     assert scheduling.tell(CountSlotsDue()) == [Ignore(reason="no rescale waits for slots")]
 
 
-def test_a_client_rescales_it_behind_a_checkpoint() -> None:
+def test_a_client_rescales_the_job_after_a_checkpoint() -> None:
     scheduling = Scheduling()
     scheduling.run()
 
@@ -125,7 +125,7 @@ def test_two_failed_checkpoints_do_not_keep_it_from_that() -> None:
     assert scheduling.targets() == [3]
 
 
-def test_a_checkpoint_of_a_request_that_is_over_counts_for_nothing() -> None:
+def test_a_checkpoint_of_an_ended_request_is_ignored() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -164,7 +164,7 @@ def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
     assert scheduling.tell(due) == [events.RestartJob(due=due)]
 
 
-def test_a_graph_that_goes_on_as_it_is_can_be_rescaled_later() -> None:
+def test_a_graph_that_keeps_its_parallelism_can_be_rescaled_later() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))

@@ -64,7 +64,7 @@ def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
         (GROWING, "restarts without end"),
     ],
 )
-def test_a_strategy_says_what_it_allows(configuration: RestartStrategyConfiguration, allowance: str) -> None:
+def test_a_strategy_describes_its_limit(configuration: RestartStrategyConfiguration, allowance: str) -> None:
     assert restart_strategy(configuration).allowance == allowance
 
 
@@ -74,7 +74,7 @@ def test_without_a_number_of_attempts_there_is_no_end() -> None:
     assert all(allowed(strategy, *range(1_000)))
 
 
-def test_no_restart_allows_none() -> None:
+def test_the_no_restart_strategy_allows_no_restart() -> None:
     assert allowed(restart_strategy(NoRestartStrategyConfiguration()), 0) == [False]
 
 

@@ -103,7 +103,7 @@ def test_what_a_request_does_not_say_is_that_of_a_default_slot() -> None:
     assert effects == [gives(FIRST, 2, "a", cut=ResourceSpec(cpu_millis=100, heap_mib=500))]
 
 
-def test_a_slot_is_cut_where_most_is_used_so_that_large_ones_find_room() -> None:
+def test_a_slot_is_cut_from_the_fullest_task_manager_to_leave_room_elsewhere() -> None:
     slots = manager()
     feed(
         slots,

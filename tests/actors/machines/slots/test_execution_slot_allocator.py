@@ -75,7 +75,7 @@ def test_a_region_that_restarts_goes_back_to_its_own_slots() -> None:
     assert places(first) == {"a_0_1": "x"}
 
 
-def test_nobody_gets_the_slot_of_another_region_that_will_come_back() -> None:
+def test_the_slot_of_a_restarting_region_is_not_given_to_another() -> None:
     slots = allocator("x")
     feed(slots, wished(wish("a", 0)), returned("a_0_0"))
 

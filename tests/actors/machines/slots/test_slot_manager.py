@@ -83,7 +83,7 @@ def test_one_that_was_given_up_is_refused_when_it_comes_back() -> None:
     assert effects == [Tell(to=FIRST, message=refusal), ForgetTaskManager(task_manager=FIRST)]
 
 
-def test_one_that_somebody_else_started_is_welcome() -> None:
+def test_a_task_manager_started_elsewhere_is_accepted() -> None:
     slots = manager(task_managers=0)
 
     effects = feed(slots, registered(TaskManagerId("guest"), None), requested("a"))
@@ -271,7 +271,7 @@ def test_a_report_that_left_before_the_slot_was_given_takes_nothing_back() -> No
     assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
 
 
-def test_a_report_frees_what_was_believed_to_be_allocated() -> None:
+def test_a_report_frees_slots_that_were_wrongly_believed_allocated() -> None:
     slots = manager()
     feed(slots, registered(FIRST, "x"), requested("a"))
 

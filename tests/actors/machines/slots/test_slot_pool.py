@@ -159,7 +159,7 @@ def test_requests_wait_for_a_resource_manager() -> None:
     assert after == [request_slot("a-1"), request_slot("a-2")]
 
 
-def test_a_new_resource_manager_is_asked_for_what_is_still_missing() -> None:
+def test_a_new_resource_manager_is_asked_for_the_missing_slots() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"), offered("a-1"), ResourceManagerDisconnected())
 
@@ -191,7 +191,7 @@ def test_a_slot_that_arrives_after_its_request_timed_out_stays_available() -> No
     assert free_slots(slots) == ("a-1",)
 
 
-def test_a_timeout_behind_the_slot_means_nothing() -> None:
+def test_a_timeout_after_the_slot_has_arrived_is_ignored() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
@@ -269,7 +269,7 @@ def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
     ]
 
 
-def test_a_slot_that_nobody_needs_for_long_goes_back() -> None:
+def test_a_slot_idle_for_long_is_returned() -> None:
     slots = pool()
     feed(slots, offered("a-1"), now=0)
 

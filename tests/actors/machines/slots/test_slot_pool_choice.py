@@ -29,7 +29,7 @@ from tests.actors.machines.slots.slot_pool_events import (
 # Slots that are reserved for restarted attempts
 
 
-def test_a_slot_that_is_kept_serves_nobody_but_who_names_it() -> None:
+def test_a_reserved_slot_serves_only_a_request_that_names_it() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), wanted("r2"))
 
@@ -42,7 +42,7 @@ def test_a_slot_that_is_kept_serves_nobody_but_who_names_it() -> None:
     assert named == [assigned("r3", "a-1")]
 
 
-def test_a_slot_that_is_kept_no_longer_serves_who_waits() -> None:
+def test_a_slot_that_is_no_longer_reserved_serves_waiting_requests() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), wanted("r2"), returned("r1", is_kept=True))
 

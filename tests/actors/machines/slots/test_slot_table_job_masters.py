@@ -63,7 +63,7 @@ def test_a_job_master_that_takes_over_is_offered_its_own_slots_only() -> None:
     assert effects == [confirms("b", index=1), offers(("b", 1)), announces("a")]
 
 
-def test_the_report_says_who_holds_what() -> None:
+def test_the_report_lists_the_holders() -> None:
     held = slot_table()
 
     before = held.report()

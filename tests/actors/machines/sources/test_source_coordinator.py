@@ -123,7 +123,7 @@ def test_where_a_look_brings_few_of_more_splits_the_next_one_follows_at_once() -
     assert coordinated.tell(discovered_files("a", more=True)) == [discover(b"a")]
 
 
-def test_a_place_where_nothing_is_is_told_once_until_something_has_been_there() -> None:
+def test_a_missing_location_is_reported_once_until_it_has_existed() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     nothing, something = replace(discovered_files(""), missing_path="logs"), discovered_files("")
@@ -191,7 +191,7 @@ def test_what_is_noticed_while_a_look_is_under_way_is_looked_for_behind_it() -> 
     assert coordinated.tell(discovered_files("b", begun_at="a")) == [later()]
 
 
-def test_a_look_is_told_of_once() -> None:
+def test_a_discovery_is_reported_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -210,7 +210,7 @@ def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> Non
     assert coordinated.tell(SourcesReset()) == [discover()]
 
 
-def test_readers_get_what_is_found_and_hear_when_there_is_no_more() -> None:
+def test_readers_get_discovered_splits_and_are_notified_of_the_end() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(request_splits(1, 2))
@@ -234,7 +234,7 @@ def test_from_the_snapshot_until_it_has_settled_a_reader_gets_nothing() -> None:
     assert coordinated.tell(settled(0, 1)) == [assigns(0, "a")]
 
 
-def test_an_abandoned_checkpoint_holds_nobody_back() -> None:
+def test_an_abandoned_checkpoint_holds_no_reader_back() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -270,7 +270,7 @@ def test_what_was_handed_out_behind_the_checkpoint_is_handed_out_again() -> None
     assert coordinated.tell(request_splits(1)) == [assigns(1, "b", 1)]
 
 
-def test_a_subtask_alone_goes_on_from_the_completed_checkpoint() -> None:
+def test_a_single_restarted_subtask_resumes_from_the_completed_checkpoint() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("abc", finished=True))

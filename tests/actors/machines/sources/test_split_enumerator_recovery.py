@@ -65,7 +65,7 @@ def test_what_was_found_behind_the_snapshot_is_found_again() -> None:
     assert effects == [assigns(0, "a"), assigns(0, "bc"), no_more(0)]
 
 
-def test_another_job_master_goes_on_from_the_checkpoint() -> None:
+def test_another_job_master_resumes_from_the_checkpoint() -> None:
     former = enumerator()
     feed(former, discovered_splits("abc", finished=True), request_splits(0, 1))
     checkpoint = former.snapshot(1)
@@ -79,7 +79,7 @@ def test_another_job_master_goes_on_from_the_checkpoint() -> None:
     assert effects == [assigns(0, "bc"), no_more(0)]
 
 
-def test_the_state_does_not_grow_with_what_was_read() -> None:
+def test_the_state_does_not_grow_with_the_splits_read() -> None:
     source = enumerator()
     sizes = []
 
@@ -103,7 +103,7 @@ def test_a_state_that_names_its_splits_is_refused_for_it_would_be_read_twice() -
         source.restore(codec.encode(SplitEnumeratorState(assigned=(SplitId("a"),))))
 
 
-def test_an_attempt_that_is_over_gets_nothing() -> None:
+def test_an_ended_attempt_gets_no_splits() -> None:
     source = enumerator()
     feed(source, request_splits(0, 2), attempt_ended(0))
 
@@ -194,7 +194,7 @@ def test_a_reader_hears_of_no_end_while_something_is_kept_for_it() -> None:
     assert effects == [no_more(1), assigns(0, "a", 0, attempt=1), no_more(0, attempt=1)]
 
 
-def test_a_subtask_that_restarts_is_told_again_that_there_is_no_more() -> None:
+def test_a_restarted_subtask_is_notified_again_that_there_are_no_more_splits() -> None:
     source = enumerator()
     feed(source, discovered_splits("", finished=True), request_splits(0), attempt_ended(0))
 

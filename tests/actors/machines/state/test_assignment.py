@@ -194,7 +194,7 @@ def test_a_configured_number_of_key_groups_has_to_be_that_of_the_checkpoint() ->
         assign(checkpoint_of_subtasks((keyed_state("window", "x", parallelism=1),)), [wider])
 
 
-def test_nobody_runs_more_parallel_than_the_checkpoint_has_key_groups() -> None:
+def test_the_parallelism_never_exceeds_the_key_groups_of_the_checkpoint() -> None:
     too_wide = chained_vertex("old", "source", parallelism=129, max_parallelism=256)
 
     with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) is to run with parallelism 129, .* 128"):
@@ -213,7 +213,7 @@ def test_state_is_not_lost_unless_that_is_allowed() -> None:
     assert made.non_restored == ("gone",)
 
 
-def test_a_source_whose_splits_nobody_would_go_on_with_is_not_lost_unnoticed() -> None:
+def test_splits_of_a_removed_source_are_not_lost_silently() -> None:
     with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: source"):
         assign(checkpoint_of_subtasks((), coordinators=("source",)), [chained_vertex("old", "a", parallelism=1)])
 

@@ -45,7 +45,7 @@ def test_elements_that_were_neighbours_stay_neighbours_and_in_order() -> None:
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2"], ["a1.0", "a1.1"]]
 
 
-def test_at_an_unchanged_parallelism_a_split_list_stays_where_it_was() -> None:
+def test_a_split_list_stays_in_place_at_an_unchanged_parallelism() -> None:
     made = repartition([[list_state_of("a", 5)], []], 2)
 
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2", "a0.3", "a0.4"], []]
@@ -90,7 +90,7 @@ STATES = st.lists(st.tuples(MODES, st.lists(st.integers(0, 9), min_size=1, max_s
 
 
 @given(states=STATES, parallelism=st.integers(1, 9))
-def test_nothing_is_lost_and_nothing_is_given_twice(
+def test_no_split_is_lost_or_assigned_twice(
     states: list[tuple[OperatorStateMode, list[int]]], parallelism: int
 ) -> None:
     width = max(len(counts) for _, counts in states)

@@ -32,7 +32,7 @@ def test_the_watermark_fires_a_window_when_its_last_millisecond_has_passed(
 
 
 @given(event_time_windows(), TIMES, TIMES, st.integers(0, 100))
-def test_the_watermark_closes_a_window_when_the_allowed_lateness_behind_its_end_has_passed(
+def test_the_watermark_closes_a_window_after_its_allowed_lateness(
     windows: EventTimeWindows, time: int, watermark: int, lateness: int
 ) -> None:
     for start in window_starts(windows, time):

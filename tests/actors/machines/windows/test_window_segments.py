@@ -60,7 +60,7 @@ def test_a_segment_within_the_bound_is_read_without_one() -> None:
     assert segments.live == ()
 
 
-def test_nothing_fires_before_the_first_window_is_over() -> None:
+def test_no_window_fires_before_the_first_one_has_ended() -> None:
     segments = of(segment(1, 5, 9))
 
     early, at_its_end = segments.fire(4), segments.fire(5)
@@ -70,7 +70,7 @@ def test_nothing_fires_before_the_first_window_is_over() -> None:
     segments.check()
 
 
-def test_the_bound_moves_also_where_nothing_fires() -> None:
+def test_the_bound_moves_even_if_no_window_fires() -> None:
     segments = of(segment(1, 5, 9))
 
     segments.fire(4)
@@ -113,7 +113,7 @@ def test_segments_of_one_level_merge_when_there_are_enough() -> None:
     assert segments.mergeable(3) == ()
 
 
-def test_segments_of_which_nothing_is_left_merge_into_none() -> None:
+def test_segments_without_remaining_rows_merge_into_no_segment() -> None:
     segments = of(*(segment(number, 0, 1) for number in range(3)))
 
     segments.replace_merged(segments.mergeable(3), None)
@@ -146,7 +146,7 @@ def test_a_segment_is_let_go_with_the_last_window_that_needs_it() -> None:
     assert second.finished == ("1",)
 
 
-def test_a_window_that_is_kept_behind_its_end_fires_again_with_all_rows_for_those_that_come_late() -> None:
+def test_a_window_with_allowed_lateness_fires_again_with_all_rows_for_late_ones() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
     segments.fire(5)
@@ -162,7 +162,7 @@ def test_a_window_that_is_kept_behind_its_end_fires_again_with_all_rows_for_thos
     segments.check()
 
 
-def test_a_segment_is_kept_until_the_allowed_lateness_behind_its_last_window_has_passed() -> None:
+def test_a_segment_is_kept_until_the_allowed_lateness_of_its_last_window_passes() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
 
