@@ -151,7 +151,7 @@ def test_a_failed_archive_is_logged_and_does_not_affect_the_job(
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_who_waits_for_archives_is_answered_when_none_is_being_written(seed: int, tmp_path: Path) -> None:
+def test_waiters_for_archives_are_answered_when_all_are_written(seed: int, tmp_path: Path) -> None:
     graph = archived_in(tmp_path, graph_of(vertex("source")))
     there: list[bool] = []
     with SeededSystem(seed) as system:
@@ -188,7 +188,7 @@ def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     MemoryFileSystem().store.clear()
 
 
-def test_what_was_archived_is_read_again(directory: str) -> None:
+def test_an_archive_can_be_read_again(directory: str) -> None:
     storage = CheckpointStorage(directory)
 
     storage.write_archive(ended_job())

@@ -137,7 +137,7 @@ def test_work_is_answered_in_its_order_also_if_it_has_no_result(seeded_system: S
     assert attempt.engine.described == ["1: stage 3 of 'op'", "2: snapshot 7 of 'op'"]
 
 
-def test_what_is_not_answered_is_called_at_once(seeded_system: SeededSystem) -> None:
+def test_commands_without_an_answer_are_called_at_once(seeded_system: SeededSystem) -> None:
     attempt = Attempt(seeded_system)
 
     attempt.tell(ReleaseBatches(holder="a"), CancelWork(), InterruptWork())

@@ -213,7 +213,7 @@ def test_metadata_that_cannot_be_written_gives_the_checkpoint_up(system: SeededS
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "disk full")
 
 
-def test_what_cannot_be_deleted_is_told_of_and_holds_nothing_up(
+def test_a_failed_deletion_is_reported_and_blocks_nothing(
     system: SeededSystem, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = FullStorage(str(tmp_path), writes=True)

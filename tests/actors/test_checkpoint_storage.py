@@ -63,7 +63,7 @@ def files_below(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
-def test_what_was_written_is_read_with_its_address(directory: str) -> None:
+def test_written_metadata_is_read_with_its_path(directory: str) -> None:
     storage = CheckpointStorage(directory)
 
     path = storage.write_metadata(checkpoint_of_two_subtasks())
@@ -176,7 +176,7 @@ def test_a_process_that_was_replaced_completes_and_deletes_no_checkpoint(tmp_pat
     assert files_below(tmp_path) == before
 
 
-def test_what_is_half_written_is_no_checkpoint(tmp_path: Path) -> None:
+def test_a_partially_written_checkpoint_does_not_exist(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     path = storage.write_metadata(checkpoint_of_two_subtasks(1))
 

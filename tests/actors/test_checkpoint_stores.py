@@ -85,7 +85,7 @@ def unreliable(checkpoints: CheckpointPointers) -> Unreliable:
     return Unreliable(checkpoints)
 
 
-def test_what_is_complete_is_in_the_store_and_what_is_subsumed_is_not(
+def test_completed_checkpoints_are_in_the_store_and_subsumed_ones_are_not(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, checkpoints)

@@ -197,9 +197,7 @@ def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_a_job_has_left_at_work_is_ended_in_whichever_order_its_job_master_stops_and_its_end_elsewhere_is_found(
-    store: EmbeddedStore, tmp_path: Path, seed: int
-) -> None:
+def test_running_work_of_a_job_ended_elsewhere_is_stopped(store: EmbeddedStore, tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed) as system, SeededSystem(4) as other:
         driver = Driver(system, tmp_path / "checkpoints", store, "first")
         driver.run(driver.graph(), slots=1)

@@ -82,7 +82,7 @@ def test_an_enricher_that_declares_nothing_is_refused() -> None:
         enrichers(Nothing())
 
 
-def test_what_is_no_enricher_is_refused() -> None:
+def test_an_invalid_enricher_is_refused() -> None:
     with pytest.raises(FailureEnricherError, match="has to be a FailureEnricher, not 7"):
         FailureEnrichers().add(7)  # type: ignore[arg-type]
 

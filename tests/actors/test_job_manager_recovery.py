@@ -188,7 +188,7 @@ def test_a_job_is_suspended_when_leadership_is_lost_and_resumes_when_regained(
     assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_what_is_asked_while_nobody_leads_is_answered_by_the_next_leader(driver: Driver) -> None:
+def test_requests_without_a_leader_are_answered_by_the_next_one(driver: Driver) -> None:
     driver.services.lost()
     driver.submit(driver.graph())
     assert driver.said_to(driver.client) == []

@@ -74,7 +74,7 @@ def test_a_checkpoint_message_that_a_job_master_does_not_handle_is_logged(
     assert record.getMessage().startswith(f"{job_master.path}#1 has no handler for TriggerCheckpoint")
 
 
-def test_what_is_done_about_an_event_decides_no_other_before_it_is_done(
+def test_effects_of_an_event_may_not_decide_further_events(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(JobMaster, "_on_effect", lambda job_master, _: job_master._decide(()))
@@ -160,7 +160,7 @@ def test_slots_go_back_when_the_job_has_ended(cluster: JobCluster) -> None:
     assert len(cluster.heard(task_manager, FreeSlot)) == 1
 
 
-def test_what_is_said_under_another_session_is_not_heard(cluster: JobCluster) -> None:
+def test_messages_under_another_session_are_dropped(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     letters: list[DeadLetter] = []
     cluster.system.event_stream.subscribe(letters.append, DeadLetter)
@@ -281,7 +281,7 @@ def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_what_a_failed_reader_was_given_is_handed_out_again(cluster: JobCluster) -> None:
+def test_splits_of_a_failed_reader_are_assigned_again(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.request_splits()
 
@@ -336,7 +336,7 @@ def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster
     assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_what_tasks_have_done_is_passed_on_under_their_names(cluster: JobCluster) -> None:
+def test_metrics_of_tasks_are_forwarded_under_their_names(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     cluster.tell_job_master(ReportTaskMetrics(attempt=SOURCE, metrics=TaskIOMetrics(rows_out=7)))

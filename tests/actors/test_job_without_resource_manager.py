@@ -108,7 +108,7 @@ def test_a_resource_manager_that_has_lost_the_job_is_registered_at_again(cluster
     assert cluster.statuses() == [JobStatus.RUNNING]
 
 
-def test_what_a_former_resource_manager_says_late_is_a_dead_letter(cluster: JobCluster) -> None:
+def test_late_messages_of_a_former_resource_manager_are_dead_letters(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
     [request] = cluster.heard(cluster.resource_manager, RequestSlot)

@@ -228,7 +228,7 @@ def test_a_cancelled_request_is_not_served(system: SeededSystem) -> None:
     assert guest.peer.heard(AllocateSlot) == []
 
 
-def test_who_is_not_registered_gets_no_slot(system: SeededSystem) -> None:
+def test_an_unregistered_job_master_gets_no_slot(system: SeededSystem) -> None:
     leader = resource_manager(system)
     stranger = Peer(system, "stranger")
 
@@ -265,7 +265,7 @@ def test_the_requests_of_a_job_master_that_leaves_are_forgotten(system: SeededSy
     assert guest.peer.heard(AllocateSlot) == []
 
 
-def test_what_is_said_under_a_stale_session_is_dropped_visibly(system: SeededSystem) -> None:
+def test_messages_under_a_stale_session_become_dead_letters(system: SeededSystem) -> None:
     dropped: list[DeadLetter] = []
     system.event_stream.subscribe(dropped.append, DeadLetter)
     leader = resource_manager(system)

@@ -122,7 +122,7 @@ def test_a_failing_task_manager_reports_the_reason_to_the_jobs_it_served(system:
     assert job_master.peer.expect(SlotRequestFailed).reason == CAUSE.message
 
 
-def test_what_comes_late_of_one_that_was_given_up_is_a_dead_letter(system: SeededSystem) -> None:
+def test_late_messages_of_an_actor_given_up_are_dead_letters(system: SeededSystem) -> None:
     leader = resource_manager(system)
     guest = Guest(system, leader, None)
     letters: list[DeadLetter] = []

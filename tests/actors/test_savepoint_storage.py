@@ -97,7 +97,7 @@ def test_a_moved_savepoint_refers_to_its_state_in_the_new_folder(tmp_path: Path)
     check_state(found)
 
 
-def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish_to_does_not(tmp_path: Path) -> None:
+def test_staged_files_move_with_a_savepoint_but_sink_targets_do_not(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
     target = f"file:{tmp_path}/output/part-0"
     copied = PendingFile(checkpoint_id=3, staged=f"file:{folder}/sink/0-part", target=target, in_savepoint=True)
@@ -193,7 +193,7 @@ def test_an_unknown_address_is_refused() -> None:
         initialize_savepoint("nowhere://x", NAME)
 
 
-def test_what_comes_late_for_a_savepoint_that_was_given_up_takes_its_folder_with_it(tmp_path: Path) -> None:
+def test_late_state_of_an_aborted_savepoint_is_deleted_with_its_folder(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
     discard_savepoint(folder)
     Path(folder).mkdir()

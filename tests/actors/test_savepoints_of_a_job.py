@@ -197,7 +197,7 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
     assert not savepoints.exists()
 
 
-def test_a_stop_is_refused_if_tasks_are_not_running_yet(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_savepoint_is_refused_if_tasks_are_not_running_yet(cluster: JobCluster, savepoints: Path) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
 

@@ -119,7 +119,7 @@ def test_a_killed_task_manager_is_replaced_and_its_job_finishes(seed: int, tmp_p
     ],
 )
 @pytest.mark.parametrize("seed", seeds(3))
-def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
+def test_a_job_finishes_if_a_task_manager_is_killed_at_any_moment(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -194,9 +194,7 @@ def test_whichever_actor_is_killed_while_disks_are_slow_the_job_comes_to_its_end
     ],
 )
 @pytest.mark.parametrize("seed", seeds(3))
-def test_whatever_moment_the_resource_manager_is_killed_at_the_job_goes_on_without_a_restart(
-    moment: type[Message], seed: int, tmp_path: Path
-) -> None:
+def test_a_job_runs_on_if_the_resource_manager_is_killed(moment: type[Message], seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         kill = kill_when(system, "/user/resource-manager", is_a(moment))
         stage = WholeCluster(system, tmp_path)

@@ -144,7 +144,7 @@ NOBODY_TWICE = {"source_0": 0, "source_1": 0, "middle_0": 0, "middle_1": 0, "key
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(seed: int, tmp_path: Path) -> None:
+def test_retained_results_are_freed_with_their_last_reader(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data = Rows()
         stage = run_batch_job(system, data, batch_job(tmp_path))
@@ -172,7 +172,7 @@ def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_wi
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_first(count: int, tmp_path: Path) -> None:
+def test_freed_inputs_of_a_lost_result_are_produced_again_first(count: int, tmp_path: Path) -> None:
     with SeededSystem(count) as system:
         data = Rows("keyed", count)
         stage = run_batch_job(system, data, batch_job(tmp_path))

@@ -182,7 +182,7 @@ def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int,
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_what_attempts_before_a_failure_have_counted_is_in_no_result(seed: int, tmp_path: Path) -> None:
+def test_counts_of_attempts_before_a_failure_stay_out_of_results(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))

@@ -65,7 +65,7 @@ parts = pytest.mark.parametrize(
 
 
 @parts
-def test_whatever_message_a_job_master_is_killed_at_each_file_is_published_once(part: int, tmp_path: Path) -> None:
+def test_each_file_is_published_once_if_a_job_master_is_killed(part: int, tmp_path: Path) -> None:
     last = messages_of_a_life(tmp_path / "whole", JOB_MASTER)
 
     for number in range(1 + part, last + 1, PARTS):
@@ -87,7 +87,7 @@ def run_with_client(folder: Path, number: int) -> tuple[int, WholeCluster]:
 
 
 @parts
-def test_whatever_message_a_job_manager_is_killed_at_each_file_is_published_once(part: int, tmp_path: Path) -> None:
+def test_each_file_is_published_once_if_a_job_manager_is_killed(part: int, tmp_path: Path) -> None:
     last, _ = run_with_client(tmp_path / "whole", 0)
 
     for number in range(1 + part, last + 1, PARTS):

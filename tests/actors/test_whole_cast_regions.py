@@ -119,7 +119,7 @@ def test_a_region_restores_the_last_checkpoint_and_no_earlier_one(tmp_path: Path
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_what_was_read_behind_a_savepoint_is_given_back_from_the_checkpoint_before_it(tmp_path: Path) -> None:
+def test_splits_read_after_a_savepoint_are_returned_from_the_earlier_checkpoint(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path / "checkpoints", OneFails("source", "read_splits", 2))
         # No checkpoint but the savepoint, before whose splits no reader may begin.

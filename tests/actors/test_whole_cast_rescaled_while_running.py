@@ -138,7 +138,7 @@ def test_the_history_contains_each_rescale(tmp_path: Path) -> None:
         assert done.requirements_id != ignored.requirements_id
 
 
-def test_what_has_no_slots_waits_for_them(tmp_path: Path) -> None:
+def test_a_rescale_without_slots_waits_for_them(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -249,7 +249,7 @@ def test_a_job_that_is_being_stopped_is_not_rescaled(tmp_path: Path) -> None:
         assert job.told_parallelism() == []
 
 
-def test_what_the_job_cannot_be_is_refused_and_what_it_is_can_be_read(tmp_path: Path) -> None:
+def test_impossible_requirements_are_refused_and_current_ones_are_readable(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)

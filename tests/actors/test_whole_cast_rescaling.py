@@ -90,7 +90,7 @@ def test_a_job_resumes_with_one_two_four_and_one_subtasks(seed: int, tmp_path: P
     "parallelisms", [(1, 2), *(pytest.param(each, marks=pytest.mark.long) for each in ((2, 4), (4, 1)))]
 )
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_a_cancelled_job_had_not_published_is_published_by_its_next_run(
+def test_the_next_run_publishes_the_pending_output_of_a_cancelled_job(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms
@@ -142,7 +142,7 @@ def test_a_rescaled_job_resumes_after_it_loses_a_task_manager(moment: type[Messa
 
 @pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_its_owner_of_now(
+def test_in_flight_data_of_an_unaligned_checkpoint_reaches_its_current_owner(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms

@@ -69,7 +69,7 @@ def test_unaligned_checkpoints_do_not_wait_for_queued_batches(
 )
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("checkpointing", [UNALIGNED, TIMING_OUT])
-def test_whatever_moment_a_task_manager_is_killed_at_what_was_in_flight_counts_once(
+def test_in_flight_data_counts_once_if_a_task_manager_is_killed(
     moment: type[Message], seed: int, checkpointing: dict[str, object], tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:

@@ -332,7 +332,7 @@ def _process(ref: Ref) -> str | None:
     return found and found[1]
 
 
-def test_what_goes_from_one_process_to_another_goes_under_a_session(tmp_path: Path) -> None:
+def test_messages_between_processes_carry_a_session(tmp_path: Path) -> None:
     plainly = SaidPlainly()
     with SeededSystem(3, recorder=MonitoringRecorder(None, (plainly,))) as system:
         zombies = Zombies(system, tmp_path)

@@ -48,7 +48,7 @@ def test_every_declared_class_has_a_docstring_and_a_message_names_its_sender() -
     assert without == [], "a message says: sender -> receiver: what it asserts"
 
 
-def test_what_may_be_said_is_what_the_frozen_list_says() -> None:
+def test_declared_tags_match_the_frozen_list() -> None:
     frozen = FROZEN.read_text().splitlines()
 
     assert lines() == frozen, (

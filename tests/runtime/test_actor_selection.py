@@ -42,7 +42,7 @@ def test_wildcards_stand_for_parts_of_a_name(system: SeededSystem, log: list[str
 
 
 @pytest.mark.parametrize("path", ["/user/shop/x*", "/user/shop/till", "/user/shop/till-1/*", "/user/[st]hop"])
-def test_what_no_one_is_selected_for_is_a_dead_letter(system: SeededSystem, log: list[str], path: str) -> None:
+def test_a_message_to_an_empty_selection_is_a_dead_letter(system: SeededSystem, log: list[str], path: str) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
 

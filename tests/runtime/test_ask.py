@@ -193,7 +193,7 @@ def test_an_invalid_timeout_is_refused_before_anything_is_sent(
     assert log == ["a start", "a question"]
 
 
-def test_who_has_replied_may_ask_back(threaded: ActorSystem) -> None:
+def test_an_actor_that_has_replied_may_ask_back(threaded: ActorSystem) -> None:
     answers: list[object] = []
 
     def asks_back(context: ActorContext) -> None:

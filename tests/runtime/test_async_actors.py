@@ -109,7 +109,7 @@ def test_a_context_variable_is_the_actors_own(either: ActorSystem) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-def test_what_a_coroutine_raises_is_supervised_and_told_to_the_asker(
+def test_an_exception_of_a_coroutine_is_supervised_and_sent_to_the_asker(
     either: ActorSystem, error: type[BaseException]
 ) -> None:
     log: list[str] = []
@@ -131,9 +131,7 @@ def test_what_a_coroutine_raises_is_supervised_and_told_to_the_asker(
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
-def test_what_a_task_of_the_coroutine_raises_fails_who_awaits_it(
-    either: ActorSystem, error: type[BaseException]
-) -> None:
+def test_an_exception_of_an_asyncio_task_fails_its_awaiter(either: ActorSystem, error: type[BaseException]) -> None:
     async def fail() -> None:
         await asyncio.sleep(0)
         raise error("no")

@@ -91,7 +91,7 @@ def test_a_message_that_was_taken_when_the_restart_came_is_for_the_new_instance(
     assert logs == {("stop", "restart", "x begins", "x ends"), ("x begins", "x ends", "stop", "restart")}
 
 
-def test_what_a_coroutine_awaits_may_end_in_the_same_stop() -> None:
+def test_an_awaited_actor_may_end_in_the_same_stop() -> None:
     for seed in range(20):
         log: list[str] = []
         failures: list[ActorFailed] = []

@@ -25,7 +25,7 @@ OVERFLOWS: tuple[Overflow, ...] = ("drop_new", "drop_oldest", "fail")
     ("overflow", "handled", "lost", "events"),
     [("drop_new", "ab", "cd", 0), ("drop_oldest", "cd", "ab", 0), ("fail", "ab", "cd", 2)],
 )
-def test_what_does_not_fit_is_a_dead_letter_that_says_why(
+def test_an_overflowing_message_is_a_dead_letter_with_the_reason(
     system: SeededSystem, overflow: Overflow, handled: str, lost: str, events: int
 ) -> None:
     letters, overflows, log = lost_in(system), list[MailboxOverflowed](), list[str]()
@@ -74,7 +74,7 @@ def test_an_asking_actor_gets_the_overflow_as_an_error_of_its_turn(system: Seede
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_what_the_kernel_owes_an_actor_finds_room_in_a_full_mailbox(system: SeededSystem, overflow: Overflow) -> None:
+def test_system_messages_are_accepted_by_a_full_mailbox(system: SeededSystem, overflow: Overflow) -> None:
     log: list[str] = []
     victim = system.spawn(player([]), "victim")
 

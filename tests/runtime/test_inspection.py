@@ -108,7 +108,7 @@ def test_an_actor_that_waits_for_its_restart_shows_what_waits_with_it(system: Se
     assert (actor.state, actor.mailbox_size, actor.restarts) == ("restarting", 2, 0)
 
 
-def test_what_is_stashed_is_counted(system: SeededSystem) -> None:
+def test_stashed_messages_are_counted(system: SeededSystem) -> None:
     ref = system.spawn(player([], {"later": lambda context: context.stash()}), "a")
     ref.tell(says("later"))
     system.run_until_idle()

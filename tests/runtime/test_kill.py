@@ -129,7 +129,7 @@ def test_a_parent_that_waits_for_a_child_resumes_when_the_child_is_killed(thread
 
 
 @pytest.mark.parametrize("end", ["stop", "fail", "kill", "terminate"])
-def test_what_an_actor_owns_is_closed_exactly_once(end: str) -> None:
+def test_resources_of_an_actor_are_closed_exactly_once(end: str) -> None:
     resources = [Resource(), Resource()]
     order: list[str] = []
 

@@ -37,7 +37,7 @@ class Numbered(Message):
     number: int
 
 
-def test_what_is_no_mailbox_is_refused_where_it_is_named() -> None:
+def test_an_invalid_mailbox_is_refused_by_its_props() -> None:
     with pytest.raises(ValueError, match="'drop_new', 'drop_oldest' and 'fail'"):
         BoundedMailbox(1, "block")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a function of the message, not 3"):

@@ -63,10 +63,10 @@ def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> Worl
     "seed",
     [*range(QUICK_SEEDS), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(QUICK_SEEDS, SEEDS))],
 )
-def test_whatever_the_order_the_laws_hold(seed: int) -> None:
+def test_the_laws_hold_in_any_order(seed: int) -> None:
     world = play(seed)
 
-    again = f"python -m pytest 'tests/runtime/test_model.py::test_whatever_the_order_the_laws_hold[{seed}]'"
+    again = f"python -m pytest 'tests/runtime/test_model.py::test_the_laws_hold_in_any_order[{seed}]'"
     assert not world.broken, f"seed {seed}; again: {again}"
 
 

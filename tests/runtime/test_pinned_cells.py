@@ -133,7 +133,7 @@ def test_the_thread_outlives_a_queue_that_fails(threaded: ActorSystem, caplog: p
 
 
 @pytest.mark.parametrize("theirs", [pykka_messages._ActorStop(), pykka_messages.ProxyGetAttr(("system",))])
-def test_what_pykka_would_carry_out_itself_is_a_message_as_any_other(theirs: object) -> None:
+def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
     unhandled: list[object] = []
     with ActorSystem("threads") as system:
         system.event_stream.subscribe(lambda event: unhandled.append(event.message), UnhandledMessage)

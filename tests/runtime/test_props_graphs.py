@@ -68,7 +68,7 @@ def text(*args: Any, **kwargs: Any) -> str:
     ],
     ids=repr,
 )
-def test_what_has_a_form_is_told_by_it(item: object, expected: str) -> None:
+def test_known_types_are_described_by_their_form(item: object, expected: str) -> None:
     assert text(item) == f"({expected})"
     assert text(name=item) == f"(name={expected})"
 
@@ -87,12 +87,12 @@ def inner() -> object:
     ],
     ids=["lock", "lambda", "method", "object"],
 )
-def test_what_has_no_form_is_told_by_its_class(item: object, name: str) -> None:
+def test_other_objects_are_described_by_their_class(item: object, name: str) -> None:
     assert text(item) == f"(<{name}>)"
     assert text([item]) == f"(list(<{name}>))"
 
 
-def test_what_contains_itself_is_told_once() -> None:
+def test_a_self_referencing_value_is_described_once() -> None:
     endless: list[object] = []
     endless.append((endless,))
 

@@ -164,7 +164,7 @@ class ReturnsLater(Actor):
 
 
 @pytest.mark.parametrize("actor", [Returns, ReturnsLater])
-def test_who_returns_a_reply_is_told_how_to_reply(system: SeededSystem, actor: type[Actor]) -> None:
+def test_a_handler_that_returns_a_reply_fails_with_advice(system: SeededSystem, actor: type[Actor]) -> None:
     ref = system.spawn(Props(actor), "a")
 
     with pytest.raises(AskFailedError) as failed:
@@ -176,7 +176,7 @@ def test_who_returns_a_reply_is_told_how_to_reply(system: SeededSystem, actor: t
     )
 
 
-def test_who_returns_a_coroutine_outside_an_event_loop_is_told_where_to_await_it(system: SeededSystem) -> None:
+def test_a_coroutine_returned_outside_an_event_loop_is_refused_with_advice(system: SeededSystem) -> None:
     class Hands(Actor):
         def handle_message(self, message: Message) -> Awaitable[None]:
             return self._handle()
@@ -191,7 +191,7 @@ def test_who_returns_a_coroutine_outside_an_event_loop_is_told_where_to_await_it
 
 
 @pytest.mark.parametrize("actor", [Returns, ReturnsLater])
-def test_what_a_handler_returns_to_a_tell_is_of_no_consequence(system: SeededSystem, actor: type[Actor]) -> None:
+def test_the_return_value_of_a_handler_is_ignored(system: SeededSystem, actor: type[Actor]) -> None:
     failed: list[Message] = []
     system.event_stream.subscribe(failed.append, Message)
 
@@ -201,7 +201,7 @@ def test_what_a_handler_returns_to_a_tell_is_of_no_consequence(system: SeededSys
     assert failed == []
 
 
-def test_who_has_replied_may_return_what_it_likes(system: SeededSystem) -> None:
+def test_a_handler_that_has_replied_may_return_anything(system: SeededSystem) -> None:
     class Both(Actor):
         def handle_message(self, message: Message) -> None:
             replies(self.context)
@@ -246,7 +246,7 @@ def test_an_actor_is_spawned_from_props(system: SeededSystem, spawned: Props) ->
 
 
 @pytest.mark.parametrize("no_message", ["increment", {"command": "increment"}, None])
-def test_what_is_no_message_is_refused_where_messages_are_encoded(system: SeededSystem, no_message: Message) -> None:
+def test_a_class_that_is_no_message_is_refused_when_encoded(system: SeededSystem, no_message: Message) -> None:
     ref = system.spawn(player([]), "a")
 
     with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is no message: a message is of a class"):

@@ -22,7 +22,7 @@ def _held() -> threading.Lock:
     return latch
 
 
-def test_what_is_ready_comes_in_its_order() -> None:
+def test_ready_actors_run_in_order() -> None:
     queue = ReadyQueue()
     jobs = [Job(number) for number in range(3)]
     for job in jobs:

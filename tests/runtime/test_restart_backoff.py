@@ -48,7 +48,7 @@ def test_the_new_instance_is_created_after_the_delay(system: SeededSystem) -> No
     assert log == ["c fail", "c stop", "c restart"]
 
 
-def test_what_is_told_meanwhile_waits_in_the_mailbox(system: SeededSystem) -> None:
+def test_messages_sent_meanwhile_wait_in_the_mailbox(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
 
@@ -167,7 +167,7 @@ def test_a_limit_holds_with_delays_too(system: SeededSystem) -> None:
     assert system.find("/user/p/c") is None
 
 
-def test_what_the_old_instance_held_is_given_back_at_once(system: SeededSystem) -> None:
+def test_resources_of_the_old_instance_are_closed_at_once(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Connection:
@@ -239,7 +239,7 @@ def test_delays_grow_without_end_and_stay_below_the_limit() -> None:
     assert all(3_600_000 <= delay <= 3_960_000 for delay in delays[2:])
 
 
-def test_what_makes_no_sense_is_refused_at_once() -> None:
+def test_invalid_backoff_settings_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="max_backoff '1s' is shorter than min_backoff '2s'"):
         Backoff(min_backoff="2s", max_backoff="1s")
     with pytest.raises(ValueError, match="random_factor 2"):

@@ -86,7 +86,7 @@ class Lethal(Envelope):
         return self
 
 
-def test_what_is_stashed_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
+def test_messages_stashed_during_a_kill_are_dead_letters(system: SeededSystem) -> None:
     letters = lost_in(system)
     ref = system.spawn(shop([]), "shop")
 
@@ -108,7 +108,7 @@ class LethalMailbox:
         return Queue()
 
 
-def test_what_comes_back_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
+def test_messages_unstashed_during_a_kill_are_dead_letters(system: SeededSystem) -> None:
     letters = lost_in(system)
     ref = system.spawn(shop([]).with_mailbox(LethalMailbox()), "shop")
 

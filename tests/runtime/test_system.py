@@ -62,7 +62,7 @@ def test_a_refused_system_leaves_no_thread(option: dict[str, Any], error: type[E
     assert threading.enumerate() == before
 
 
-def test_who_waits_for_the_end_is_not_kept_by_a_recorder_that_cannot_be_closed(
+def test_a_recorder_that_cannot_be_closed_does_not_block_termination(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     system = SeededSystem(recorder=Unclosable())
@@ -102,7 +102,7 @@ def test_work_that_can_have_no_thread_is_not_done_later(monkeypatch: pytest.Monk
     pool.shutdown()
 
 
-def test_who_takes_the_name_of_one_that_has_just_ended_is_a_child(threaded: ActorSystem) -> None:
+def test_an_actor_that_reuses_a_just_freed_name_is_a_child(threaded: ActorSystem) -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:

@@ -198,7 +198,7 @@ def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path)
     assert "Say(text=1)" in odd.message.reason
 
 
-def test_what_the_file_has_no_form_for_does_not_lose_the_turn(tmp_path: Path) -> None:
+def test_an_unencodable_value_does_not_lose_the_turn(tmp_path: Path) -> None:
     key = frozenset({"periodic"})
     with recorded_system(tmp_path / "run.trace") as system:
         system.spawn(player([], {"start": lambda c: c.timers.start_once(key, 50, says("tick"))}), "a")

@@ -54,7 +54,7 @@ def sequence_numbers(found: Difference) -> tuple[int | None, int | None]:
     return None if left is None else left.sequence, None if right is None else right.sequence
 
 
-def test_runs_with_equal_messages_are_equal() -> None:
+def test_equal_runs_have_no_difference() -> None:
     run: list[Record] = [turn(1, ALICE, "a"), turn(2, BOB, "b"), Killed(sequence=3, now_ms=0, ref=BOB)]
 
     assert first_difference(run, run) == Comparison(same=3, actors=2, difference=None)
@@ -101,7 +101,7 @@ def test_the_first_turn_with_a_different_message_is_reported_with_its_field() ->
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_who_said_it_what_came_of_it_and_how_it_ended_are_compared(left: Record, right: Record, path: str) -> None:
+def test_sender_effects_and_end_of_a_turn_are_compared(left: Record, right: Record, path: str) -> None:
     assert difference([left], [right]).fields[0].path == path
 
 

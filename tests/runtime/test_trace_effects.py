@@ -120,7 +120,7 @@ def wears(_message: Message) -> None: ...
     ],
     ids=lambda case: type(case[0]).__name__ if isinstance(case, tuple) else "",
 )
-def test_whatever_a_turn_does_is_in_its_record(tmp_path: Path, deed: Deed, expected: tuple[Effect, ...]) -> None:
+def test_every_effect_of_a_turn_is_recorded(tmp_path: Path, deed: Deed, expected: tuple[Effect, ...]) -> None:
     assert effects_of(tmp_path / "run.trace", deed) == expected
 
 
@@ -129,7 +129,7 @@ def test_every_kind_of_effect_has_one_place_and_one_record() -> None:
     assert len(set(EFFECTS)) == len(EFFECTS)
 
 
-def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
+def test_a_spawned_actor_is_reported_with_its_class(tmp_path: Path) -> None:
     def spawns(context: ActorContext) -> None:
         context.spawn(player([]), "child")
         context.spawn_top_level(player([]), "guest")
@@ -143,7 +143,7 @@ def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
         ("/user/guest", PLAYER),
         (
             "/user/made",
-            f"{__name__}:{test_who_is_spawned_is_told_with_its_class.__name__}.<locals>.spawns.<locals>.<lambda>",
+            f"{__name__}:{test_a_spawned_actor_is_reported_with_its_class.__name__}.<locals>.spawns.<locals>.<lambda>",
         ),
     ]
 
@@ -154,7 +154,7 @@ class Player_(Actor):
     def handle_message(self, message: Message) -> None: ...
 
 
-def test_who_is_spawned_from_outside_has_a_record_ahead_of_its_turns(tmp_path: Path) -> None:
+def test_an_actor_spawned_from_outside_has_a_record_before_its_turns(tmp_path: Path) -> None:
     with SeededSystem(5, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         system.advance(7)
         ref = system.spawn(Props(Player_), "a")
@@ -176,7 +176,7 @@ def test_a_kill_within_a_turn_is_its_effect(tmp_path: Path) -> None:
     assert kill.ref.path == "/user/b"
 
 
-def test_what_a_turn_finds_out_about_others_is_in_its_record(tmp_path: Path) -> None:
+def test_a_turns_observations_of_other_actors_are_recorded(tmp_path: Path) -> None:
     def looks(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -264,9 +264,7 @@ def test_an_ask_that_fails_has_the_failure(tmp_path: Path, word: str, failure: s
         (Directive.ESCALATE, ["ESCALATE"]),
     ],
 )
-def test_what_a_parent_decides_about_a_failure_is_in_its_record(
-    tmp_path: Path, directive: Directive, told: list[str]
-) -> None:
+def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directive: Directive, told: list[str]) -> None:
     path = tmp_path / "run.trace"
     strategy = OneForOne(decider=lambda _: directive)
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:

@@ -191,7 +191,7 @@ def test_a_killed_process_leaves_a_trace_that_is_read_to_its_last_whole_block(tm
     ],
     ids=["empty", "text", "short", "no map", "list", "no version", "no such version", "newer", "older", "no system"],
 )
-def test_what_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
+def test_a_file_that_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "other"
     path.write_bytes(data)
 
@@ -221,7 +221,7 @@ def test_a_header_of_other_types_is_refused_with_what_it_has(
         TraceReader.open(path)
 
 
-def test_what_is_added_to_a_header_may_be_of_other_types_no_more_than_the_header(tmp_path: Path) -> None:
+def test_later_additions_to_a_header_must_have_valid_types(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(header("odd", 0) + framed(bytes([NAMES]) + msgpack.packb({"schemas": ["test.say"]})))
 

@@ -83,7 +83,7 @@ def hide(secret: Message) -> Message:
     return replace(secret, password="***")
 
 
-def test_what_is_redacted_is_nowhere_in_the_file_and_the_header_names_its_tag(tmp_path: Path) -> None:
+def test_a_redacted_message_is_absent_and_the_header_names_its_tag(tmp_path: Path) -> None:
     path, secret = tmp_path / "run.trace", Secret(password="open sesame")
 
     take_turns(TraceRecorder(path, redact={Secret: hide}), [says("hello"), secret])
@@ -96,7 +96,7 @@ def test_what_is_redacted_is_nowhere_in_the_file_and_the_header_names_its_tag(tm
     assert secret.password == "open sesame"
 
 
-def test_what_a_leader_says_under_its_session_is_redacted_too(tmp_path: Path) -> None:
+def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
     path, session = tmp_path / "run.trace", LeaderSessionId("s")
     with SeededSystem(5, recorder=TraceRecorder(path, redact={Secret: hide})) as system:
         ref = system.spawn(player([], {"start": lambda c: c.accept_session(session)}), "a")
@@ -117,7 +117,7 @@ def test_what_a_leader_says_under_its_session_is_redacted_too(tmp_path: Path) ->
     ],
     ids=["another class", "raises"],
 )
-def test_what_cannot_be_redacted_is_not_written_at_all(tmp_path: Path, redact: object, said: str) -> None:
+def test_messages_that_cannot_be_redacted_are_not_written(tmp_path: Path, redact: object, said: str) -> None:
     path = tmp_path / "run.trace"
 
     take_turns(TraceRecorder(path, redact={Secret: redact}), [Secret(password="open sesame")])  # type: ignore[dict-item]
@@ -180,7 +180,7 @@ class Counter(Actor):
         self.count += 1
 
 
-def test_with_digests_each_turn_tells_the_state_behind_it(tmp_path: Path) -> None:
+def test_with_digests_each_turn_has_a_hash_of_its_state(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, digests=True)) as system:
         ref = system.spawn(Props(Counter), "a")
@@ -196,7 +196,7 @@ def test_with_digests_each_turn_tells_the_state_behind_it(tmp_path: Path) -> Non
     assert [turn.digest for turn in handled(path, ref)] == states
 
 
-def test_without_them_there_are_none(tmp_path: Path) -> None:
+def test_turns_have_no_digest_by_default(tmp_path: Path) -> None:
     take_turns(TraceRecorder(tmp_path / "run.trace"), [says("x")])
 
     assert [turn.digest for turn in TraceReader.open(tmp_path / "run.trace")] == [None]

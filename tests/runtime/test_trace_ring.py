@@ -167,7 +167,7 @@ class Locked(Actor):
     def handle_message(self, message: Message) -> None: ...
 
 
-def test_who_holds_what_cannot_be_kept_is_named_with_the_place(tmp_path: Path) -> None:
+def test_an_actor_with_unrecordable_state_is_named_with_its_attribute(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=10)) as system:
         ref = system.spawn(Props(Locked), "locked")
@@ -209,7 +209,7 @@ class Watchman(Actor):
         self._reports_to.tell(says(self._lookout.name))
 
 
-def test_what_reaches_the_world_outside_is_kept_without_what_it_has_reached(tmp_path: Path) -> None:
+def test_an_object_with_external_resources_is_kept_without_them(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=20)) as system:
         ref = system.spawn(Props(Watchman, system.spawn(player([]), "a")), "watchman")
@@ -241,7 +241,7 @@ class Handler(Actor):
     def handle_message(self, message: Message) -> None: ...
 
 
-def test_what_cannot_even_be_looked_at_harms_no_turn(tmp_path: Path) -> None:
+def test_an_object_that_cannot_be_inspected_fails_no_turn(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=10)) as system:
         ref = system.spawn(Props(Handler), "handler")

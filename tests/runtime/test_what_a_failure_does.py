@@ -24,7 +24,7 @@ ALL_KINDS = [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError, 
 
 
 @pytest.mark.parametrize("error", ALL_KINDS)
-def test_whatever_a_handler_raises_the_asker_hears_and_the_actor_goes_on(
+def test_any_exception_of_a_handler_reaches_the_asker_and_the_actor_continues(
     system: SeededSystem, bystander: list[str], error: type[BaseException]
 ) -> None:
     ref = system.spawn(player([], {"fail": raises(error), "q": replies}), "a")

@@ -48,7 +48,7 @@ class Hook(MasterTriggerRestoreHook):
         return cast("bytes | None", self._answer)
 
 
-def test_who_wants_nothing_back_leaves_no_state() -> None:
+def test_a_hook_without_state_leaves_no_master_state() -> None:
     states = MasterHooks([Hook("a", b"state"), Hook("b")]).trigger(7, 1_000)
 
     assert states == (MasterState(identifier="a", data=b"state"),)
@@ -68,7 +68,7 @@ def test_a_hook_without_a_name_is_refused(identifier: str) -> None:
         MasterHooks([Hook(identifier)])
 
 
-def test_what_is_no_hook_is_refused() -> None:
+def test_an_invalid_hook_is_refused() -> None:
     with pytest.raises(MasterHookError, match="has to be a MasterTriggerRestoreHook, not 'hook'"):
         MasterHooks([cast("MasterTriggerRestoreHook", "hook")])
 

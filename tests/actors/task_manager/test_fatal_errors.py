@@ -94,7 +94,7 @@ def test_a_failing_task_manager_reports_the_reason_to_all_its_peers(system: Seed
     assert heard[0].cause.type_name == "TaskCancellationTimeoutError"
 
 
-def test_what_the_job_says_goes_before_what_the_task_manager_was_started_with(system: SeededSystem) -> None:
+def test_settings_of_the_job_override_those_of_the_task_manager(system: SeededSystem) -> None:
     cluster = TaskManagerCluster(
         system, data_plane=StubbornData(None), task_cancellation=TaskCancellationSettings(timeout_ms=0)
     )

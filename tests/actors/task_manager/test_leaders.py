@@ -27,7 +27,7 @@ def test_a_new_leader_ends_the_tasks_of_the_one_before_and_frees_their_slots(con
     connected.resource_manager.expect(SlotAvailable)
 
 
-def test_what_a_former_leader_still_says_is_not_listened_to(connected: TaskManagerCluster) -> None:
+def test_messages_of_a_former_leader_are_ignored(connected: TaskManagerCluster) -> None:
     lead(connected, "second")
 
     connected.submit("x")

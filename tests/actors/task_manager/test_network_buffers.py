@@ -104,7 +104,7 @@ def test_sharing_tasks_are_notified_once_when_all_have_arrived(system: SeededSys
     assert told == [(3,), (3,), (4,)]
 
 
-def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_request_is_answered(
+def test_messages_to_an_ended_producer_are_dropped_but_requests_are_answered(
     connected: TaskManagerCluster,
 ) -> None:
     gone = partition_id(ExecutionAttemptId("gone"), 0)

@@ -144,7 +144,7 @@ def test_unfinished_results_are_not_read(cluster: TaskManagerCluster) -> None:
     assert "not finished" in answer.cause.message
 
 
-def test_what_is_released_is_not_found_any_more_and_freed(cluster: TaskManagerCluster, data: Data) -> None:
+def test_a_released_partition_is_freed_and_not_found(cluster: TaskManagerCluster, data: Data) -> None:
     finish_producer(cluster)
     reader = Peer(cluster.system, "reader")
 
@@ -156,7 +156,7 @@ def test_what_is_released_is_not_found_any_more_and_freed(cluster: TaskManagerCl
     assert data.partitions == [KEPT]
 
 
-def test_with_its_job_master_goes_what_was_kept_for_it(cluster: TaskManagerCluster, data: Data) -> None:
+def test_retained_partitions_are_released_with_their_job_master(cluster: TaskManagerCluster, data: Data) -> None:
     finish_producer(cluster)
 
     cluster.say(DisconnectJobMaster(job_id=JOB))
@@ -164,7 +164,7 @@ def test_with_its_job_master_goes_what_was_kept_for_it(cluster: TaskManagerClust
     assert data.partitions == [KEPT]
 
 
-def test_who_does_not_come_to_its_end_leaves_nothing(cluster: TaskManagerCluster, data: Data) -> None:
+def test_a_cancelled_task_leaves_no_partition(cluster: TaskManagerCluster, data: Data) -> None:
     submit(cluster)
 
     cluster.say(CancelTask(attempt=PRODUCER))

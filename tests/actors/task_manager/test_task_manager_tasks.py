@@ -69,7 +69,7 @@ def test_deployments_that_come_together_are_acknowledged_together(connected: Tas
     assert len(answers) < 3
 
 
-def test_what_cannot_run_is_not_acknowledged(connected: TaskManagerCluster) -> None:
+def test_a_deployment_that_cannot_run_is_not_acknowledged(connected: TaskManagerCluster) -> None:
     connected.submit("x", "unknown")
 
     assert connected.job_master.heard(AcknowledgeDeployments) == []
@@ -94,7 +94,7 @@ def test_an_attempt_without_a_slot_is_reported_as_failed(connected: TaskManagerC
     assert update.failure.message == "job-1 holds no slot by unknown"
 
 
-def test_what_is_said_under_a_former_session_of_the_job_master_is_dropped(connected: TaskManagerCluster) -> None:
+def test_messages_under_a_former_job_master_session_are_dropped(connected: TaskManagerCluster) -> None:
     submit = SubmitTask(descriptor=descriptor("x"), job_master=connected.job_master.ref)
 
     connected.say(submit, LeaderSessionId("a former one"))

@@ -172,7 +172,7 @@ def test_a_value_cut_off_anywhere_is_refused() -> None:
             decode(wire[:length])
 
 
-def test_what_is_nested_without_end_is_refused_both_ways() -> None:
+def test_endless_nesting_is_refused_in_both_directions() -> None:
     deep: Message = TREE
     for _ in range(400):
         deep = Wrapped(message=deep)
@@ -218,7 +218,7 @@ class Bare:
         ({"owner": Ref(["user", "forester"], 3)}, "Tree.owner: not an address"),  # type: ignore[arg-type]
     ],
 )
-def test_what_does_not_fit_its_field_is_not_sent(changes: dict[str, Any], said: str) -> None:
+def test_values_of_the_wrong_type_are_not_sent(changes: dict[str, Any], said: str) -> None:
     tree = Tree(**{"name": "ash", **changes})
 
     with pytest.raises(EncodeError) as refusal:
@@ -290,7 +290,7 @@ class Positive(Value):
             raise ValueError("not above zero")
 
 
-def test_what_a_class_refuses_at_birth_is_refused_from_the_wire() -> None:
+def test_values_refused_by_the_constructor_are_refused_from_the_wire() -> None:
     wire = the_wire_of(Positive(number=1), number=-1)
 
     with pytest.raises(DecodeError, match="refused by Positive: not above zero"):

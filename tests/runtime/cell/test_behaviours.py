@@ -90,7 +90,7 @@ def test_a_behaviour_may_pass_on_to_handle_message(say: Callable[..., list[str]]
     assert say("become passing_on", "x") == ["passed on", "first x"]
 
 
-def test_what_cannot_handle_a_message_is_refused_where_it_is_named(system: SeededSystem) -> None:
+def test_an_invalid_behaviour_is_refused_by_become(system: SeededSystem) -> None:
     errors: list[str] = []
 
     async def waiting(_message: Message) -> None: ...

@@ -37,7 +37,7 @@ def test_the_already_dead_are_reported_too(system: SeededSystem) -> None:
     assert log == ["w start", "w sees the end of /user/a"]
 
 
-def test_who_never_lived_is_reported_too(system: SeededSystem) -> None:
+def test_watching_a_ref_that_never_lived_reports_its_end(system: SeededSystem) -> None:
     log: list[str] = []
 
     system.spawn(player(log, {"start": lambda context: context.watch(Ref("/user/nobody", 3))}), "w")
@@ -100,7 +100,7 @@ def test_a_parent_may_watch_its_child(system: SeededSystem) -> None:
     assert log == ["p start", "p end", "p sees the end of /user/p/c", "0 left"]
 
 
-def test_who_has_no_answer_to_an_end_ends_too(system: SeededSystem) -> None:
+def test_an_unhandled_terminated_ends_the_watcher(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Clinging(Actor):

@@ -24,7 +24,7 @@ from tests.runtime.players import Deed, Say, player, says
 from tests.runtime.shop import Alarm, Drill, Open, Shop, shop
 
 
-def test_what_is_stashed_comes_back_in_its_order_ahead_of_what_waits(system: SeededSystem) -> None:
+def test_unstashed_messages_come_in_order_before_queued_ones(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log), "shop")
 
@@ -90,7 +90,7 @@ def test_the_same_message_is_stashed_once(system: SeededSystem) -> None:
     assert len(errors) == 1
 
 
-def test_where_no_message_is_in_hand_there_is_nothing_to_stash(system: SeededSystem) -> None:
+def test_stashing_without_a_current_message_fails(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
 
@@ -219,7 +219,7 @@ def test_every_kind_of_mailbox_takes_the_stash_back(
     assert log == [*order, "z"]
 
 
-def test_what_comes_back_is_ahead_of_its_equals_in_its_order(system: SeededSystem) -> None:
+def test_unstashed_messages_come_before_their_equals_in_order(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log).with_mailbox(StablePriorityMailbox(lambda message: 0)), "shop")
 
@@ -229,7 +229,7 @@ def test_what_comes_back_is_ahead_of_its_equals_in_its_order(system: SeededSyste
     assert log == ["a", "b", "c", "d"]
 
 
-def test_what_comes_back_is_ahead_in_its_own_lane(system: SeededSystem) -> None:
+def test_unstashed_messages_come_first_in_their_own_lane(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log).with_mailbox(ControlAwareMailbox()), "shop")
     for early in (says("a"), Alarm(), says("b")):

@@ -52,7 +52,7 @@ def does(deed: Callable[[ActorContext], Awaitable[object]]) -> Props:
 # asyncio in virtual time
 
 
-def test_what_asyncio_makes_of_time_takes_virtual_time(system: SeededSystem) -> None:
+def test_asyncio_functions_on_time_use_virtual_time(system: SeededSystem) -> None:
     log: list[tuple[int, str]] = []
 
     def note(context: ActorContext, what: str) -> None:
@@ -81,7 +81,7 @@ def test_what_asyncio_makes_of_time_takes_virtual_time(system: SeededSystem) -> 
     assert system.manual_clock.next_due() is None
 
 
-def test_what_asyncio_makes_of_tasks_works(either: ActorSystem) -> None:
+def test_asyncio_functions_on_tasks_work(either: ActorSystem) -> None:
     got: list[int] = []
 
     async def deed(_context: ActorContext) -> None:
@@ -334,7 +334,7 @@ def test_only_the_loop_runs_coroutines() -> None:
             does(_nothing).with_dispatcher(dispatcher)
 
 
-def test_what_a_factory_makes_is_looked_at_when_it_is_made(system: SeededSystem) -> None:
+def test_the_product_of_a_factory_is_validated_when_it_is_created(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     made = Props(lambda: Doer(_nothing))

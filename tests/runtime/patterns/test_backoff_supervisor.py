@@ -59,7 +59,7 @@ def test_everything_goes_to_the_child_and_its_reply_to_the_asker(system: SeededS
     assert log == ["c q"]
 
 
-def test_who_asks_hears_of_the_childs_failure(system: SeededSystem) -> None:
+def test_the_asker_is_notified_of_the_childs_failure(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log), log)
 
@@ -240,7 +240,7 @@ def test_only_one_way_for_what_comes_while_stopped() -> None:
         on_stop([]).with_reply_while_stopped(says("later")).with_stash_while_stopped(3)
 
 
-def test_what_the_child_tells_its_supervisor_goes_up(system: SeededSystem) -> None:
+def test_messages_of_the_child_to_its_supervisor_reach_the_parent(system: SeededSystem) -> None:
     probe = TestProbe(system)
 
     class Parent(Actor):

@@ -198,7 +198,7 @@ def test_an_actor_pipes_guarded_work_to_itself(system: SeededSystem, breaker: Ci
     assert log == ["ConnectionError", "ConnectionError", "CircuitBreakerOpenError"]
 
 
-def test_work_that_hangs_is_a_failure_at_its_deadline_and_keeps_nobody_waiting(threaded: ActorSystem) -> None:
+def test_hanging_work_fails_at_its_deadline_and_blocks_no_caller(threaded: ActorSystem) -> None:
     breaker = CircuitBreaker(threaded, "db", max_failures=1, call_timeout=20)
     opened, free = threading.Event(), threading.Event()
     breaker.on_open(opened.set)
@@ -237,7 +237,7 @@ def test_the_outcome_of_a_call_from_an_earlier_time_does_not_count(
     assert breaker.state is HALF_OPEN
 
 
-def test_what_is_no_failure_of_the_called_side_does_not_count(system: SeededSystem) -> None:
+def test_only_failures_of_the_called_service_count(system: SeededSystem) -> None:
     breaker = CircuitBreaker(
         system, "db", max_failures=1, is_failure=lambda error: not isinstance(error, ConnectionError)
     )

@@ -196,7 +196,7 @@ def test_a_task_may_be_taken_back_and_one_may_add_another_for_later() -> None:
     assert log == ["later"]
 
 
-def test_what_comes_too_late_is_refused() -> None:
+def test_a_shutdown_task_added_too_late_is_refused() -> None:
     system = SeededSystem(1)
     system.terminate().wait(timeout=1)
 
@@ -209,7 +209,7 @@ def test_a_task_for_a_phase_that_is_not_there_is_refused(system: SeededSystem) -
         system.coordinated_shutdown.add_task("sevice-stop", "x", int)
 
 
-def test_who_waits_is_told_which_task_it_is_that_lasts() -> None:
+def test_a_timed_out_termination_names_the_running_shutdown_task() -> None:
     system = SeededSystem(1)
     never: Future[None] = Future(system.driver)
     system.coordinated_shutdown.add_task(SERVICE_UNBIND, "drain", lambda: never, timeout="1 min")
@@ -238,7 +238,7 @@ class Exhausted(SeededDispatcher):
         raise RuntimeError("can't start new thread")
 
 
-def test_where_no_task_can_begin_any_more_the_actors_still_stop(caplog: pytest.LogCaptureFixture) -> None:
+def test_actors_stop_even_if_no_shutdown_task_can_start(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
     system = ActorSystem("exhausted", dispatcher=Exhausted(1, ManualClock()))
     system.spawn(player(log), "a")

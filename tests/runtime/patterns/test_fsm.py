@@ -164,7 +164,7 @@ def test_a_receive_timeout_queued_after_another_message_is_void(
     assert log == [BEGUN, OPENED, "200 OPEN(2) -> LOCKED(2)"]
 
 
-def test_what_no_handler_wants_is_unhandled(system: SeededSystem, ref: ActorRef) -> None:
+def test_a_message_without_a_handler_is_unhandled(system: SeededSystem, ref: ActorRef) -> None:
     unhandled: list[UnhandledMessage] = []
     system.event_stream.subscribe(unhandled.append, UnhandledMessage)
 

@@ -156,7 +156,7 @@ def test_a_supervisors_decision_is_compared(tmp_path: Path) -> None:
     assert "actual    decides STOP for /user/a/c" in now.text()
 
 
-def test_what_is_missing_and_what_is_extra_is_all_told(stage: Stage) -> None:
+def test_all_missing_and_extra_effects_are_reported(stage: Stage) -> None:
     stage.record(do=in_turn(tells("x", "y"), starts(5)))
 
     divergence = stage.divergence(do=tells("x", "z", "w"))
@@ -233,7 +233,7 @@ def test_a_turn_may_run_on_after_a_kill(stage: Stage) -> None:
     assert stage.divergence(do=in_turn(tells("other"), lambda c: c.system.kill(c.ref))).kind is DivergenceKind.PAYLOAD
 
 
-def test_what_a_turn_failed_with_is_told_with_the_effects_that_it_did_not_come_to(stage: Stage) -> None:
+def test_the_recorded_failure_of_a_turn_is_reported_with_unexpected_effects(stage: Stage) -> None:
     stage.record(do=fails)
 
     text = stage.divergence(do=tells("x")).text()

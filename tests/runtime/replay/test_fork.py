@@ -161,7 +161,7 @@ def is_terminated(turn: Turn) -> bool:
     return isinstance(turn.message, Terminated)
 
 
-def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession) -> None:
+def test_a_boundarys_messages_to_itself_can_only_be_dropped(outside: ReplaySession) -> None:
     outside.run_until("depot <- Weighed")
     fork = outside.fork()
 
@@ -214,7 +214,7 @@ def test_a_fork_does_not_move_its_session(session: ReplaySession) -> None:
     assert session.state() == state
 
 
-def test_what_nobody_answers_is_told(outside: ReplaySession) -> None:
+def test_unanswered_messages_of_a_fork_are_reported(outside: ReplaySession) -> None:
     outside.run_until("depot <- Parcel(number=2)")
     fork = outside.fork()
 
@@ -252,7 +252,7 @@ def test_a_fork_has_a_trace_of_its_own(session: ReplaySession, tmp_path: Path) -
     assert [turn.sequence for turn in turns] == sorted({turn.sequence for turn in turns})
 
 
-def test_with_what_was_recorded_before_it_the_trace_of_a_fork_replays(
+def test_the_trace_of_a_fork_replays_with_its_earlier_recording(
     session: ReplaySession, trace: TraceReader, tmp_path: Path
 ) -> None:
     for number in [turn.sequence for turn in trace.turns][::5]:
@@ -302,7 +302,9 @@ def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
         (lambda fork: (fork.run(), fork.run()), "a fork runs once"),
     ],
 )
-def test_what_cannot_be_done_is_told(session: ReplaySession, act: Callable[[Fork], object], said: str) -> None:
+def test_an_impossible_fault_is_refused_with_the_reason(
+    session: ReplaySession, act: Callable[[Fork], object], said: str
+) -> None:
     session.at(5)
     fork = session.fork()
 

@@ -92,7 +92,7 @@ def graph(factory: str, *nodes: tuple[str, object]) -> bytes:
 HERE = __name__
 
 
-def test_what_a_trace_tells_makes_the_actor_again() -> None:
+def test_an_actor_is_created_from_its_props_in_a_trace() -> None:
     given = (
         1,
         2**70,
@@ -117,7 +117,7 @@ def test_what_a_trace_tells_makes_the_actor_again() -> None:
     assert keeper.named == {"name": "ten"}
 
 
-def test_what_two_arguments_share_they_share_again() -> None:
+def test_an_object_shared_by_two_arguments_stays_shared() -> None:
     shared = [1]
 
     first, second = resolved_keeper(packed(Keeper, shared, (shared,))).given
@@ -180,7 +180,7 @@ def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
         (graph(f"{HERE}:Keeper", ("context", None)), "a 'context' cannot be part of Props"),
     ],
 )
-def test_what_cannot_be_made_says_why(told: bytes | None, reason: str) -> None:
+def test_props_that_cannot_be_resolved_are_refused_with_the_reason(told: bytes | None, reason: str) -> None:
     with pytest.raises(UnresolvedPropsError, match=reason):
         resolved_keeper(told)
 

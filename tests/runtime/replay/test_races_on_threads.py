@@ -39,7 +39,7 @@ class Moment:
         self._passed.set()
 
 
-def test_who_was_refused_at_the_end_of_the_system_is_refused_again(tmp_path: Path) -> None:
+def test_a_spawn_refused_at_the_systems_end_is_refused_in_replay(tmp_path: Path) -> None:
     moment = Moment()
 
     def plays(context: ActorContext) -> None:
@@ -116,7 +116,7 @@ def test_a_name_is_free_whose_owner_the_turn_itself_has_killed(tmp_path: Path) -
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Path) -> None:
+def test_an_actor_spawned_by_a_killed_one_is_dead_at_once(tmp_path: Path) -> None:
     moment = Moment()
     spawned: list[ActorRef] = []
     done = threading.Event()

@@ -35,7 +35,7 @@ def test_a_tag_that_is_declared_nowhere_is_named_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("name", ["flykka.NoSuchClass", "data_plane.spark", "flykka.actors.task.actor:Task"])
-def test_what_flykka_does_not_let_a_trace_name_is_refused(name: str) -> None:
+def test_names_that_a_trace_may_not_use_are_refused(name: str) -> None:
     import flykka.spark_bridge.data_plane  # noqa: F401 - declares its tag.
 
     with pytest.raises(UnresolvedPropsError):

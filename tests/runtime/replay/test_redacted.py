@@ -89,7 +89,7 @@ def test_of_a_redacted_message_the_class_is_compared(recorded: Path) -> None:
     assert other.divergence.kind is DivergenceKind.MISSING_SEND
 
 
-def test_what_is_redacted_is_not_written_as_what_an_actor_works_with(tmp_path: Path) -> None:
+def test_redacted_messages_are_not_written_within_actor_state(tmp_path: Path) -> None:
     path = tmp_path / "plain.trace"
     recorder = TraceRecorder(path, redact={Opened: lambda opened: opened})
     with SeededSystem(1, recorder=recorder) as system:

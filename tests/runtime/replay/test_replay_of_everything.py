@@ -26,7 +26,7 @@ SEEDS_ON_THREADS = 12
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_was_recorded_in_virtual_time_replays(tmp_path: Path, seed: int) -> None:
+def test_recordings_in_virtual_time_replay(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace"), serialize_messages=seed % 2 == 0) as system:
         spawn_puppets(system, seed)
         system.advance(300)
@@ -37,7 +37,7 @@ def test_what_was_recorded_in_virtual_time_replays(tmp_path: Path, seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(SEEDS_ON_THREADS))
-def test_what_was_recorded_on_threads_replays(tmp_path: Path, seed: int) -> None:
+def test_recordings_on_threads_replay(tmp_path: Path, seed: int) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     with ActorSystem("threads", seed=seed, recorder=recorder, serialize_messages=seed % 2 == 0) as system:
         for ref in spawn_puppets(system, seed) * 4:

@@ -72,7 +72,7 @@ def test_a_session_runs_until_an_actor_gets_a_message(session: ReplaySession) ->
     assert by_path.turn.recipient.path == COURIER
 
 
-def test_where_nothing_is_found_a_session_stands_at_the_end(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_session_stands_at_the_end_without_a_match(session: ReplaySession, trace: TraceReader) -> None:
     assert session.run_until(Retry) is None
     assert session.turn == trace.turns[-1]
     assert session.step() is None
@@ -142,7 +142,7 @@ def test_the_state_of_an_actor_is_what_the_actor_knows(session: ReplaySession) -
     assert state["waiting"] == list(range(3, 41))
 
 
-def test_who_asks_for_nobody_is_told_who_there_is(session: ReplaySession) -> None:
+def test_an_unknown_actor_is_refused_with_the_list_of_actors(session: ReplaySession) -> None:
     session.run_until(Bring)
 
     with pytest.raises(
@@ -178,7 +178,7 @@ def test_the_outcome_of_blocking_work_comes_from_its_starting_actor(session: Rep
     assert isinstance(session.why()[0].effect, effects.Pipe)
 
 
-def test_what_comes_next_can_be_seen_before_it_is_taken(session: ReplaySession, trace: TraceReader) -> None:
+def test_upcoming_turns_can_be_listed_before_they_are_replayed(session: ReplaySession, trace: TraceReader) -> None:
     numbers = [turn.sequence for turn in trace.turns]
     session.step(30)
 

@@ -64,7 +64,7 @@ def walk(path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_actors_do_a_walk_tells_what_they_know(tmp_path: Path, seed: int) -> None:
+def test_a_walk_shows_the_state_of_random_actors(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         troupe.spawn_puppets(system, seed, actors=2)
         system.advance(30)
@@ -73,7 +73,7 @@ def test_whatever_actors_do_a_walk_tells_what_they_know(tmp_path: Path, seed: in
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_while_coroutines_wait_a_walk_tells_what_they_know(tmp_path: Path, seed: int) -> None:
+def test_a_walk_shows_the_state_of_waiting_coroutines(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         runners = coroutines.spawn_runners(system, seed)
         system.advance(seed)

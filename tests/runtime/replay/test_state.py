@@ -161,7 +161,7 @@ def test_depth_and_cycles_end_a_description() -> None:
     assert "<too deep>" in one_line(describe(chain))
 
 
-def test_what_parts_share_is_described_where_it_is_nearest_and_named_elsewhere() -> None:
+def test_a_shared_part_is_described_at_its_shortest_path_and_referenced_elsewhere() -> None:
     shared = Storage("x")
     state = describe({"a": [[shared]], "b": shared})
 
@@ -219,7 +219,7 @@ def test_a_change_is_named_as_far_inside_as_it_goes(act: Callable[[Machine], obj
     assert changes(before, describe(machine)) == change
 
 
-def test_what_leaves_a_queue_is_one_change() -> None:
+def test_an_element_leaving_a_queue_is_one_change() -> None:
     queue = deque(range(10))
     before = describe(queue)
 

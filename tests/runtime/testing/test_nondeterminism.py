@@ -69,7 +69,7 @@ def test_without_being_strict_nothing_is_refused() -> None:
     assert do(lambda _: time.time(), strict=False)[:2] == ["a start", "a do"]
 
 
-def test_what_the_kernel_gives_an_actor_may_be_used() -> None:
+def test_deterministic_sources_of_the_kernel_are_allowed() -> None:
     def deed(context: ActorContext) -> None:
         context.now()
         context.random.choice([1, 2])
@@ -116,7 +116,7 @@ def test_code_outside_of_turns_may_do_what_it_likes() -> None:
         assert time.time() > 0
 
 
-def test_what_others_do_while_the_garbage_is_collected_is_no_deed_of_the_actor() -> None:
+def test_gc_callbacks_during_a_turn_are_not_deeds_of_the_actor() -> None:
     seen: list[float] = []
 
     def note(_phase: str, _info: dict[str, int]) -> None:

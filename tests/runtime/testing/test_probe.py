@@ -51,7 +51,7 @@ def test_a_message_is_expected_by_class_value_or_predicate(probe: TestProbe) -> 
     assert probe.expect_message(Say, where=lambda say: say.text > "b").text == "c"
 
 
-def test_what_is_not_expected_is_shown(probe: TestProbe) -> None:
+def test_an_unexpected_message_is_shown_in_the_error(probe: TestProbe) -> None:
     with pytest.raises(AssertionError, match=r"expected a Say within 3\.0 s, nothing came"):
         probe.expect_message(Say)
     with pytest.raises(AssertionError, match=r"expected Say\(text='a'\), got Say\(text='b'\)"):
@@ -155,7 +155,7 @@ def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
         probe.reply(says("b"))
 
 
-def test_what_is_forwarded_keeps_its_sender(probe: TestProbe, system: SeededSystem) -> None:
+def test_a_forwarded_message_keeps_its_sender(probe: TestProbe, system: SeededSystem) -> None:
     echo = system.spawn(player([], {"question": replies, "fail": fails}), "echo")
     answers, fails_too = (probe.ref.ask(says(text), block=False) for text in ("question", "fail"))
 

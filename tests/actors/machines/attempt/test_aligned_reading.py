@@ -80,7 +80,7 @@ def test_other_sources_report_nothing() -> None:
     assert reported(task.feed(StartTask(), ChainOpened())) == []
 
 
-def test_a_source_reads_until_its_bound_is_reached() -> None:
+def test_a_source_reads_on_without_a_bound() -> None:
     task = reader()
     task.feed(splits("a"), finished(0, event_time_max=1_001))
 

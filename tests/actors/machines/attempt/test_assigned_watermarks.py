@@ -99,7 +99,7 @@ def test_it_is_not_silent_while_a_batch_is_processed() -> None:
     assert (down(effects), timers(effects)) == ([], [TIMEOUT_MS])
 
 
-def test_what_is_idle_is_heard_once_more_at_the_end() -> None:
+def test_an_idle_task_becomes_active_at_the_end() -> None:
     task = assigner(idle_timeout_ms=TIMEOUT_MS)
     task.now += TIMEOUT_MS
     task.feed(IdleDue())

@@ -37,7 +37,7 @@ def backlog(*names: str) -> AddSplits:
     return AddSplits(attempt=ATTEMPT, operator_id=SOURCE, splits=tuple(map(small, names)))
 
 
-def test_what_waits_is_read_as_one_batch_and_the_watermark_is_that_of_all_its_rows() -> None:
+def test_waiting_splits_are_one_batch_with_one_watermark() -> None:
     task = source()
 
     started = task.feed(backlog("a", "b", "c"))
@@ -47,7 +47,7 @@ def test_what_waits_is_read_as_one_batch_and_the_watermark_is_that_of_all_its_ro
     assert [sent for sent in down(ended) if isinstance(sent, Watermark)] == [Watermark(timestamp_ms=899)]
 
 
-def test_what_came_while_two_stages_were_in_flight_is_the_next_batch() -> None:
+def test_data_that_arrived_during_two_stages_is_the_next_batch() -> None:
     task = source()
     task.feed(backlog("a"), backlog("b"), backlog("c"), backlog("d", "e"))
 

@@ -54,7 +54,7 @@ def test_a_batch_that_is_gone_cannot_be_taken_or_held() -> None:
 
 
 @pytest.mark.parametrize(("is_cancelled", "left"), [(False, {"sent"}), (True, set[str]())])
-def test_what_an_attempt_has_sent_stays_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
+def test_the_output_of_an_attempt_stays_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
     batches = held("sent", address=THERE)
 
     batches.release_attempt(PRODUCER, frozenset(), is_cancelled=is_cancelled)

@@ -62,7 +62,7 @@ def test_a_broadcast_variable_neither_holds_back_nor_carries_watermarks() -> Non
     assert [each.watermark_ms for each in advanced if isinstance(each, AdvanceWatermark)] == [7]
 
 
-def test_what_makes_a_variable_finishes_with_its_data_and_waits_for_no_checkpoint() -> None:
+def test_a_producer_of_a_broadcast_variable_finishes_without_a_checkpoint() -> None:
     made = attempt_machine.descriptor(OperatorKind.SOURCE, 0, 1, feeds_broadcast_variables=True)
     task = Harness(replace(made, outputs=(replace(made.outputs[0], partition_type=BLOCKING),)))
     task.feed(StartTask(), ChainOpened())

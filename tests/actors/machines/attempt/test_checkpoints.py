@@ -250,7 +250,7 @@ def test_a_second_commit_publishes_nothing() -> None:
     assert (kept.commit(1), kept.commit(1)) == (30, 0)
 
 
-def test_no_record_is_kept_of_ended_entries() -> None:
+def test_no_record_is_kept_of_ended_checkpoints() -> None:
     kept = book()
     for checkpoint_id in range(1, 6):
         checkpoint = begun(kept, checkpoint_id)

@@ -60,7 +60,7 @@ def runs(effects: list[TaskEffect]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", COALESCES)
-def test_what_waits_for_a_stage_goes_through_the_next_one_together(kind: OperatorKind) -> None:
+def test_batches_waiting_for_a_stage_share_the_next_one(kind: OperatorKind) -> None:
     task = reader(kind)
 
     arrived = task.arrive(0, batch("a"), batch("b"))
@@ -95,7 +95,7 @@ def test_every_batch_is_counted() -> None:
     assert metrics(task.feed(MetricsDue())).batches_in == 3
 
 
-def test_where_rows_go_by_it_a_watermark_keeps_its_place_between_batches() -> None:
+def test_a_watermark_keeps_its_place_between_batches_for_event_time_operators() -> None:
     task = reader(OperatorKind.KEYED_PROCESS, channels=1, outputs=1)
     task.arrive(0, batch("a"), batch("b"), Watermark(timestamp_ms=50), batch("c"))
 
@@ -123,7 +123,7 @@ def test_a_forwarded_watermark_keeps_its_place() -> None:
     assert down(third) == [Watermark(timestamp_ms=50)]
 
 
-def test_where_nothing_goes_by_them_watermarks_end_no_stage() -> None:
+def test_watermarks_end_no_stage_without_event_time_operators() -> None:
     task = reader(OperatorKind.SINK, channels=1)
     task.arrive(
         0,

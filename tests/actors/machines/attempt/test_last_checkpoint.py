@@ -81,7 +81,7 @@ def test_a_stopped_source_ends_neither_data_nor_event_time() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=False)
 
 
-def test_what_waits_behind_a_savepoint_goes_down_although_the_task_finishes_meanwhile() -> None:
+def test_data_waiting_for_a_savepoint_is_sent_though_the_task_finishes() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), finished(0), durable(1), trigger(2))
 
@@ -152,7 +152,7 @@ def test_windows_that_are_open_at_a_stop_do_not_fire() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=False)
 
 
-def test_an_intermediate_task_stops_reading_at_the_final_barrier_until_it_is_aborted() -> None:
+def test_an_intermediate_task_stops_at_the_final_barrier_until_it_is_aborted() -> None:
     task = window(FiringMode.ON_WATERMARK)
 
     behind = task.arrive(0, barrier(1, is_final=True), batch("rows"))

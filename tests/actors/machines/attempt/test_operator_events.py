@@ -87,7 +87,7 @@ def test_events_that_wait_when_a_barrier_has_come_are_handled_before_the_snapsho
     assert [type(command) for command in begun] == [HandleOperatorEvents, SnapshotState]
 
 
-def test_what_a_function_sends_says_which_barrier_it_is_behind() -> None:
+def test_an_event_of_a_function_carries_the_barrier_before_it() -> None:
     task = opened()
     task.arrive(0, batch("a"))
     before = task.feed(sends(0, b"before"))

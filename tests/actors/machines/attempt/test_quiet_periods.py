@@ -94,7 +94,7 @@ def test_time_that_passes_during_a_snapshot_is_sent_after_its_barrier() -> None:
     assert down(taken)[-1] == Watermark(timestamp_ms=899 + PERIOD_MS)
 
 
-def test_without_a_row_nobody_knows_the_event_time_so_the_source_is_idle() -> None:
+def test_a_source_without_rows_is_idle() -> None:
     task = source(quiet_period_ms=PERIOD_MS)
 
     silent = wait(task, PERIOD_MS)

@@ -124,7 +124,7 @@ def test_a_machine_on_which_the_smallest_stage_takes_a_second_still_reads_more_t
     assert limit.bytes > 64 * MIB
 
 
-def test_where_the_machine_becomes_busy_batches_do_not_become_little() -> None:
+def test_batches_stay_large_if_the_machine_becomes_busy() -> None:
     limit = warm()
     limit.learn(OPEN_BYTES, 100)
 
@@ -147,7 +147,7 @@ def test_the_limit_finds_what_a_second_holds_from_both_sides() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4 * LIMIT_MAX), st.integers(0, 100_000))))
-def test_whatever_is_measured_the_limit_stays_within_its_bounds(stages: list[tuple[int, int]]) -> None:
+def test_the_limit_stays_within_its_bounds_for_any_measurements(stages: list[tuple[int, int]]) -> None:
     limit = ReadLimit()
 
     for cost, duration_ms in stages:

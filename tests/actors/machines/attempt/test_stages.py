@@ -290,9 +290,7 @@ def answer_for(command: Command) -> Any:
     kinds=st.lists(st.sampled_from(["batch", "watermark", "barrier", "complete", "abort"]), max_size=12),
     order=st.randoms(use_true_random=False),
 )
-def test_whatever_is_answered_first_stages_end_in_order_and_no_staged_output_is_lost(
-    kinds: list[str], order: Any
-) -> None:
+def test_stages_end_in_order_without_lost_output_for_any_answer_order(kinds: list[str], order: Any) -> None:
     task = Harness(descriptor(OperatorKind.KEYED_PROCESS, channels=1))
     task.feed(StartTask(), BOTH)
     task.at_work.clear()

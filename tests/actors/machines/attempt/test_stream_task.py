@@ -241,7 +241,7 @@ def test_the_credit_of_a_batch_goes_back_when_the_batch_is_processed() -> None:
     assert Tell(to=UPSTREAM[0], message=AddCredit(partition_id=UPSTREAM[0], subpartition=0, credit=1)) in processed
 
 
-def test_windows_fire_with_the_watermark_where_somebody_can_tell() -> None:
+def test_windows_in_watermark_mode_fire_with_the_watermark() -> None:
     task = window(FiringMode.ON_WATERMARK)
 
     effects = task.arrive(0, Watermark(timestamp_ms=50))

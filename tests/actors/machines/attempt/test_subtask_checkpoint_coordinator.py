@@ -95,7 +95,7 @@ def test_windows_that_fire_with_checkpoints_are_given_the_watermark_of_the_input
     assert others == [SnapshotState(stage=1, checkpoint_id=1, options=options, watermark_ms=None)]
 
 
-def test_what_fires_with_a_checkpoint_is_sent_before_the_barrier() -> None:
+def test_windows_fired_by_a_checkpoint_are_sent_before_the_barrier() -> None:
     task = window(FiringMode.ON_CHECKPOINT, outputs=1)
     task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=2, consumer=CONSUMER))
     task.arrive(0, Watermark(timestamp_ms=500), barrier(1))
@@ -267,7 +267,7 @@ def test_a_batch_that_is_gone_before_it_is_held_declines_its_checkpoint() -> Non
 
 
 @pytest.mark.parametrize("how", ["aborted", "failed"])
-def test_what_is_held_is_released_when_the_checkpoint_is_given_up(how: str) -> None:
+def test_blocked_data_is_released_when_the_checkpoint_is_aborted(how: str) -> None:
     task = overtaken()
     task.feed(finished(0), finished(1), finished(2))
 

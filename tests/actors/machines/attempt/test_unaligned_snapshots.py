@@ -119,7 +119,7 @@ def test_a_barrier_overtakes_what_waits_and_what_waits_is_held() -> None:
     assert SnapshotState(stage=2, checkpoint_id=1, options=UNALIGNED, watermark_ms=None) in to_bridge(snapshot)
 
 
-def test_what_comes_before_the_last_barrier_is_held_and_then_all_is_written_at_once() -> None:
+def test_data_before_the_last_barrier_is_collected_and_written_at_once() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
@@ -218,7 +218,7 @@ def test_an_announcement_admits_no_data_if_there_is_no_room() -> None:
     assert to_bridge(effects) == []
 
 
-def test_what_was_in_flight_is_read_and_sent_before_anything_else() -> None:
+def test_recovered_in_flight_data_is_processed_before_anything_else() -> None:
     task = Harness(recovering(descriptor(OperatorKind.STATELESS, channels=1, outputs=1), inputs=1, outputs=1))
     task.feed(StartTask())
 
@@ -232,7 +232,7 @@ def test_what_was_in_flight_is_read_and_sent_before_anything_else() -> None:
     assert down(sent) == [batch("made")]
 
 
-def test_what_was_recovered_and_is_not_yet_read_is_in_flight_still() -> None:
+def test_recovered_but_unread_data_is_still_in_flight() -> None:
     task = Harness(recovering(descriptor(OperatorKind.STATELESS, channels=1), inputs=3))
     task.feed(StartTask(), ChainOpened(recovered=tuple(map(batch, "abc"))))
 

@@ -84,7 +84,7 @@ def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then()
     )
 
 
-def test_without_a_timeout_nobody_fails_and_nobody_looks() -> None:
+def test_a_watchdog_without_a_timeout_neither_checks_nor_fails_a_stage() -> None:
     watchdog = StageWatchdog(None)
 
     assert watchdog.interval_ms is None
@@ -169,7 +169,7 @@ def test_each_question_is_answered_with_the_work_in_hand(seeded_system: SeededSy
     )
 
 
-def test_where_the_engine_does_not_answer_it_is_told_what_it_was_given(seeded_system: SeededSystem) -> None:
+def test_a_stage_is_described_by_its_command_if_the_engine_is_silent(seeded_system: SeededSystem) -> None:
     def refused() -> tuple[WorkProgress, ...]:
         raise ConnectionRefusedError
 

@@ -65,7 +65,7 @@ def only_ignored(made: list[CoordinatorEffect]) -> bool:
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_what_concerns_nothing_known_is_ignored(message: CoordinatorEvent) -> None:
+def test_messages_about_unknown_checkpoints_or_tasks_are_ignored(message: CoordinatorEvent) -> None:
     world = two_tasks()
     world.trigger()
 
@@ -104,7 +104,7 @@ def test_state_that_a_dead_attempt_shares_with_the_living_is_kept() -> None:
     assert world.disposed() == ["lost"]
 
 
-def test_what_comes_twice_counts_once_and_its_second_state_is_the_first() -> None:
+def test_a_duplicate_acknowledgement_counts_once_with_its_first_state() -> None:
     world = two_tasks()
     world.trigger()
 
@@ -152,7 +152,7 @@ def test_an_answer_that_arrives_before_the_tasks_are_notified_counts() -> None:
     assert (early, world.completed()) == ([], [1])
 
 
-def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> None:
+def test_messages_of_earlier_attempts_reach_no_new_checkpoint() -> None:
     world = two_tasks(tolerable_failures=0)
     world.trigger()
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))

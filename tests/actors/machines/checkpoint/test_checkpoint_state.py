@@ -34,7 +34,7 @@ def checkpoint_aborted(checkpoint_id: int, reason: CheckpointDeclineReason) -> C
     return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
 
 
-def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
+def test_a_checkpoint_being_added_to_the_store_cannot_be_aborted() -> None:
     world = two_tasks(storage_answers=False, tolerable_failures=1)
     complete_checkpoint(world, 1, shared=["x"], exclusive=["s"])
 
@@ -48,7 +48,7 @@ def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
     assert world.disposed() == []
 
 
-def test_what_the_store_has_not_taken_is_given_up() -> None:
+def test_a_checkpoint_that_cannot_be_written_is_aborted() -> None:
     world = two_tasks(storage_answers=False, tolerable_failures=1)
     complete_checkpoint(world, 1, exclusive=["s"])
 
@@ -62,7 +62,7 @@ def test_what_the_store_has_not_taken_is_given_up() -> None:
     assert world.disposed() == ["s"]
 
 
-def test_what_the_store_takes_behind_a_newer_one_is_subsumed() -> None:
+def test_a_checkpoint_stored_after_a_newer_one_is_subsumed() -> None:
     world = two_tasks(storage_answers=False)
     complete_checkpoint(world, 1, exclusive=["s 1"], shared=["x", "y"])
     complete_checkpoint(world, 2, exclusive=["s 2"], shared=["y", "z"])
@@ -93,7 +93,7 @@ def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
     assert world.effects(CheckpointFailuresExceeded) == []
 
 
-def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_of_one_without_it() -> None:
+def test_state_of_a_younger_pending_checkpoint_outlives_completions_without_it() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1, shared=["x"])
     world.trigger()
@@ -106,7 +106,7 @@ def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_
     assert "x" not in world.disposed()
 
 
-def test_what_a_final_checkpoint_refers_to_outlives_the_completion_of_a_younger_one() -> None:
+def test_state_of_a_final_checkpoint_outlives_the_completion_of_a_younger_one() -> None:
     world = two_tasks()
     world.trigger(for_final_checkpoint())
     world.trigger()

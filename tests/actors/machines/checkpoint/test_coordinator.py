@@ -82,7 +82,7 @@ def test_the_metadata_holds_what_every_task_acknowledged() -> None:
     )
 
 
-def test_what_is_reported_is_measured_up_to_the_durable_metadata() -> None:
+def test_a_completed_checkpoint_is_measured_up_to_its_durable_metadata() -> None:
     world = two_tasks(storage_answers=False)
     world.trigger()
     world.acknowledge("source", 1, metrics=CheckpointMetrics(size_bytes=10, incremental_bytes=10))

@@ -83,7 +83,7 @@ def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
     assert made == [events.ReadMetadata(version=3, path="/savepoint", allow_non_restored_state=True)]
 
 
-def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_last_reference() -> None:
+def test_older_checkpoints_are_subsumed_and_shared_state_is_reference_counted() -> None:
     before = two_tasks(retained=2)
     complete_checkpoint(before, 1, shared=["x", "y"], exclusive=["s 1"])
     complete_checkpoint(before, 2, shared=["y", "z"], exclusive=["s 2"])
@@ -108,7 +108,7 @@ def test_a_job_that_retains_fewer_than_it_has_lets_go_of_the_oldest() -> None:
     assert world.disposed() == ["chk-1"]
 
 
-def test_what_a_job_began_with_stays_somebody_elses_across_a_takeover() -> None:
+def test_the_initial_checkpoint_of_a_job_stays_unowned_across_a_takeover() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1, shared=["theirs"], exclusive=["their own"])
     [adopted] = completed_by(earlier)
@@ -170,7 +170,7 @@ def test_a_coordinator_completes_reports_and_deletes_nothing_after_losing_leader
 
 
 @pytest.mark.parametrize("is_lost_first", [True, False])
-def test_who_leads_no_more_ends_and_leaves_everything(is_lost_first: bool) -> None:
+def test_a_coordinator_that_loses_leadership_ends_and_deletes_nothing(is_lost_first: bool) -> None:
     world = two_tasks(storage_answers=False)
     complete_checkpoint(world, 1)
     world.written(1)

@@ -48,7 +48,7 @@ def test_savepoints_come_first_then_forced_then_users_then_the_oldest() -> None:
     assert order == expected
 
 
-def test_a_full_queue_drops_its_last_message() -> None:
+def test_a_full_queue_drops_its_last_request() -> None:
     queue = decider(max_queued=2)
     tick, other_tick, users = request(0, periodic=True), request(1, periodic=True), request(2)
     queue.offer(tick, BUSY, 0)
@@ -70,7 +70,7 @@ def test_a_queue_full_of_users_requests_drops_the_new_one_whatever_it_is() -> No
     assert decision.dropped == ((savepoint, TOO_MANY),)
 
 
-def test_where_too_many_are_pending_only_a_forced_one_begins() -> None:
+def test_only_a_forced_checkpoint_begins_if_too_many_are_pending() -> None:
     queue = decider()
     waiting, forced = request(0), request(1, for_savepoint())
     held = queue.offer(waiting, FULL, 0)

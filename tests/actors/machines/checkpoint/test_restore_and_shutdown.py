@@ -142,7 +142,7 @@ def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more()
 
 
 @pytest.mark.parametrize("status", [JobStatus.SUSPENDED, JobStatus.FAILED, JobStatus.FINISHED])
-def test_what_is_pending_at_the_shutdown_is_given_up_because_of_it_whatever_became_of_the_job(
+def test_pending_checkpoints_are_aborted_at_any_shutdown(
     status: JobStatus,
 ) -> None:
     world = two_tasks()

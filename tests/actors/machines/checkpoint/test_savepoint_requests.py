@@ -111,7 +111,7 @@ def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wan
     assert requests.waiting == frozenset()
 
 
-def test_whether_a_checkpoint_came_about_while_the_job_fails_only_the_coordinator_says() -> None:
+def test_only_the_coordinator_decides_whether_a_checkpoint_completed_during_a_failure() -> None:
     requests, moved = after(RUNNING, checkpoint_wanted(), FAILING)
     (refused,) = requests.handle(savepoint_failed("c"))
 
@@ -152,7 +152,7 @@ def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
             raise AssertionError(followed)
 
 
-def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_goes_when_it_comes() -> None:
+def test_a_savepoint_waiting_for_its_folder_is_refused_when_the_job_fails() -> None:
     requests, refused = after(RUNNING, wanted("a"), wanted("b"), location("b"), FAILING)
     late = requests.handle(location("a"))
 
@@ -189,7 +189,7 @@ def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> N
     assert "A savepoint has been created at /savepoints/stop" in refusal.why
 
 
-def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -> None:
+def test_the_outcome_of_an_earlier_stop_does_not_end_the_current_one() -> None:
     requests, followed = after(
         RUNNING, stop_wanted("first", None), FAILING, RUNNING, stop_wanted("stop"), stop_failed("first")
     )

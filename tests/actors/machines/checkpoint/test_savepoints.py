@@ -110,7 +110,7 @@ def test_its_state_is_never_deleted_by_the_job() -> None:
 
 
 @pytest.mark.parametrize("how", ["declined", "expired", "job fails over", "metadata"])
-def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str) -> None:
+def test_an_aborted_savepoint_leaves_no_files_and_the_job_continues(how: str) -> None:
     world = two_tasks(tolerable_failures=1)
     trigger_savepoint(world)
     world.acknowledge("sink", 1, snapshot(exclusive=[f"{FOLDER}/state"]))
@@ -144,7 +144,7 @@ def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_wr
     assert (while_written, world.disposed()) == ([], [FOLDER])
 
 
-def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
+def test_late_state_of_a_task_is_discarded() -> None:
     world = two_tasks()
     trigger_savepoint(world)
     world.decline("source", 1)

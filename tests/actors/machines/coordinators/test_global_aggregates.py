@@ -65,7 +65,7 @@ def test_an_ended_attempt_gets_no_result() -> None:
     assert aggregates.on_updated(updated(("least", b"1"))) == []
 
 
-def test_waiting_messages_are_handled_after_a_failure() -> None:
+def test_waiting_updates_are_sent_after_a_failure() -> None:
     aggregates = GlobalAggregates()
     aggregates.on_updates(updates_sent("a", update("least", b"1")))
     aggregates.on_updates(updates_sent("a", update("least", b"2")))

@@ -127,7 +127,7 @@ def test_a_batch_of_calls_ends_with_that_of_a_checkpoint() -> None:
     assert world.calls == (handled(b"c"),)
 
 
-def test_what_it_sends_behind_its_state_waits_for_the_barrier_of_each_subtask() -> None:
+def test_events_after_its_state_wait_for_the_barrier_of_each_subtask() -> None:
     world = World().run()
     world.tell(snapshot(1), events_sent(b"a"))
     world.answer((0, b"before"))
@@ -141,7 +141,7 @@ def test_what_it_sends_behind_its_state_waits_for_the_barrier_of_each_subtask() 
     assert world.received[2:] == [(attempt(0), (b"behind",))]
 
 
-def test_what_waits_is_sent_when_the_checkpoint_is_given_up() -> None:
+def test_waiting_data_is_sent_when_the_checkpoint_is_aborted() -> None:
     world = World().run()
     world.tell(snapshot(1), events_sent(b"a"))
     world.answer()
@@ -281,7 +281,7 @@ def test_it_runs_what_it_was_woken_for_once() -> None:
 @given(
     st.lists(st.sampled_from(["event", "answer", "snapshot", "ack", "abort", "reset", "fail", "ready"]), max_size=60)
 )
-def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(steps: Sequence[str]) -> None:
+def test_under_any_events_calls_are_answered_and_no_event_is_duplicated(steps: Sequence[str]) -> None:
     world, checkpoint, numbers, events = World().run(), 0, [0, 0], 0
     called: list[bytes] = []
     for step in steps:

@@ -50,7 +50,7 @@ def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, B
     return [(response.sequence_number, response.buffer) for response in responses]
 
 
-def test_what_was_on_its_way_is_lost_and_the_next_reader_begins_with_the_next_batch() -> None:
+def test_batches_in_flight_are_lost_and_the_next_reader_begins_after_them() -> None:
     output = approximate()
     output.request(0, 1, CONSUMER)
     for name in ("sent", "waiting"):

@@ -77,7 +77,7 @@ def test_a_listener_that_needs_no_more_buffers_is_skipped() -> None:
     assert empty.give_back() is waiting
 
 
-def test_who_could_take_a_buffer_does_not_wait_for_one() -> None:
+def test_no_listener_is_registered_if_a_buffer_is_available() -> None:
     used_once = pool(1)
     used_once.request_buffer()
     used_once.give_back()
@@ -148,7 +148,7 @@ def test_a_buffer_cannot_come_back_twice() -> None:
 
 
 @given(st.integers(0, 5), st.lists(st.sampled_from(["take", "back", "wait", "grow", "shrink"])))
-def test_whatever_happens_no_buffer_is_lost_and_none_is_idle_beyond_the_size(size: int, words: list[str]) -> None:
+def test_under_any_events_no_buffer_is_lost_or_idle_beyond_the_size(size: int, words: list[str]) -> None:
     tried = pool(size)
     for word in words:
         match word:

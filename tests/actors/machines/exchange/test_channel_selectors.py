@@ -23,5 +23,5 @@ def test_a_broadcast_goes_everywhere() -> None:
     assert selected(ShipStrategy.BROADCAST, 2) == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_what_is_keyed_and_has_one_reader_goes_to_it_unsplit() -> None:
+def test_a_keyed_batch_for_a_single_reader_is_not_split() -> None:
     assert selected(ShipStrategy.HASH, 1, channels=1) == [[0]]

@@ -208,5 +208,5 @@ def _is_batch(message: ToGate) -> bool:
 
 
 @pytest.mark.slow
-def test_whatever_the_order_of_events_every_channel_is_read_as_it_was_made_within_its_credits() -> None:
+def test_every_channel_is_read_in_order_within_its_credits() -> None:
     run_state_machine_as_test(Exchange, settings=settings(max_examples=100, stateful_step_count=50))

@@ -177,7 +177,7 @@ def test_the_first_failure_stays() -> None:
     assert gate.failure == first
 
 
-def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
+def test_a_sender_of_unread_data_is_asked_to_stop() -> None:
     gate = requested_gate()
 
     effects = gate.on_buffer(response(batch_ref(), channel=7))

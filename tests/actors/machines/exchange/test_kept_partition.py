@@ -72,7 +72,7 @@ def test_a_consumer_that_asks_again_reads_from_the_beginning() -> None:
     assert buffers_sent(request_partition(output, 5)) == [batch_ref("a"), EndOfPartition()]
 
 
-def test_what_is_said_by_a_consumer_that_does_not_read_is_ignored() -> None:
+def test_messages_of_a_consumer_without_a_request_are_ignored() -> None:
     output = finished_partition("a")
     request_partition(output, 0)
     leave = CancelPartitionRequest(partition_id=partition_id(), subpartition=0)

@@ -20,7 +20,7 @@ def test_one_pool_may_have_everything() -> None:
     assert buffers.create_pool(1).size == 10
 
 
-def test_what_nobody_is_promised_is_shared_by_what_each_could_use() -> None:
+def test_spare_buffers_are_shared_in_proportion_to_each_pools_maximum() -> None:
     buffers = NetworkBufferPool(12)
 
     buffers.create_pool(2, 4)
@@ -124,7 +124,7 @@ def test_when_the_buffers_are_gone_no_pool_can_be_made_and_what_comes_back_is_dr
     st.integers(0, 40),
     st.lists(st.tuples(st.sampled_from(["create", "destroy", "take", "back"]), st.integers(0, 9), st.integers(0, 9))),
 )
-def test_whatever_happens_every_pool_has_its_minimum_and_all_together_no_more_than_there_is(
+def test_under_any_events_every_pool_has_its_minimum_within_the_total(
     total: int, words: list[tuple[str, int, int]]
 ) -> None:
     buffers = NetworkBufferPool(total)

@@ -265,7 +265,7 @@ def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None
     assert all(isinstance(effect, Ignore) for effect in said)
 
 
-def test_what_is_said_twice_or_too_early_about_a_reader_changes_nothing() -> None:
+def test_duplicate_or_early_messages_about_a_reader_change_nothing() -> None:
     output = partition()
     early = output.add_credit(0, 1) + output.cancel(0)
     output.request(0, 1, CONSUMER)
@@ -301,7 +301,7 @@ def test_a_barrier_may_overtake_all_batches_of_every_reader_and_names_them() -> 
     assert overtaken == (batch_ref("waits", subpartition=0), batch_ref("unread", subpartition=1))
 
 
-def test_what_waits_unsent_holds_buffers_and_what_is_sent_or_given_up_gives_them_back() -> None:
+def test_unsent_batches_hold_buffers_until_sent_or_dropped() -> None:
     output = ResultPartition(partition_descriptor(2), 9)
     for name in ("a", "b"):
         output.add_batch(batch_ref(name, subpartition=0))

@@ -54,7 +54,7 @@ def test_a_gate_whose_channels_are_blocked_loses_its_turn_until_they_are_not() -
     assert inputs.poll() == (0, batch_ref("a"))
 
 
-def test_what_is_in_flight_on_every_gate_is_persisted_with_an_unaligned_checkpoint() -> None:
+def test_in_flight_data_of_every_gate_is_persisted_with_an_unaligned_checkpoint() -> None:
     inputs = union(1, 2)
     for channel, barrier in enumerate([False, True, False]):
         inputs.on_buffer(response(batch_ref(f"before-{channel}"), 0, channel))

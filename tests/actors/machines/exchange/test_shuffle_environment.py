@@ -16,7 +16,7 @@ def with_buffers(count: int | None, **settings: int) -> ShuffleEnvironment:
     return ShuffleEnvironment(NetworkSettings(network_buffers=count, **settings))
 
 
-def test_where_nobody_says_how_many_there_are_a_task_has_all_it_can_use() -> None:
+def test_a_task_has_its_maximum_of_buffers_without_a_configured_total() -> None:
     environment = with_buffers(None)
 
     buffers = environment.register_task(A, [4], [2, 1])

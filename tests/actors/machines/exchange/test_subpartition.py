@@ -66,7 +66,7 @@ def test_a_subpartition_is_given_to_one_reader_only() -> None:
         subpartition.request(CONSUMER, 1)
 
 
-def test_what_is_drained_gives_up_what_was_not_sent() -> None:
+def test_a_drained_subpartition_drops_unsent_buffers() -> None:
     subpartition = holding(A, EVENT, B)
     serve_consumer(subpartition, credit=1)
 

@@ -59,7 +59,7 @@ def aligner_actions(
 # The handler
 
 
-def test_the_first_unaligned_barrier_triggers_and_the_last_completes_the_in_flight_data() -> None:
+def test_the_first_unaligned_barrier_triggers_and_the_last_completes_persisting() -> None:
     actions = aligner_actions(BarrierAligner(3), (1, unaligned(1)), (0, unaligned(1)), (2, EndOfPartition()))
 
     assert actions == [
@@ -111,7 +111,7 @@ def test_an_aligned_checkpoint_continues_unaligned_after_its_timeout() -> None:
     ]
 
 
-def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers() -> None:
+def test_the_first_barrier_triggers_if_only_announcements_arrived_before_the_timeout() -> None:
     aligner = BarrierAligner(2)
     aligner_actions(aligner, (0, announced(1)))
 
@@ -185,7 +185,7 @@ def test_an_unaligned_barrier_is_read_before_the_data_of_all_channels_even_of_a_
     assert read_all(gate) == [batch_ref("a"), batch_ref("b"), batch_ref("c")]
 
 
-def test_what_is_before_the_barrier_is_in_flight_and_what_is_behind_it_is_not() -> None:
+def test_only_buffers_before_the_barrier_are_in_flight() -> None:
     gate = requested_gate(channels=2, exclusive=4)
     give(gate, batch_ref("a"), unaligned(1), batch_ref("b"))
     give(gate, batch_ref("c"), channel=1)

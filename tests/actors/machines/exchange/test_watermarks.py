@@ -67,7 +67,7 @@ def test_the_last_channel_to_become_idle_flushes_nothing_if_it_lagged() -> None:
     assert valve.watermark_ms == 10
 
 
-def test_what_an_idle_channel_says_is_ignored() -> None:
+def test_watermarks_of_an_idle_channel_are_ignored() -> None:
     valve = WatermarkValve(2)
 
     assert valve_output(valve, (0, IDLE), (0, watermark(100)), (1, watermark(5))) == [[], [], [watermark(5)]]

@@ -76,7 +76,7 @@ def test_a_job_counts_what_its_finished_attempts_have_counted() -> None:
     assert running.graph.accumulators() == AccumulatorResults(merged=(counter(5),))
 
 
-def test_what_a_failed_attempt_has_counted_is_kept_with_it_and_in_no_result() -> None:
+def test_counts_of_a_failed_attempt_stay_out_of_the_result() -> None:
     running = Running(graph_of(vertex("source", 2)))
     running.run()
 

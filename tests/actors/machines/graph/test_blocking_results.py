@@ -55,7 +55,7 @@ def restart(running: Running) -> None:
     running.restore()
 
 
-def test_who_reads_a_result_begins_when_it_is_whole() -> None:
+def test_a_reader_of_a_blocking_result_begins_when_it_is_finished() -> None:
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)

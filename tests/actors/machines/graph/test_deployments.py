@@ -43,7 +43,7 @@ def timer(delay_ms: int = TIMEOUT_MS) -> StartTimer:
     return StartTimer(key=FIRST, delay_ms=delay_ms, message=DeploymentTimedOut(deployment=1))
 
 
-def test_what_is_deployed_together_has_one_timer() -> None:
+def test_tasks_deployed_together_share_one_timer() -> None:
     running = Deploying()
 
     assert running.made(StartTimer) == [timer()]

@@ -80,7 +80,7 @@ def test_a_failure_of_the_job_as_a_whole_has_no_task() -> None:
     assert (entry.root.task_name, entry.root.cause) == (None, LOST)
 
 
-def test_what_fails_before_anything_is_decided_is_concurrent() -> None:
+def test_failures_before_the_restart_decision_are_concurrent() -> None:
     entry = only(history_of(execution_failed("map (1/2)", LOST), failing(LOST), execution_failed("map (2/2)", LOST)))
 
     assert [each.task_name for each in entry.concurrent] == ["map (2/2)"]

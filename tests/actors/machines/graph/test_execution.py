@@ -80,7 +80,7 @@ def test_cancelling_twice_notifies_the_task_once() -> None:
     assert second == []
 
 
-def test_what_was_cancelled_before_it_was_deployed_has_been_canceling_for_a_moment() -> None:
+def test_an_attempt_cancelled_before_its_deployment_passes_through_canceling() -> None:
     execution = new_execution()
 
     execution.cancel(now=2)
@@ -109,7 +109,7 @@ def test_a_failure_without_a_cause_has_one_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("state", [ExecutionState.CREATED, ExecutionState.DEPLOYING, ExecutionState.CANCELING])
-def test_what_a_task_says_of_states_that_are_the_job_masters_own_changes_nothing(state: ExecutionState) -> None:
+def test_a_task_cannot_report_states_that_the_job_master_decides(state: ExecutionState) -> None:
     execution = deployed()
 
     assert [type(effect) for effect in execution.update(execution_state(state), now=3)] == [Ignore]

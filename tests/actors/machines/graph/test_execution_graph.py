@@ -69,7 +69,7 @@ def test_an_attempt_asks_for_a_slot_near_to_what_it_reads_with_those_that_it_is_
     )
 
 
-def test_who_reads_from_too_many_asks_to_be_near_to_none_of_them() -> None:
+def test_a_consumer_with_too_many_inputs_has_no_preferred_locations() -> None:
     running = Running(graph_of(vertex("source", 9, outputs=1), vertex("sink", 1, reads=("source",))))
 
     running.schedule()
@@ -218,7 +218,7 @@ def test_a_job_that_fails_is_not_finalized() -> None:
     assert running.made(FinalizeVertices) == []
 
 
-def test_when_the_last_task_has_read_everything_it_is_said_once() -> None:
+def test_the_end_of_reading_is_reported_once_by_the_last_task() -> None:
     running = Running()
     running.run()
 

@@ -173,9 +173,7 @@ happenings = st.one_of(
 
 @pytest.mark.slow
 @given(job_graph=job_graphs(), happened=st.lists(happenings, max_size=40))
-def test_whatever_fails_the_job_comes_to_its_end_when_nothing_fails_any_more(
-    job_graph: JobGraph, happened: list[tuple[str, int]]
-) -> None:
+def test_a_job_ends_after_any_failures_once_they_stop(job_graph: JobGraph, happened: list[tuple[str, int]]) -> None:
     job = Job(job_graph)
 
     happen(job, happened)

@@ -28,7 +28,7 @@ def regions(graph: JobGraph) -> list[set[str]]:
     return [{f"{name}{subtask}" for name, subtask in region} for region in execution_topology(graph).regions]
 
 
-def test_what_is_connected_point_wise_is_a_region_of_its_own() -> None:
+def test_pointwise_connected_tasks_form_separate_regions() -> None:
     assert regions(TWO_PIPELINES) == [{"a0", "b0"}, {"x0", "y0"}, {"x1", "y1"}]
 
 

@@ -105,7 +105,7 @@ def test_a_job_that_is_about_to_restart_does_so_rescaled() -> None:
     assert running.graph.number_of_restarts == 1
 
 
-def test_what_fails_or_finishes_while_it_is_cancelled_was_cancelled() -> None:
+def test_an_attempt_that_fails_or_finishes_during_cancellation_is_cancelled() -> None:
     running = Rescaled()
     running.run()
     former = [execution.attempt for execution in running.graph.executions]

@@ -257,7 +257,9 @@ def shown(uid: str) -> StreamNode:
         "no sink",
     ],
 )
-def test_windows_wait_for_the_checkpoint_only_where_nobody_can_tell(graph: StreamGraph, expected: FiringMode) -> None:
+def test_windows_fire_with_checkpoints_only_if_results_cannot_be_observed_earlier(
+    graph: StreamGraph, expected: FiringMode
+) -> None:
     assert vertex_of(generated(graph), "w").firing_mode is expected
 
 
@@ -293,7 +295,7 @@ def test_one_task_cannot_be_co_located_with_two_groups() -> None:
         generated(own)
 
 
-def test_what_a_chain_needs_is_the_sum_over_its_operators() -> None:
+def test_a_chain_needs_the_sum_of_its_operators_resources() -> None:
     needs = ResourceSpec(cpu_millis=100, heap_mib=50)
     graph = program("in > map, map > sum", source_node("in"), replace(node("map"), resources=needs), keys="sum")
     more = program("in > map", replace(source_node("in"), resources=needs), replace(node("map"), resources=needs))

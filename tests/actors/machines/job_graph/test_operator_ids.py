@@ -65,7 +65,7 @@ def test_another_chain_is_another_id() -> None:
     assert plain["map"] != apart["map"]
 
 
-def test_what_stands_before_an_operator_is_part_of_its_id() -> None:
+def test_the_inputs_of_an_operator_are_part_of_its_id() -> None:
     longer = operator_ids(automatic("in > new, new > map, map > filter, filter > out", keys="map"))
 
     assert longer["map"] != operator_ids(automatic(PLAIN, keys="map"))["map"]

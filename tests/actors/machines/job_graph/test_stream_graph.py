@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[Callable[[StreamGraph], object], str]] = {
 
 
 @pytest.mark.parametrize(("build", "named"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_built_is_refused_with_the_uid_at_fault(
+def test_an_invalid_program_is_refused_with_the_uid_at_fault(
     build: Callable[[StreamGraph], object], named: str
 ) -> None:
     graph = program("a > b, b > c", sinks="c")

@@ -123,7 +123,7 @@ def test_a_restore_is_counted_with_the_checkpoint_that_the_job_went_back_to() ->
     assert (tracker.counts.restored, tracker.latest_restored) == (1, 1)
 
 
-def test_what_was_in_progress_has_failed_when_its_coordinator_is_lost() -> None:
+def test_checkpoints_in_progress_fail_when_their_coordinator_is_lost() -> None:
     world = two_subtasks()
     world.trigger()
 

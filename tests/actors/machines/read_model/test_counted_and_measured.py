@@ -59,7 +59,7 @@ def test_the_next_attempt_counts_from_zero() -> None:
     ).accumulators == AccumulatorResults(merged=(rows_counter(1),))
 
 
-def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
+def test_the_counts_of_an_attempt_are_kept_when_another_follows_it() -> None:
     model = JobReadModel(GRAPH)
     first, second = (execution_changed(ExecutionState.RUNNING, number=number) for number in (0, 1))
     for message in (first, metrics_reported(rows_counter(3)), second, metrics_reported(rows_counter(5), number=1)):

@@ -39,7 +39,7 @@ def folded(*heard: tuple[int, Message]) -> JobDetails:
     return overview.details(heard[-1][0])
 
 
-def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_restart() -> None:
+def test_rows_after_the_last_checkpoint_count_as_read_again_after_a_restart() -> None:
     before = (
         (1_000, source_metrics(100)),
         (2_000, source_metrics(250)),
@@ -142,7 +142,7 @@ def test_tasks_are_being_deployed_from_the_first_to_the_last_one() -> None:
 
 
 @pytest.mark.parametrize("end", ["restart", "another JobMaster", "result"])
-def test_what_was_being_deployed_is_so_no_longer_when_nobody_tells_its_end(end: str) -> None:
+def test_a_deployment_ends_even_if_its_end_is_not_reported(end: str) -> None:
     overview = JobReadModel(GRAPH)
     attempt = attempt_id(JOB, WINDOWS, 0, 0)
     deploying = ExecutionStateChanged(

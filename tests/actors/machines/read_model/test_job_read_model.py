@@ -239,7 +239,7 @@ def test_an_ended_burst_is_forgotten_after_the_window() -> None:
     assert windows_vertex(overview.details(10_000)).rows_in_per_second == 0
 
 
-def test_what_does_not_run_has_no_rate() -> None:
+def test_an_ended_attempt_has_no_rate() -> None:
     running = (execution_changed(ExecutionState.RUNNING), metrics(100), execution_changed(ExecutionState.FINISHED))
 
     shown = windows_vertex(details_after(*running, at=1_000, now=1_000))

@@ -53,7 +53,7 @@ def test_a_step_begins_once() -> None:
     assert asked == [True, False, False, True, False, True]
 
 
-def test_what_was_noted_before_the_beginning_belongs_to_the_first_step() -> None:
+def test_rows_recorded_before_the_start_belong_to_the_first_step() -> None:
     counts = RowCounts()
     counts.start_at(5_000)
 

@@ -140,7 +140,7 @@ def test_a_checkpoint_of_an_ended_request_is_ignored() -> None:
     assert scheduling.rescales()[0].reason is RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED
 
 
-def test_what_changes_nothing_is_ignored_and_says_so() -> None:
+def test_requirements_without_effect_are_ignored_with_a_comment() -> None:
     scheduling = Scheduling()
     scheduling.run()
 
@@ -238,9 +238,7 @@ EVENTS = st.one_of(
 
 
 @given(adaptive=st.booleans(), happened=st.lists(EVENTS, max_size=40))
-def test_whatever_happens_each_rescale_ends_once_and_the_bounds_hold(
-    adaptive: bool, happened: list[RescalingEvent]
-) -> None:
+def test_under_any_events_each_rescale_ends_once_within_bounds(adaptive: bool, happened: list[RescalingEvent]) -> None:
     scheduling = Scheduling(adaptive=adaptive)
     scheduling.run()
 

@@ -71,7 +71,7 @@ def test_a_job_without_bounds_has_its_parallelism_and_an_adaptive_one_maybe_less
         (a_job(replace(vertex("source"), parallelism_limit=1)), {"source": (1, 2)}, "'source' .* in 1 at most"),
     ],
 )
-def test_what_cannot_be_is_refused_and_names_the_vertex(
+def test_impossible_requirements_are_refused_with_the_vertex(
     graph: JobGraph, bounds: dict[str, tuple[int, int]], why: str
 ) -> None:
     with pytest.raises(RescaleNotSupportedError, match=why):
@@ -111,7 +111,7 @@ def test_groups_share_slots_beyond_their_minima_evenly() -> None:
 
 
 @given(st.data())
-def test_what_fits_is_within_the_bounds_and_the_slots_and_can_be_executed(data: st.DataObject) -> None:
+def test_a_fitting_parallelism_is_within_bounds_and_slots_and_executable(data: st.DataObject) -> None:
     bounds = {
         name: (lower, data.draw(st.integers(lower, 9)))
         for name in ("source", "map", "sums")

@@ -41,7 +41,7 @@ def strategy(*finished: str) -> ApproximateLocalRecoveryFailoverStrategy[str]:
         (["other source"], {"other source", "join", "left sink", "right sink"}),
     ],
 )
-def test_what_is_before_a_task_that_has_failed_runs_on(failed: list[str], restarted: set[str]) -> None:
+def test_tasks_upstream_of_a_failed_one_run_on(failed: list[str], restarted: set[str]) -> None:
     assert strategy().tasks_to_restart(failed) == restarted
 
 

@@ -33,7 +33,7 @@ def test_the_cluster_is_given_up_when_it_ends_too_often() -> None:
     assert delays(ComponentRestarts(), MAX_ENDS)[-1] is None
 
 
-def test_who_has_lived_for_a_while_is_forgiven() -> None:
+def test_a_component_that_ran_long_enough_restarts_at_once() -> None:
     restarts = ComponentRestarts()
     delays(restarts, MAX_ENDS - 1)
 

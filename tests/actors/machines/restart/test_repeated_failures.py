@@ -58,7 +58,7 @@ def test_two_errors_that_take_turns_are_given_up_as_well() -> None:
 @pytest.mark.parametrize(
     "type_name", ["SlotLostError", "HeartbeatTimeoutError", "BridgeLostError", "ExecutorLostError", "StorageError"]
 )
-def test_what_lies_in_the_environment_is_never_given_up(type_name: str) -> None:
+def test_failures_of_the_environment_never_count_as_repeated(type_name: str) -> None:
     assert set(count_failures(2, *[replace(LOST, type_name=type_name)] * 10)) == {None}
 
 
@@ -88,7 +88,7 @@ def test_the_loss_of_a_task_manager_in_between_neither_counts_nor_begins_the_cou
         ("KeyError: 'NL'", "KeyError: 'BE'"),
     ],
 )
-def test_what_differs_each_time_makes_no_other_failure(first: str, second: str) -> None:
+def test_variable_parts_of_a_message_do_not_distinguish_failures(first: str, second: str) -> None:
     one, other = (failure_signature("v", replace(CAST, message=text)) for text in (first, second))
 
     assert one == other

@@ -111,7 +111,7 @@ def test_it_is_known_beforehand_whether_restarts_come_to_an_end(
     assert restarts_without_end(configuration) is is_endless
 
 
-def test_what_makes_no_sense_is_refused_by_name() -> None:
+def test_invalid_settings_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="number of restarts must be 0 or more, not -1"):
         FixedDelayRestartStrategy(-1, 0)
     with pytest.raises(ValueError, match="delay of a restart must be 0 or more"):

@@ -56,7 +56,7 @@ def test_a_request_of_a_declared_size_gets_a_slot_of_that_size() -> None:
     )
 
 
-def test_what_is_cut_is_not_there_for_slots_of_the_default_size() -> None:
+def test_dynamic_slots_reduce_the_resources_for_default_slots() -> None:
     slots = with_one()
     feed(slots, requested("a", resources=QUARTER), requested("b"))
 
@@ -95,7 +95,7 @@ def test_the_number_of_a_cut_slot_is_not_given_again() -> None:
     assert effects == [gives(FIRST, 2, "b", cut=QUARTER)]
 
 
-def test_what_a_request_does_not_say_is_that_of_a_default_slot() -> None:
+def test_unspecified_resources_of_a_request_are_those_of_a_default_slot() -> None:
     slots = with_one(slots=2)
 
     effects = feed(slots, requested("a", resources=ResourceSpec(cpu_millis=100)))

@@ -55,7 +55,7 @@ def test_subtasks_of_different_vertices_share_a_slot_and_of_one_vertex_do_not() 
     assert places(effects) == {"a_0_0": "x", "a_1_0": "y", "b_0_0": "x", "b_1_0": "y"}
 
 
-def test_who_reads_from_somebody_shares_the_slot_before_others_take_it() -> None:
+def test_a_consumer_shares_its_producers_slot_before_others() -> None:
     slots = allocator("x", "y")
     feed(slots, wished(wish("a", 0), wish("a", 1)))
 
@@ -85,7 +85,7 @@ def test_the_slot_of_a_restarting_region_is_not_given_to_another() -> None:
     assert slots.pool.pending_requests == ("default/2",)
 
 
-def test_who_has_no_place_of_its_own_shares_a_slot_that_is_kept_for_another_vertex() -> None:
+def test_a_new_vertex_shares_a_slot_reserved_for_another_vertex() -> None:
     slots = allocator("x")
     feed(slots, wished(wish("a", 0), wish("b", 0)), returned("a_0_0", will_return=False), returned("b_0_0"))
 

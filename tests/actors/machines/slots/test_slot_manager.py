@@ -331,7 +331,7 @@ def test_task_managers_are_started_for_requests_that_wait_up_to_the_maximum() ->
     assert more == [StartTaskManager(task_manager=SECOND), StartTaskManager(task_manager=THIRD)]
 
 
-def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_long() -> None:
+def test_task_managers_beyond_the_configured_number_are_released_when_idle() -> None:
     slots = SlotManager(WorkerCounts(configured=1, maximum=2, idle_timeout_ms=50))
     feed(slots, ResourceManagerStarted(), registered(FIRST, None), registered(SECOND, None))
 
@@ -349,7 +349,7 @@ def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_l
     ]
 
 
-def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> None:
+def test_requests_fail_if_task_managers_repeatedly_fail_to_start() -> None:
     slots = SlotManager(WorkerCounts(configured=1))
     feed(slots, ResourceManagerStarted(), requested("a"), gone(FIRST), gone(SECOND))
 

@@ -130,7 +130,7 @@ def test_the_slot_of_a_withdrawn_request_serves_another_one() -> None:
     assert effects == [answered("a-1"), cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
 
-def test_what_is_returned_twice_is_returned_once() -> None:
+def test_a_slot_returned_twice_is_freed_once() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), returned("r1"))
 

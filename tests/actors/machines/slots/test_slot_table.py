@@ -45,7 +45,7 @@ def test_a_slot_for_a_connected_job_is_offered_at_once() -> None:
     assert effects == [confirms("b", index=1), offers(("b", 1), number=2)]
 
 
-def test_what_comes_while_an_offer_is_under_way_is_offered_behind_its_answer() -> None:
+def test_slots_allocated_during_an_offer_are_offered_after_its_answer() -> None:
     held = slot_table(slots=3)
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0))
 
@@ -62,7 +62,7 @@ def test_an_accepted_slot_is_active() -> None:
     assert held.slot_states == {slot(0): TaskSlotState.ACTIVE, slot(1): TaskSlotState.FREE}
 
 
-def test_what_was_offered_and_not_accepted_is_free_again() -> None:
+def test_slots_offered_but_not_accepted_are_free_again() -> None:
     held = slot_table()
     effects_besides_timers(held, requested("a", index=0), requested("b", index=1), JobConnected(job_id=JOB))
 

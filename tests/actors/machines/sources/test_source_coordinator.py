@@ -93,7 +93,7 @@ def test_a_source_is_looked_at_again_later_until_it_is_finished() -> None:
     assert coordinated.tell(discovered_files("b", begun_at="a", finished=True)) == []
 
 
-def test_what_others_keep_for_a_source_is_that_of_the_last_look() -> None:
+def test_external_data_retained_for_a_source_is_from_its_last_discovery() -> None:
     coordinated = Coordinated("left", "right")
     coordinated.tell(SourcesReset())
     before = coordinated.coordinator.retained
@@ -102,7 +102,7 @@ def test_what_others_keep_for_a_source_is_that_of_the_last_look() -> None:
     assert (before, coordinated.coordinator.retained) == ((), ("12 MB of a log",))
 
 
-def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -> None:
+def test_the_next_discovery_of_more_splits_begins_when_few_are_left() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     names = "".join(chr(number) for number in range(0x100, 0x100 + FEW_SPLITS))
@@ -116,7 +116,7 @@ def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -
     assert coordinated.tell(request_splits(1)) == [assigns(1, names[1], 1)]
 
 
-def test_where_a_look_brings_few_of_more_splits_the_next_one_follows_at_once() -> None:
+def test_a_discovery_with_few_of_more_splits_is_followed_at_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -182,7 +182,7 @@ def test_a_restart_does_not_wait_for_the_next_look_to_be_due() -> None:
     assert coordinated.tell(SourcesReset()) == [discover()]
 
 
-def test_what_is_noticed_while_a_look_is_under_way_is_looked_for_behind_it() -> None:
+def test_a_change_during_a_discovery_triggers_the_next_one() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -252,7 +252,7 @@ def test_a_task_that_is_no_source_settles_nothing() -> None:
     assert not any(isinstance(effect, Tell) for effect in effects)
 
 
-def test_what_was_handed_out_behind_the_checkpoint_is_handed_out_again() -> None:
+def test_splits_assigned_after_the_checkpoint_are_assigned_again() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -288,7 +288,7 @@ def test_a_single_restarted_subtask_resumes_from_the_completed_checkpoint() -> N
     assert coordinated.tell(request_splits(0, 2, attempt=1)) == [assigns(0, "bc", 1, 2, attempt=1)]
 
 
-def test_what_is_said_of_a_source_that_there_is_not_changes_nothing() -> None:
+def test_messages_about_an_unknown_source_change_nothing() -> None:
     coordinated = Coordinated("left", "right")
     nowhere = OperatorId("nowhere")
     foreign = replace(request_splits(0), attempt=attempt_of(0, vertex=JobVertexId("right")))

@@ -84,7 +84,7 @@ def test_a_reader_is_notified_once_that_there_are_no_more_splits() -> None:
     assert effects == [Ignore(reason="subtask 0 knows that there are no more splits")]
 
 
-def test_while_more_may_come_nobody_is_told_that_there_is_no_more() -> None:
+def test_no_reader_is_notified_of_the_end_while_more_splits_may_come() -> None:
     source = enumerator()
 
     effects = feed(source, request_splits(0), discovered_splits("", finished=False))

@@ -30,7 +30,7 @@ from tests.actors.machines.scheduling.splits import (
 )
 
 
-def test_what_was_handed_out_behind_the_snapshot_is_handed_out_again_after_a_restore() -> None:
+def test_splits_assigned_after_the_snapshot_are_assigned_again_after_a_restore() -> None:
     source = enumerator()
     feed(source, discovered_splits("abc"), request_splits(0, 1))
     checkpoint = source.snapshot(1)
@@ -53,7 +53,7 @@ def test_without_a_checkpoint_the_source_is_looked_at_from_its_beginning() -> No
     assert feed(source, request_splits(1, 9), discovered_splits("abc")) == [assigns(1, "abc")]
 
 
-def test_what_was_found_behind_the_snapshot_is_found_again() -> None:
+def test_splits_discovered_after_the_snapshot_are_discovered_again() -> None:
     source = enumerator()
     feed(source, discovered_splits("a"))
     checkpoint = source.snapshot(1)
@@ -147,7 +147,7 @@ def test_a_subtask_that_restarts_alone_gives_back_what_it_got_since_its_checkpoi
     assert effects == [assigns(0, "cdf", 2, 3, 5, attempt=1)]
 
 
-def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too() -> None:
+def test_the_splits_of_an_aborted_checkpoint_are_returned() -> None:
     source = enumerator()
     feed(source, discovered_splits("abc"), request_splits(0, 1))
     source.snapshot(1)
@@ -159,7 +159,7 @@ def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too()
     assert effects == [assigns(0, "abc", 0, 1, 2, attempt=1)]
 
 
-def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None:
+def test_returned_splits_of_a_subtask_are_reserved_while_others_read() -> None:
     source = enumerator()
     feed(source, discovered_splits("abcd"), request_splits(0, 2), request_splits(1, 1))
 
@@ -172,7 +172,7 @@ def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None
     assert of_the_next == [assigns(0, "ab", 0, 1, attempt=1), assigns(1, "e", 4)]
 
 
-def test_what_is_kept_for_a_subtask_belongs_to_the_next_checkpoint_as_unassigned() -> None:
+def test_splits_reserved_for_a_subtask_are_unassigned_in_the_next_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("abc", finished=True), request_splits(0, 2))
     feed(source, attempt_ended(0), reset(0, None))

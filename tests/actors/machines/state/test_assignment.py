@@ -140,7 +140,7 @@ def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches_cut_to_th
     assert all(state.keyed_state == b"bound" for pieces in made.values() for state in pieces)
 
 
-def test_what_a_window_operator_has_fired_is_handed_on_where_it_holds_no_row() -> None:
+def test_the_fired_bound_of_a_window_operator_is_restored_without_rows() -> None:
     made = assigned(
         checkpoint_of_subtasks((keyed_state("window"),), (keyed_state("window", subtask=1),)),
         chained_vertex("old", "window", parallelism=1),

@@ -91,7 +91,7 @@ def arriving(
     }
 
 
-def test_where_nothing_has_changed_rows_are_in_flight_where_they_were() -> None:
+def test_in_flight_rows_keep_their_place_at_an_unchanged_parallelism() -> None:
     states = assign(TAKEN, producer_and_reader(2, 2)).states
 
     left = states[JobVertexId("producer"), 0].operators[0].result_subpartitions
@@ -99,7 +99,7 @@ def test_where_nothing_has_changed_rows_are_in_flight_where_they_were() -> None:
     assert arriving(TAKEN, *producer_and_reader(2, 2)) == {0: [("in-0", None)], 1: [("in-1", None)]}
 
 
-def test_where_the_producer_is_another_number_of_subtasks_what_it_held_arrives_at_its_reader() -> None:
+def test_in_flight_output_reaches_its_reader_if_the_producers_parallelism_changes() -> None:
     assert arriving(TAKEN, *producer_and_reader(3, 2)) == {
         0: [("left-1", None), ("in-0", None)],
         1: [("left-0", None), ("in-1", None)],
@@ -125,7 +125,7 @@ def test_each_keyed_row_arrives_only_at_the_owner_of_its_key_group(producers: in
 
 
 @pytest.mark.parametrize("readers", [1, 3, 4])
-def test_what_was_in_flight_on_two_inputs_arrives_on_that_input_once_for_each_key_group(readers: int) -> None:
+def test_in_flight_data_of_two_inputs_arrives_once_per_key_group(readers: int) -> None:
     """Two streams of different parallelisms meet in a reader; producers and reader had rows of both in flight."""
 
     def held(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
@@ -158,7 +158,7 @@ def test_what_was_in_flight_on_two_inputs_arrives_on_that_input_once_for_each_ke
         assert sorted(groups[path]) == list(groups_in(key_groups_of(before, MAX, 2)))
 
 
-def test_what_goes_to_any_reader_is_dealt_out_in_turn() -> None:
+def test_in_flight_data_for_any_reader_is_distributed_round_robin() -> None:
     arrived = arriving(TAKEN, *producer_and_reader(2, 3, ShipStrategy.REBALANCE))
 
     assert [[path for path, _ in arrived[subtask]] for subtask in range(3)] == [

@@ -70,7 +70,7 @@ def test_a_piece_that_has_emitted_nothing_leaves_all_results_open() -> None:
     assert read.bounds == bounds(None, None)
 
 
-def test_where_results_are_emitted_once_no_rows_are_kept_for_those_that_were() -> None:
+def test_rows_of_emitted_results_are_dropped_if_results_are_emitted_once() -> None:
     read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 30), bounds(25, 20))]).emitted_once()
 
     assert read.bounds == bounds(20, 20)

@@ -33,7 +33,7 @@ def received(lists: list[OperatorListState]) -> list[str]:
     return [element.decode() for each in lists for element in each.elements]
 
 
-def test_what_is_left_over_of_one_list_is_given_where_the_one_before_has_stopped() -> None:
+def test_remainders_of_split_lists_continue_at_the_next_subtask() -> None:
     made = repartition([[list_state_of("a", 4), list_state_of("b", 4)]], 3)
 
     assert [len(received(lists)) for lists in made] == [3, 3, 2]
@@ -51,7 +51,7 @@ def test_a_split_list_stays_in_place_at_an_unchanged_parallelism() -> None:
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2", "a0.3", "a0.4"], []]
 
 
-def test_who_has_lost_broadcast_state_is_given_that_of_another_at_an_unchanged_parallelism() -> None:
+def test_lost_broadcast_state_is_restored_from_another_subtask() -> None:
     made = repartition([[], [list_state_of("a", 1, of=1, mode=OperatorStateMode.BROADCAST)]], 2)
 
     assert [received(lists) for lists in made] == [["a1.0"], ["a1.0"]]

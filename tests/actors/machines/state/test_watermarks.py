@@ -150,7 +150,7 @@ def test_the_head_of_a_chain_and_what_uses_event_time_keep_the_watermark() -> No
     assert [each.operator_id for each in watermark_states(chain, watermark_state(7))] == ["map", "map-behind"]
 
 
-def test_where_event_time_begins_again_rows_of_closed_results_are_taken() -> None:
+def test_rows_of_closed_results_are_accepted_if_event_time_restarts() -> None:
     bounds = ResultBounds(closed_to_ms=10, emitted_to_ms=10)
     noted = keyed_state(OperatorId("window"), KeyGroupRange(start=0, end=127), {}, bounds=bounds)
     again = OperatorSubtaskState(operator_id=OperatorId("window"), watermark=BEGINS_AGAIN)

@@ -64,7 +64,7 @@ def test_a_row_is_read_when_one_of_its_windows_fires(windows: EventTimeWindows, 
 
 
 @given(event_time_windows(), TIMES)
-def test_windows_overlap_or_have_gaps_as_rows_are_in_several_or_none(windows: EventTimeWindows, time: int) -> None:
+def test_overlap_and_gaps_decide_how_many_windows_a_row_has(windows: EventTimeWindows, time: int) -> None:
     assert windows.overlap or len(window_starts(windows, time)) <= 1
     assert windows.have_gaps or len(window_starts(windows, time)) >= 1
 

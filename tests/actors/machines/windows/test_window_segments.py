@@ -173,7 +173,7 @@ def test_a_segment_is_kept_until_the_allowed_lateness_of_its_last_window_passes(
     segments.check()
 
 
-def test_what_has_fired_is_written_apart_from_what_has_come_late_and_not_fired_yet() -> None:
+def test_fired_rows_are_written_apart_from_late_unfired_ones() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
     segments.fire(5)

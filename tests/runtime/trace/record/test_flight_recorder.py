@@ -194,7 +194,7 @@ def test_a_recorder_belongs_to_one_system_and_forgets_with_its_end(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_can_carry_nothing_is_not_looked_at_and_what_cannot_be_known_is() -> None:
+def test_fields_are_weighed_only_if_their_type_may_be_large_or_unknown() -> None:
     class Word(Message):
         pass
 
