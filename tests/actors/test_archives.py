@@ -73,9 +73,7 @@ def ended_job(job_id: str = JOB) -> ArchivedJob:
 # When a job ends
 
 
-def test_a_job_that_has_failed_after_a_restart_is_archived_as_it_is_answered_for(
-    driver: Driver, tmp_path: Path
-) -> None:
+def test_a_job_failed_after_a_restart_is_archived_with_its_answers(driver: Driver, tmp_path: Path) -> None:
     graph = archived_in(tmp_path / "archives", driver.graph(restart=ONE_RESTART))
     driver.run(graph, slots=1)
     for attempt in range(2):

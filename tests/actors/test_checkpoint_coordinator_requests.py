@@ -153,7 +153,7 @@ def test_a_stop_that_comes_too_late_for_a_savepoint_is_refused(system: SeededSys
     assert failed.cause.message == "the input is at its end, and the job already ends with checkpoint 1"
 
 
-def test_hooks_run_before_the_tasks_and_get_back_what_they_wanted(system: SeededSystem, tmp_path: Path) -> None:
+def test_hooks_run_before_the_tasks_and_get_their_state_back(system: SeededSystem, tmp_path: Path) -> None:
     counter = Counter()
     cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
     cluster.deploy("a")
@@ -169,9 +169,7 @@ def test_hooks_run_before_the_tasks_and_get_back_what_they_wanted(system: Seeded
     assert counter.count == 1
 
 
-def test_a_hook_that_raises_gives_the_checkpoint_up_and_keeps_a_job_from_starting(
-    system: SeededSystem, tmp_path: Path
-) -> None:
+def test_a_raising_hook_aborts_a_checkpoint_and_prevents_a_restore(system: SeededSystem, tmp_path: Path) -> None:
     counter = Counter()
     counter.fails = True
     cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))

@@ -349,7 +349,7 @@ def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() 
         initialize_savepoint("driverless://x", "savepoint-1")
 
 
-def test_how_a_run_has_ended_is_noted_in_place_of_that_it_runs(tmp_path: Path) -> None:
+def test_the_outcome_of_a_run_replaces_its_running_record(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     storage.record_run(JobRun(job_id=JobId("a"), job_name="errors / hour", restore_path="/c/chk-1"))
 

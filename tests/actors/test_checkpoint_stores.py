@@ -145,7 +145,7 @@ def test_a_replaced_coordinator_completes_reports_and_deletes_nothing(
     assert [each.checkpoint_id for each in checkpoints.recover("next", 1).completed] == [1]
 
 
-def test_a_checkpoint_that_the_store_does_not_take_is_given_up_and_its_metadata_goes(
+def test_a_checkpoint_refused_by_the_store_is_aborted_and_its_metadata_deleted(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]
@@ -214,7 +214,7 @@ def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Pat
     assert cluster.heard_of(RestoreState) == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
 
 
-def test_a_job_whose_checkpoint_is_gone_does_not_start_from_nothing(
+def test_a_job_whose_checkpoint_is_missing_does_not_start(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     take(scheduled_coordinator(system, tmp_path, checkpoints), system)

@@ -63,7 +63,7 @@ def cluster() -> Iterator[EntrypointCluster]:
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_killed_component_is_produced_again_at_once_under_its_name(cluster: EntrypointCluster, name: str) -> None:
+def test_a_killed_component_is_restarted_at_once_under_its_name(cluster: EntrypointCluster, name: str) -> None:
     before = cluster.find(name)
 
     cluster.kill(name)
@@ -73,7 +73,7 @@ def test_a_killed_component_is_produced_again_at_once_under_its_name(cluster: En
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_component_that_fails_is_produced_again_as_well(cluster: EntrypointCluster, name: str) -> None:
+def test_a_failed_component_is_restarted_too(cluster: EntrypointCluster, name: str) -> None:
     before = cluster.find(name)
 
     before.tell(Fail())
@@ -100,7 +100,7 @@ def test_a_question_for_the_components_is_answered_with_their_refs(cluster: Entr
     assert components.job_manager == cluster.find("job-manager")
 
 
-def test_one_that_ends_again_soon_is_produced_again_after_a_pause(cluster: EntrypointCluster) -> None:
+def test_a_component_that_ends_again_soon_restarts_after_a_delay(cluster: EntrypointCluster) -> None:
     cluster.kill("job-manager")
     cluster.kill("job-manager")
     before = cluster.is_alive("job-manager")

@@ -24,7 +24,7 @@ from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
 
 
-def test_a_second_driver_waits_until_the_first_is_gone(driver: Driver, second: Driver) -> None:
+def test_a_second_driver_waits_until_the_first_has_ended(driver: Driver, second: Driver) -> None:
     assert driver.run_of_application() is not None
     assert second.run_of_application() is None
 
@@ -104,9 +104,7 @@ def test_a_job_that_was_being_put_away_when_its_driver_died_is_answered_with_its
     assert second.kept() == []
 
 
-def test_a_driver_that_has_waited_for_a_run_that_was_concluded_has_its_results_until_it_begins_another(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_waiting_driver_has_the_results_of_a_concluded_run(driver: Driver, second: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
     run = driver.conclude()
 
@@ -120,9 +118,7 @@ def test_a_driver_that_has_waited_for_a_run_that_was_concluded_has_its_results_u
     assert not following.is_concluded
 
 
-def test_a_driver_that_comes_after_a_run_was_concluded_begins_another(
-    driver: Driver, tmp_path: Path, store: EmbeddedStore
-) -> None:
+def test_a_driver_after_a_concluded_run_begins_another(driver: Driver, tmp_path: Path, store: EmbeddedStore) -> None:
     run = driver.conclude()
 
     with SeededSystem(5) as system:
@@ -147,7 +143,7 @@ def test_a_driver_that_leads_again_resumes_a_job_that_another_one_ran_meanwhile(
     assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_driver_that_leads_again_when_its_run_was_concluded_hears_the_results_of_it(
+def test_a_driver_that_leads_again_gets_the_results_of_its_concluded_run(
     driver: Driver, second: Driver, store: EmbeddedStore
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -179,7 +175,7 @@ def end_elsewhere_while_at_work(
     return held
 
 
-def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_at_work_here_has_ended(
+def test_a_job_ended_by_another_driver_is_forgotten_after_its_local_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)
@@ -215,7 +211,7 @@ def test_running_work_of_a_job_ended_elsewhere_is_stopped(store: EmbeddedStore, 
         assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_job_that_another_driver_has_ended_while_it_was_to_be_begun_again_is_not_begun(
+def test_a_job_ended_by_another_driver_is_not_restarted(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -282,7 +278,7 @@ def test_a_job_is_suspended_with_what_it_has_staged_though_it_has_no_checkpoint(
     assert driver.kept() == [JOB]
 
 
-def test_a_driver_that_falls_asleep_while_it_puts_a_job_away_deletes_nothing(
+def test_a_driver_that_loses_leadership_while_archiving_deletes_nothing(
     driver: Driver, second: Driver, store: EmbeddedStore
 ) -> None:
     driver.run(driver.graph(), slots=1)

@@ -35,7 +35,7 @@ def test_the_vertices_are_finalized_once_before_the_job_is_finished(cluster: Job
     assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_job_that_has_not_read_all_is_to_be_continued_and_nothing_of_it_is_final(cluster: JobCluster) -> None:
+def test_a_job_stopped_before_the_end_of_input_is_not_final(cluster: JobCluster) -> None:
     finish_tasks(cluster, reads_all=False)
 
     assert cluster.data_plane.finalized == []

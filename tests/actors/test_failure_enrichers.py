@@ -87,7 +87,7 @@ def test_an_invalid_enricher_is_refused() -> None:
         FailureEnrichers().add(7)  # type: ignore[arg-type]
 
 
-def test_a_name_that_no_package_has_is_refused_with_those_there_are() -> None:
+def test_an_unknown_package_is_refused_with_the_known_ones() -> None:
     with pytest.raises(FailureEnricherError, match="no installed package has a failure enricher 'owners'"):
         FailureEnrichers().add("owners")
 

@@ -42,7 +42,7 @@ def test_a_killed_job_master_is_followed_by_one_that_resumes(driver: Driver) -> 
     assert driver.data_plane.keeps_staged[0], "staged rows are left for the next leader"
 
 
-def test_the_listeners_hear_of_a_job_master_that_died_as_of_a_restart(driver: Driver) -> None:
+def test_listeners_see_a_dead_job_master_as_a_restart(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.registration.job_master)
@@ -53,7 +53,7 @@ def test_the_listeners_hear_of_a_job_master_that_died_as_of_a_restart(driver: Dr
     assert restarting.cause.type_name == "JobMasterLostError"
 
 
-def test_a_client_that_waits_for_a_stop_hears_that_it_comes_to_nothing_with_its_job_master(driver: Driver) -> None:
+def test_a_stop_request_fails_at_the_end_of_the_job_master(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
     driver.job_manager.tell(StopJob(job_id=JOB, client=driver.client))
 
@@ -91,7 +91,7 @@ def test_a_job_master_that_is_killed_any_number_of_times_fails_no_job(driver: Dr
     assert driver.heard(driver.client, JobResultFailure) == []
 
 
-def test_a_job_whose_job_master_dies_while_it_puts_it_away_is_not_run_again(driver: Driver) -> None:
+def test_a_job_whose_job_master_dies_while_archiving_is_not_run_again(driver: Driver) -> None:
     task_manager = driver.run(driver.graph(), slots=1)
     registration = driver.registration
 
@@ -124,7 +124,7 @@ def test_a_new_job_manager_resumes_the_jobs_of_a_killed_one(driver: Driver) -> N
     assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_client_that_comes_back_when_its_job_has_ended_hears_how(driver: Driver) -> None:
+def test_a_client_that_returns_after_its_job_has_ended_gets_the_result(driver: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     driver.system.kill(driver.job_manager)
@@ -135,14 +135,14 @@ def test_a_client_that_comes_back_when_its_job_has_ended_hears_how(driver: Drive
     assert driver.heard(late, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
 
 
-def test_a_client_that_asks_for_a_job_that_there_is_not_hears_that(driver: Driver) -> None:
+def test_a_client_that_asks_for_an_unknown_job_is_notified(driver: Driver) -> None:
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=driver.client))
     driver.job_manager.tell(RequestJob(job_id=JOB, client=driver.client))
 
     assert driver.heard(driver.client, JobNotFound) == [JobNotFound(job_id=JOB)] * 2
 
 
-def test_a_client_that_comes_later_hears_first_how_the_job_stands(driver: Driver) -> None:
+def test_a_later_client_first_gets_the_status_of_the_job(driver: Driver) -> None:
     driver.submit(driver.graph(), ListeningBehaviour.DETACHED)
     driver.go_on("tm-1")
     late = driver.stand("late")

@@ -307,7 +307,7 @@ def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> 
 # Checkpoints
 
 
-def test_between_a_snapshot_and_the_answer_of_a_reader_nothing_is_handed_to_it(cluster: JobCluster) -> None:
+def test_a_reader_gets_no_splits_between_a_snapshot_and_its_answer(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
 
@@ -369,7 +369,7 @@ def test_a_cancelled_job_that_waits_for_its_restart_does_not_start_again(cluster
     assert len(cluster.deployed(task_manager)) == 2
 
 
-def test_a_look_at_a_source_that_fails_keeps_no_job_from_being_cancelled(cluster: JobCluster) -> None:
+def test_a_failing_discovery_does_not_prevent_cancellation(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.data_plane.discoveries[OperatorId("source")].failures_left = 1
     cluster.cancel()

@@ -73,7 +73,7 @@ def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobClu
     assert cluster.statuses() == [JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.CANCELED]
 
 
-def test_a_resource_manager_that_asks_is_answered_and_kept(cluster: JobCluster) -> None:
+def test_a_resource_manager_that_requests_heartbeats_is_answered_and_kept(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
     rounds = 2 * HEARTBEAT_TIMEOUT_MS // HEARTBEAT_INTERVAL_MS
@@ -87,7 +87,7 @@ def test_a_resource_manager_that_asks_is_answered_and_kept(cluster: JobCluster) 
     assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == before
 
 
-def test_a_silent_resource_manager_is_registered_at_again(cluster: JobCluster) -> None:
+def test_a_job_master_reregisters_at_a_silent_resource_manager(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
     before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
@@ -97,7 +97,7 @@ def test_a_silent_resource_manager_is_registered_at_again(cluster: JobCluster) -
     assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) > before
 
 
-def test_a_resource_manager_that_has_lost_the_job_is_registered_at_again(cluster: JobCluster) -> None:
+def test_a_job_reregisters_at_a_resource_manager_that_lost_it(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
     job_id = cluster.registration.job_id
@@ -135,7 +135,7 @@ def test_an_unrequested_acknowledgement_is_a_dead_letter(cluster: JobCluster) ->
     assert cluster.heard(cluster.resource_manager, RequestSlot) == []
 
 
-def test_a_job_that_ends_looks_for_no_resource_manager_any_more(cluster: JobCluster) -> None:
+def test_an_ended_job_looks_for_no_resource_manager(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.system.kill(cluster.resource_manager)
 

@@ -82,9 +82,7 @@ def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster,
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_savepoints_are_taken_side_by_side_and_each_client_hears_of_its_own(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_concurrent_savepoints_are_each_reported_to_their_client(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     trigger_savepoint(cluster, savepoints)
@@ -209,15 +207,13 @@ def test_a_savepoint_is_refused_if_tasks_are_not_running_yet(cluster: JobCluster
     assert list(savepoints.iterdir()) == []
 
 
-def test_of_a_job_that_is_not_there_no_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
+def test_no_savepoint_is_taken_of_an_unknown_job(cluster: JobCluster, savepoints: Path) -> None:
     trigger_savepoint(cluster, savepoints, JobId("another"))
 
     assert not_taken(cluster) == "there is no job another that runs"
 
 
-def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_savepoint_request_fails_at_the_end_of_the_job_master(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
     trigger_savepoint(cluster, savepoints)
 
@@ -228,9 +224,7 @@ def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
     )
 
 
-def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_cluster(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_savepoint_request_fails_at_the_end_of_the_cluster(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
     trigger_savepoint(cluster, savepoints)
 

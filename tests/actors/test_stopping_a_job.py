@@ -117,7 +117,7 @@ def two_regions(cluster: JobCluster) -> JobGraph:
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(cluster.folder)))
 
 
-def test_a_region_that_fails_while_its_job_stops_takes_the_others_with_it(cluster: JobCluster) -> None:
+def test_a_region_that_fails_during_a_stop_restarts_the_others_too(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
     stop_job(cluster)
 
@@ -128,7 +128,7 @@ def test_a_region_that_fails_while_its_job_stops_takes_the_others_with_it(cluste
     assert cancelled == ["job_other_0_0"]
 
 
-def test_a_region_that_fails_when_the_stop_was_given_up_fails_alone(cluster: JobCluster) -> None:
+def test_a_region_that_fails_after_an_aborted_stop_fails_alone(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
     stop_job(cluster)
     declined = DeclineCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("job_one_0_0"), checkpoint_id=1)
@@ -199,7 +199,7 @@ def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, c
     assert cluster.stopping_failure() == f"there is no job {job_id} that could be stopped"
 
 
-def test_a_client_that_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
+def test_a_stop_request_fails_at_the_end_of_the_cluster(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_job(cluster)
 

@@ -101,7 +101,7 @@ class Adaptive:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_begins_with_the_slots_that_there_are_when_it_has_waited_for_all(seed: int, tmp_path: Path) -> None:
+def test_a_job_begins_with_the_available_slots_after_waiting_for_all(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit(6)

@@ -157,9 +157,7 @@ def test_retained_results_are_freed_with_their_last_reader(seed: int, tmp_path: 
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_with_it(
-    count: int, tmp_path: Path
-) -> None:
+def test_only_the_result_whose_rows_are_lost_is_produced_again(count: int, tmp_path: Path) -> None:
     with SeededSystem(count) as system:
         data = Rows("middle", count)
         stage = run_batch_job(system, data, batch_job(tmp_path))

@@ -169,7 +169,7 @@ def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int, tmp_path: Path) -> None:
+def test_a_finished_job_merges_the_accumulators_of_its_subtasks(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)

@@ -99,7 +99,7 @@ class RescaledJob:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_is_rescaled_while_it_runs_does_all_once(seed: int, tmp_path: Path) -> None:
+def test_a_job_rescaled_while_running_processes_each_row_once(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -206,7 +206,7 @@ def test_the_next_job_master_keeps_the_requirements(moment: type[Message], seed:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_of_requirements_that_come_while_tasks_restart_the_last_ones_hold(seed: int, tmp_path: Path) -> None:
+def test_the_last_requirements_during_a_restart_apply(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)

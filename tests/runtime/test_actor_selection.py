@@ -83,5 +83,5 @@ def test_an_actor_selects_relative_to_its_own_path(system: SeededSystem) -> None
         ("", "/user/a"),
     ],
 )
-def test_a_path_is_seen_from_another_one(path: str, absolute: str) -> None:
+def test_a_path_is_resolved_relative_to_another_one(path: str, absolute: str) -> None:
     assert absolute_path("/user/a", path) == absolute

@@ -213,7 +213,7 @@ def test_an_end_is_watched_and_a_watch_continues_during_a_coroutine(system: Seed
     assert log == ["a begins", "a ends", "sees the end of /user/watched"]
 
 
-def test_the_system_ends_with_coroutines_in_hand() -> None:
+def test_the_system_ends_with_running_coroutines() -> None:
     log: list[str] = []
     begun = threading.Event()
 

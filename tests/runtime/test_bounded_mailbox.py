@@ -134,9 +134,7 @@ def test_a_full_mailbox_keeps_no_one_from_stopping_its_actor(system: SeededSyste
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_news_of_losses_that_are_lost_themselves_do_not_go_round_for_ever(
-    system: SeededSystem, overflow: Overflow
-) -> None:
+def test_lost_dead_letter_events_do_not_loop(system: SeededSystem, overflow: Overflow) -> None:
     log: list[str] = []
     ref = listener(system, BoundedMailbox(2, overflow), log)
     system.event_stream.subscribe(ref, DeadLetter, MailboxOverflowed)

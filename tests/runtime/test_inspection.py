@@ -56,7 +56,7 @@ def test_turns_are_counted_and_their_rate_is_that_since_the_look_before(system: 
     assert of(system, "/user/a").turns_per_second == 0.0
 
 
-def test_the_first_look_gives_the_rate_since_the_beginning(system: SeededSystem) -> None:
+def test_the_first_observation_has_the_rate_since_the_beginning(system: SeededSystem) -> None:
     system.spawn(player([]), "a").tell(says("x"))
     system.advance(4_000)
 

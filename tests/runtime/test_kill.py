@@ -158,7 +158,7 @@ def test_resources_of_an_actor_are_closed_exactly_once(end: str) -> None:
     assert [resource.closed for resource in resources] == [1, 1]
 
 
-def test_a_resource_is_closed_before_the_watchers_hear_of_the_end(system: SeededSystem) -> None:
+def test_a_resource_is_closed_before_watchers_are_notified(system: SeededSystem) -> None:
     resource = Resource()
     seen: list[int] = []
     ref = system.spawn(player([], {"start": lambda context: context.own(resource)}), "a")

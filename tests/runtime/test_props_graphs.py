@@ -99,7 +99,7 @@ def test_a_self_referencing_value_is_described_once() -> None:
     assert text(endless).startswith("(list(tuple(list(")
 
 
-def test_the_props_are_those_of_the_moment() -> None:
+def test_the_props_are_the_current_ones() -> None:
     words = ["now"]
     packed = pack_props(Props(Worker, words))
     words.append("later")

@@ -136,7 +136,7 @@ def test_a_broadcast_reaches_the_actors_of_a_class(system: SeededSystem) -> None
     assert logs == [["a start", "a hello"], ["b start", "b hello"], ["c start"]]
 
 
-def test_a_proxy_is_refused_with_the_way_it_is_done_here(system: SeededSystem) -> None:
+def test_a_proxy_is_refused_with_the_alternative(system: SeededSystem) -> None:
     ref = system.spawn(parrot([]), "a")
 
     with pytest.raises(ProxyNotSupportedError) as refused:

@@ -46,7 +46,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_a_folder_is_private_whatever_the_umask_and_goes_when_it_is_removed(temporary: Path) -> None:
+def test_a_folder_is_private_at_any_umask_and_can_be_removed(temporary: Path) -> None:
     before = os.umask(0)
     try:
         with TemporaryFolder("kind") as folder:

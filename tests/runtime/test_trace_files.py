@@ -252,7 +252,7 @@ def test_an_invalid_block_is_named_by_its_position(tmp_path: Path, content: byte
         list(trace.records())
 
 
-def test_content_whose_parts_do_not_fit_is_named_by_its_block_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_inconsistent_content_is_named_by_its_block_when_read(tmp_path: Path) -> None:
     path = tmp_path / "odd.trace"
     head = header("odd", 0)
     # The columns of a turn that has sent its message to the tenth ref of one.

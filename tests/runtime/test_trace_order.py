@@ -65,7 +65,7 @@ def test_and_is_replayed_there(path: Path) -> None:
     assert result.compared == result.turns > WORDS
 
 
-def test_and_is_the_cause_of_what_it_led_to(path: Path) -> None:
+def test_a_turn_is_the_cause_of_its_effects(path: Path) -> None:
     trace = TraceReader.open(path)
     heard = next(turn for turn in trace if turn.message == Say(text="long") and turn.recipient.path == "/user/busy")
 

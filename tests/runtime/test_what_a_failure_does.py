@@ -82,7 +82,7 @@ def test_an_actor_whose_pre_start_raises_has_its_post_stop_and_its_children_end(
     assert failures == ["ActorInitializationError"]
 
 
-def test_a_resumed_actor_that_could_not_start_is_produced_again(system: SeededSystem, bystander: list[str]) -> None:
+def test_a_resumed_actor_that_could_not_start_is_created_again(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
     tries: list[str] = []
 

@@ -54,7 +54,7 @@ def test_a_hook_without_state_leaves_no_master_state() -> None:
     assert states == (MasterState(identifier="a", data=b"state"),)
 
 
-def test_of_two_with_one_name_the_first_stays() -> None:
+def test_the_first_of_two_equal_names_stays() -> None:
     first, second = Hook("a"), Hook("a")
     hooks = MasterHooks([first])
 
@@ -106,7 +106,7 @@ def test_all_are_closed_whatever_one_of_them_raises() -> None:
     assert last.calls == ["close"]
 
 
-def test_a_job_has_them_reset_when_it_starts_and_closed_when_it_has_ended(tmp_path: Path) -> None:
+def test_hooks_are_reset_at_the_start_of_a_job_and_closed_at_its_end(tmp_path: Path) -> None:
     hook = Hook("a")
     with SeededSystem(3) as system:
         cluster = JobCluster(system, tmp_path)

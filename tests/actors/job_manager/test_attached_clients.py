@@ -72,7 +72,7 @@ def test_a_job_that_is_not_to_end_with_its_client_does_not(cluster: JobCluster) 
     assert cluster.statuses()[-1] is JobStatus.RUNNING
 
 
-def test_a_client_that_comes_by_itself_is_waited_for_from_its_first_sign_of_life_on(cluster: JobCluster) -> None:
+def test_an_unannounced_client_is_monitored_from_its_first_heartbeat(cluster: JobCluster) -> None:
     cluster.run(replace(attached(cluster), client_heartbeat=None), slots=1)
     give_sign_of_life(cluster)
 

@@ -68,7 +68,7 @@ def test_a_source_that_has_ended_or_is_about_to_look_is_not_woken() -> None:
     assert not late.woken.acquire(blocking=False)
 
 
-def test_a_look_that_fails_is_logged_and_leaves_the_rest_to_the_next_discovery(
+def test_a_failed_discovery_is_logged_and_repeated_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source = Source()

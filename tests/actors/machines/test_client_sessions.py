@@ -14,7 +14,7 @@ def timer(delay_ms: int) -> StartTimer:
     return StartTimer(key="client-job", delay_ms=delay_ms, message=JobClientExpired(job_id=JOB))
 
 
-def test_a_client_that_gives_no_sign_of_life_expires_once() -> None:
+def test_a_client_without_heartbeats_expires_once() -> None:
     sessions = ClientSessions()
 
     assert sessions.heartbeat(JOB, expires_ms=180, now=0) == [timer(180)]
@@ -31,7 +31,7 @@ def test_a_sign_of_life_puts_the_deadline_off() -> None:
     assert sessions.expire(JOB, now=210)
 
 
-def test_one_that_comes_late_takes_nothing_back() -> None:
+def test_a_late_restore_takes_no_splits_back() -> None:
     sessions = ClientSessions()
     sessions.heartbeat(JOB, expires_ms=210, now=30)
 

@@ -69,7 +69,7 @@ def test_a_target_is_given_up_once() -> None:
     assert monitor.targets == ()
 
 
-def test_a_sign_of_life_starts_the_timeout_again() -> None:
+def test_a_heartbeat_restarts_the_timeout() -> None:
     monitor = HeartbeatMonitor()
     expect(monitor, "a", timeout_ms=50)
     monitor.heartbeat_received("a", 30)
@@ -168,7 +168,7 @@ def test_a_peer_that_stays_silent_after_a_gap_is_given_up() -> None:
     assert ticks[3] == [TargetTimedOut(target="a", silent_ms=50)]
 
 
-def test_gaps_that_come_again_and_again_hide_no_dead_peer() -> None:
+def test_repeated_gaps_do_not_hide_a_dead_peer() -> None:
     monitor = ticking()
     monitor.tick(10)
 

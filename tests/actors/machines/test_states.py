@@ -35,7 +35,7 @@ def test_terminal_states_have_no_transitions() -> None:
 
 
 @pytest.mark.parametrize("status", sorted(set(JobStatus) - JOB_TERMINAL - {JobStatus.RECONCILING}))
-def test_a_job_can_be_suspended_wherever_it_stands(status: JobStatus) -> None:
+def test_a_job_can_be_suspended_in_any_state(status: JobStatus) -> None:
     assert job_may_move(status, JobStatus.SUSPENDED)
 
 

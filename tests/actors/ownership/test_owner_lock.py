@@ -277,7 +277,7 @@ def test_runs_with_two_checkpoint_folders_share_no_output_folder(tmp_path: Path)
     own(folders[1], VirtualClock().waiting()).release()
 
 
-def test_an_unused_folder_is_left_as_it_was_found(tmp_path: Path) -> None:
+def test_an_unused_folder_is_not_changed(tmp_path: Path) -> None:
     output, checkpoints = tmp_path / "output", counts_in(tmp_path / "checkpoints")
     sink = sink_folder(str(output), str(output / ".flykka-staging"), checkpoints)
 

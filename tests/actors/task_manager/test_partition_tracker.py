@@ -120,7 +120,7 @@ def buffers_received(reader: Peer) -> list[Buffer]:
     return [response.buffer for response in reader.heard(BufferResponse)]
 
 
-def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: TaskManagerCluster) -> None:
+def test_a_result_can_be_read_repeatedly_after_its_task_has_ended(cluster: TaskManagerCluster) -> None:
     finish_producer(cluster)
     first, second = Peer(cluster.system, "first"), Peer(cluster.system, "second")
 
@@ -199,7 +199,7 @@ def test_credits_belong_to_their_granting_reader(cluster: TaskManagerCluster) ->
     assert buffers_received(gone) == WHOLE[:1]
 
 
-def test_a_reader_fails_with_the_task_manager_that_keeps_what_it_reads(cluster: TaskManagerCluster) -> None:
+def test_a_reader_fails_with_the_task_manager_that_holds_its_input(cluster: TaskManagerCluster) -> None:
     keeper = Peer(cluster.system, "keeper")
     channel = InputChannelDescriptor(partition_id=KEPT, subpartition=0, task_manager=keeper.ref)
     gate = InputGateDescriptor(gate=0, channels=(channel,), consumed_partition_type=ResultPartitionType.BLOCKING)

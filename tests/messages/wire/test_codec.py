@@ -99,7 +99,7 @@ def test_the_same_value_makes_the_same_bytes_however_it_was_written() -> None:
     assert len(wires) == 1
 
 
-def test_a_ref_is_made_by_the_resolver_of_the_receiving_system() -> None:
+def test_a_ref_is_created_by_the_resolver_of_the_receiving_system() -> None:
     class LivingRef(Ref):
         pass
 

@@ -72,7 +72,7 @@ def test_unbecome_goes_back_to_handle_message_from_anywhere(say: Callable[..., l
     assert say("become second", "become third", "unbecome", "x", "unbecome", "x") == ["first x", "first x"]
 
 
-def test_a_behaviour_that_is_kept_comes_back(say: Callable[..., list[str]]) -> None:
+def test_unbecome_restores_the_earlier_behaviour(say: Callable[..., list[str]]) -> None:
     told = say("stack second", "stack third", "x", "unbecome", "x", "unbecome", "x")
 
     assert told == ["third x", "second x", "first x"]

@@ -46,7 +46,7 @@ def test_watching_a_ref_that_never_lived_reports_its_end(system: SeededSystem) -
     assert log == ["w start", "w sees the end of /user/nobody"]
 
 
-def test_an_unwatch_holds_even_when_the_news_waits_in_the_mailbox(system: SeededSystem) -> None:
+def test_an_unwatch_drops_a_queued_terminated(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(player([]), "a")
 

@@ -21,7 +21,7 @@ def test_a_kernel_actor_is_a_pykka_actor(system: SeededSystem) -> None:
     assert pykka.ActorRegistry.get_by_urn(ref.actor_urn) == ref
 
 
-def test_an_instance_is_made_in_its_own_turn(system: SeededSystem) -> None:
+def test_an_instance_is_created_in_its_own_turn(system: SeededSystem) -> None:
     log: list[str] = []
 
     system.spawn(player(log), "a")

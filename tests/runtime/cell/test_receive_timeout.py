@@ -62,7 +62,7 @@ def sleeper(system: ActorSystem, log: list[str], **part: Deed) -> ActorRef:
     return system.spawn(Props(Sleeper, log, {"start": timeout_of("100 ms"), **part}), "sleeper")
 
 
-def test_the_news_come_after_every_silence(system: SeededSystem) -> None:
+def test_the_receive_timeout_fires_after_every_silence(system: SeededSystem) -> None:
     log: list[str] = []
     sleeper(system, log)
 
@@ -133,7 +133,7 @@ def test_it_can_be_set_again_and_off(system: SeededSystem) -> None:
     assert system.manual_clock.next_due() is None
 
 
-def test_news_that_wait_when_it_is_set_off_are_void(system: SeededSystem) -> None:
+def test_a_queued_timeout_is_void_after_it_is_turned_off(system: SeededSystem) -> None:
     log: list[str] = []
 
     def turn_off(context: ActorContext) -> None:
@@ -146,7 +146,7 @@ def test_news_that_wait_when_it_is_set_off_are_void(system: SeededSystem) -> Non
     assert log == ["0 off"]
 
 
-def test_a_restart_keeps_it_as_akka_does(system: SeededSystem) -> None:
+def test_a_restart_keeps_the_receive_timeout_as_in_akka(system: SeededSystem) -> None:
     log: list[str] = []
 
     ref = sleeper(system, log, fail=fails)
@@ -174,7 +174,7 @@ def test_the_delay_of_a_backoff_is_no_silence(system: SeededSystem) -> None:
     assert log == ["50 fail", "650 ReceiveTimeout", "750 ReceiveTimeout"]
 
 
-def test_it_holds_for_what_the_actor_becomes(system: SeededSystem) -> None:
+def test_the_receive_timeout_survives_become(system: SeededSystem) -> None:
     log: list[str] = []
 
     def become(context: ActorContext) -> None:
@@ -191,7 +191,7 @@ def test_it_holds_for_what_the_actor_becomes(system: SeededSystem) -> None:
     assert log == ["0 become", "other Say", "other ReceiveTimeout"]
 
 
-def test_news_that_are_stashed_come_back(system: SeededSystem) -> None:
+def test_a_stashed_timeout_is_unstashed(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(
         system, log, ReceiveTimeout=lambda context: context.stash(), back=lambda context: context.unstash_all()
@@ -280,7 +280,7 @@ def test_it_is_in_the_record(tmp_path: Path) -> None:
     assert timeout.effects == (SetReceiveTimeout(timeout_ms=None),)
 
 
-def test_it_comes_in_real_time_too(threaded: ActorSystem) -> None:
+def test_the_receive_timeout_also_fires_in_real_time(threaded: ActorSystem) -> None:
     probe = TestProbe(threaded)
     heard = probe.ref
 

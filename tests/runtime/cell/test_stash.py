@@ -100,7 +100,7 @@ def test_stashing_without_a_current_message_fails(system: SeededSystem) -> None:
     assert "can stash only while it handles a message" in failures[0].failure.stack_trace
 
 
-def test_outside_of_turns_there_is_nothing_in_hand(system: SeededSystem) -> None:
+def test_there_is_no_current_message_outside_of_turns(system: SeededSystem) -> None:
     kept: list[ActorContext] = []
     ref = system.spawn(player([], {"keep": kept.append}), "a")
     asked = ref.ask(says("keep"), block=False)
@@ -153,7 +153,7 @@ def test_a_stashed_timer_message_returns_after_its_timer_has_ended(system: Seede
 
 
 @pytest.mark.parametrize("unwatched", [False, True])
-def test_stashed_news_of_an_end_come_back_unless_they_are_unwatched(system: SeededSystem, unwatched: bool) -> None:
+def test_a_stashed_terminated_is_unstashed_unless_unwatched(system: SeededSystem, unwatched: bool) -> None:
     log: list[str] = []
     watched = system.spawn(player([]), "watched")
     part: dict[str, Deed] = {

@@ -36,7 +36,7 @@ def test_a_wait_has_an_end() -> None:
         Future[int]().get(timeout=0.001)
 
 
-def test_an_interrupt_that_does_not_wake_the_main_thread_is_heard_all_the_same() -> None:
+def test_an_interrupt_that_does_not_wake_the_main_thread_still_takes_effect() -> None:
     main = threading.get_ident()
     heard = threading.Event()
 

@@ -49,7 +49,7 @@ def tell(system: SeededSystem, ref: ActorRef, *words: str) -> None:
     system.run_until_idle()
 
 
-def test_everything_goes_to_the_child_and_its_reply_to_the_asker(system: SeededSystem) -> None:
+def test_messages_reach_the_child_and_its_replies_the_asker(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log), log)
 

@@ -165,7 +165,7 @@ def test_an_answer_after_the_deadline_is_a_dead_letter(system: SeededSystem, bre
     assert [letter.message for letter in letters] == [says("late")]
 
 
-def test_the_failure_of_an_asked_actor_counts_and_comes_through(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_the_failure_of_an_asked_actor_counts_and_is_returned(system: SeededSystem, breaker: CircuitBreaker) -> None:
     ref = system.spawn(player([], {"fail": fails, "q": replies}), "a")
 
     for _ in range(2):

@@ -183,7 +183,7 @@ def test_a_machine_ends_itself_with_a_reason(
     assert not ref.is_alive()
 
 
-def test_a_machine_that_is_stopped_hears_of_it_once(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_stopped_machine_is_notified_once(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin")
 
     ref.stop()
@@ -192,7 +192,7 @@ def test_a_machine_that_is_stopped_hears_of_it_once(system: SeededSystem, ref: A
     assert system.manual_clock.next_due() is None
 
 
-def test_a_restart_begins_the_machine_again(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_restart_resets_the_machine(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin", "push", "fail")
 
     assert log[3:] == ["SHUTDOWN in LOCKED(1)", BEGUN]

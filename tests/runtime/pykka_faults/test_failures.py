@@ -48,7 +48,7 @@ def _harms_no_one_else(error: BaseException, ours: Play) -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()], ids=lambda error: type(error).__name__)
-def test_p3_a_handler_that_wants_to_exit_harms_no_other_actor(stage: Stage, ours: Play, error: BaseException) -> None:
+def test_p3_a_system_exit_in_a_handler_stops_no_other_actor(stage: Stage, ours: Play, error: BaseException) -> None:
     _stops_everybody(stage, error)
     _harms_no_one_else(error, ours)
 
@@ -86,9 +86,7 @@ def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
         assert mine == ["start", "fail", "stop", "restart", "r"]
 
 
-def test_p20_an_ask_that_comes_back_to_the_asker_names_the_way(
-    stage: Stage, ours: Play, dispatcher: DispatcherName
-) -> None:
+def test_p20_an_ask_cycle_is_refused_with_its_path(stage: Stage, ours: Play, dispatcher: DispatcherName) -> None:
     stock = stage({"ask yourself": lambda actor: actor.actor_ref.ask("x", timeout=0)})
     with pytest.raises(pykka.Timeout):
         stock.ref.ask("ask yourself", timeout=LONG_ENOUGH)

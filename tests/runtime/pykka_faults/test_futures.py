@@ -139,7 +139,7 @@ class Large:
     """An object in a local variable of a failing handler."""
 
 
-def test_p18_every_caller_gets_an_exception_of_its_own_and_no_frames_are_kept(
+def test_p18_every_caller_gets_its_own_exception_without_frames(
     threaded: ActorSystem, stage: Stage, ours: Play
 ) -> None:
     kept: list[weakref.ref[Large]] = []
@@ -177,7 +177,7 @@ def test_p18_every_caller_gets_an_exception_of_its_own_and_no_frames_are_kept(
     assert kept.pop()() is None
 
 
-def test_p19_futures_can_be_looked_at_listened_to_and_given_up(system: SeededSystem) -> None:
+def test_p19_futures_have_done_callbacks_and_cancel(system: SeededSystem) -> None:
     assert not {"done", "add_done_callback", "cancel"} & set(dir(pykka.ThreadingFuture))
 
     letters: list[DeadLetter] = []

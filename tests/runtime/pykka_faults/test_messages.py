@@ -126,9 +126,7 @@ def test_p11_what_waits_when_an_actor_stops_is_a_dead_letter(threaded: ActorSyst
     assert [(letter.message, letter.reason) for letter in letters] == [(says("late"), "the recipient has stopped")]
 
 
-def test_p12_a_broadcast_goes_past_the_dead(
-    system: SeededSystem, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_p12_a_broadcast_skips_dead_actors(system: SeededSystem, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, third = stage({}, WithInterruptedInbox), stage(), stage()
     inbox = first.ref.actor_inbox
     assert isinstance(inbox, Interrupted)

@@ -116,7 +116,7 @@ def _becomes(name: str) -> Callable[[ActorContext], object]:
     return lambda _context: WHO.set(name)
 
 
-def test_p27_what_surrounds_a_turn_is_given_to_it_and_stays_with_its_actor(stage: Stage, ours: Play) -> None:
+def test_p27_context_variables_reach_a_turn_and_stay_with_its_actor(stage: Stage, ours: Play) -> None:
     seen: list[str] = []
     stock = stage({"q": _notes_who(seen)})
     contextvars.copy_context().run(lambda: (WHO.set("the asker"), stock.ref.ask("q")))

@@ -116,7 +116,7 @@ def test_a_dropped_parcel_is_brought_again(session: ReplaySession) -> None:
     assert run.duration_ms == couriers.RETRY_MS
 
 
-def test_a_parcel_that_is_late_comes_twice_for_it_was_brought_again(session: ReplaySession) -> None:
+def test_a_late_parcel_arrives_twice_after_a_retry(session: ReplaySession) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     assert step.turn.sender is not None

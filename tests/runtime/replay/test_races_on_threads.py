@@ -140,7 +140,7 @@ def test_an_actor_spawned_by_a_killed_one_is_dead_at_once(tmp_path: Path) -> Non
     assert "/user/beside" not in {turn.recipient.path for turn in TraceReader.open(tmp_path / "run.trace").turns}
 
 
-def test_a_parent_decides_again_about_a_child_that_is_about_to_begin_again(tmp_path: Path) -> None:
+def test_a_parent_decides_again_about_a_child_in_backoff(tmp_path: Path) -> None:
     in_turn, on_the_way_out, busy = Moment(), Moment(), Moment()
     decided_about_a = threading.Event()
 

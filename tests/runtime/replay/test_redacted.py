@@ -81,7 +81,7 @@ def recorded(tmp_path: Path) -> Path:
     return path
 
 
-def test_of_a_redacted_message_the_class_is_compared(recorded: Path) -> None:
+def test_redacted_messages_are_compared_by_class(recorded: Path) -> None:
     TraceReplayer().replay(recorded, raise_on_divergence=True)
 
     other = TraceReplayer(actors={"/user/door": Props(RudeDoor, Ref("/user/guest", 1))}).replay(recorded)

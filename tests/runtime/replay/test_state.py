@@ -210,7 +210,7 @@ def test_chance_that_was_drawn_shows_in_the_digest() -> None:
         (lambda m: None, []),
     ],
 )
-def test_a_change_is_named_as_far_inside_as_it_goes(act: Callable[[Machine], object], change: list[Change]) -> None:
+def test_a_change_is_named_by_its_innermost_path(act: Callable[[Machine], object], change: list[Change]) -> None:
     machine = Machine(Pending(7, {"a2"}), Pending(8, set()))
     before = describe(machine)
 

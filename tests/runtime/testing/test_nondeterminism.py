@@ -108,7 +108,7 @@ def test_the_actor_fails_in_its_turn_and_the_deed_is_not_done(tmp_path: Path) ->
     assert not (tmp_path / "made").exists()
 
 
-def test_code_outside_of_turns_may_do_what_it_likes() -> None:
+def test_code_outside_of_turns_is_not_restricted() -> None:
     with SeededSystem(3, strict=True) as system:
         system.event_stream.subscribe(lambda _: time.time(), object)
         system.spawn(player([], {"do": lambda c: c.publish(says("x"))}), "a").tell(says("do"))

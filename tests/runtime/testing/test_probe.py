@@ -70,7 +70,7 @@ def test_no_message_is_expected_for_a_while(probe: TestProbe, system: SeededSyst
     assert system.manual_clock.now_ms() == 1_000
 
 
-def test_one_fishes_for_a_message_and_throws_the_others_back(probe: TestProbe, system: SeededSystem) -> None:
+def test_fishing_for_a_message_keeps_the_others(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
     assert probe.fish_for_message(lambda message: message == says("b"), 5) == says("b")

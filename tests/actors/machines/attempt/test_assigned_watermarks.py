@@ -49,7 +49,7 @@ def test_the_watermark_of_a_batch_is_sent_after_its_rows() -> None:
     assert down(effects) == [batch("rows"), Watermark(timestamp_ms=899)]
 
 
-def test_of_watermarks_from_before_only_the_end_of_event_time_passes() -> None:
+def test_only_the_end_of_event_time_of_incoming_watermarks_is_forwarded() -> None:
     task = assigner()
 
     passed = task.arrive(0, Watermark(timestamp_ms=5000), IDLE, ACTIVE)
@@ -59,7 +59,7 @@ def test_of_watermarks_from_before_only_the_end_of_event_time_passes() -> None:
     assert down(ended) == [Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
 
 
-def test_a_barrier_stays_between_the_rows_and_watermarks_that_it_came_between() -> None:
+def test_a_barrier_keeps_its_place_between_rows_and_watermarks() -> None:
     task = assigner()
     task.arrive(0, batch("a"), barrier(1), batch("b"))
 

@@ -70,7 +70,7 @@ def test_a_stage_that_took_long_makes_the_next_batch_smaller() -> None:
     assert len(read.splits) == LIMIT_START // 2 // ReadLimit().cost(small("c"))
 
 
-def test_a_barrier_in_the_middle_of_a_backlog_waits_for_the_batches_in_hand_and_for_no_more() -> None:
+def test_a_barrier_in_a_backlog_waits_only_for_the_batches_in_progress() -> None:
     task = source()
     started = to_bridge(task.feed(backlog("a"), backlog("b"), backlog(*MANY), trigger(1)))
 

@@ -25,7 +25,7 @@ def held(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> Batc
     return made
 
 
-def test_a_batch_is_gone_when_its_last_holder_has_let_go() -> None:
+def test_a_batch_is_freed_by_its_last_holder() -> None:
     batches = held("a")
     batches.claim(A, READER)
     batches.hold([A], f"{READER} checkpoint 1")
@@ -43,7 +43,7 @@ def test_a_batch_being_read_is_not_released_with_unread_ones() -> None:
     assert batches.release([A]) == {}
 
 
-def test_a_batch_that_is_gone_cannot_be_taken_or_held() -> None:
+def test_a_freed_batch_cannot_be_taken_or_held() -> None:
     batches = held("a")
     batches.release([A])
 

@@ -247,7 +247,7 @@ def end_after(producer: PartitionProducerState) -> ExecutionState | None:
 
 
 @pytest.mark.parametrize("state", ExecutionState)
-def test_a_producer_is_waited_for_unless_it_has_failed_or_cannot_be_there(state: ExecutionState) -> None:
+def test_a_producer_is_awaited_unless_it_has_failed_or_cannot_exist(state: ExecutionState) -> None:
     assert end_after(answer(state)) is PRODUCERS[state]
 
 

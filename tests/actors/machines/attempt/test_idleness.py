@@ -99,7 +99,7 @@ def test_a_source_that_reads_again_is_active_before_its_watermark_goes_down() ->
     assert down(effects) == [ACTIVE, batch("rows"), Watermark(timestamp_ms=899)]
 
 
-def test_an_idle_source_at_its_end_is_heard_once_more() -> None:
+def test_an_idle_source_becomes_active_at_its_end() -> None:
     task = silent()
     task.now += TIMEOUT_MS
     task.feed(IdleDue())

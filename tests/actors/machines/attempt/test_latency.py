@@ -55,7 +55,7 @@ def test_a_source_sends_markers_only_if_latency_is_tracked() -> None:
     assert timers(without.feed(StartTask(), ChainOpened())) == []
 
 
-def test_a_marker_goes_down_at_each_interval() -> None:
+def test_a_latency_marker_is_sent_at_each_interval() -> None:
     task = tracked()
 
     effects = task.feed(LatencyMarkerDue())

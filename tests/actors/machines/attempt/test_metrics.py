@@ -198,7 +198,7 @@ def test_batches_that_are_not_processed_yet_are_the_input_queue() -> None:
     assert metrics(task.feed(MetricsDue())).input_queue_length == 1
 
 
-def test_before_it_runs_and_after_that_an_attempt_spends_no_time() -> None:
+def test_only_a_running_attempt_accounts_time() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE))
 
     task.feed(StartTask())

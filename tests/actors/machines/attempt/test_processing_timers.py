@@ -109,7 +109,7 @@ def test_restored_timers_are_looked_for_before_anything_is_read() -> None:
     assert to_bridge(effects)[-1] == fires(0, 1000)
 
 
-def test_at_the_end_of_the_data_timers_fire_no_more() -> None:
+def test_timers_do_not_fire_after_the_end_of_data() -> None:
     task = opened()
     task.arrive(0, batch("a"))
     task.feed(told(0, next_timer_ms=1500))

@@ -117,7 +117,7 @@ def partitioned(**vertex: Any) -> Harness:
 
 
 @pytest.mark.parametrize("idle_timeout_ms", [None, PERIOD_MS], ids=["quiet", "quiet-and-idle"])
-def test_a_partition_without_rows_holds_event_time_back_no_longer_than_it_may(idle_timeout_ms: int | None) -> None:
+def test_a_partition_without_rows_holds_event_time_back_for_a_limited_time(idle_timeout_ms: int | None) -> None:
     task = partitioned(idle_timeout_ms=idle_timeout_ms)
 
     early, first, second = wait(task, PERIOD_MS - 1), wait(task, 1), wait(task, PERIOD_MS)

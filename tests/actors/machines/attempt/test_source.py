@@ -96,7 +96,7 @@ def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
     assert [restored.next(), restored.next(), restored.next()] == [(split("b"),), (split("c"),), ()]
 
 
-def test_a_reader_is_exhausted_when_nothing_more_comes_and_all_is_read() -> None:
+def test_a_reader_is_exhausted_after_the_end_of_splits_when_all_are_read() -> None:
     held = reader()
     held.add((split("a"),))
     held.no_more()

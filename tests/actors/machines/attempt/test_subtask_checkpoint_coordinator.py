@@ -257,7 +257,7 @@ def test_batches_in_flight_are_held_until_they_are_written() -> None:
     assert [part.in_flight.rows for each in acknowledged.state.operators for part in each.input_channels] == [2]
 
 
-def test_a_batch_that_is_gone_before_it_is_held_declines_its_checkpoint() -> None:
+def test_a_batch_freed_before_it_is_held_declines_its_checkpoint() -> None:
     task = overtaken()
 
     effects = task.refuse(HoldBatches, ends_attempt=False)

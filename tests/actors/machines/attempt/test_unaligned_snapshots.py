@@ -109,7 +109,7 @@ def operator(channels: int = 2, outputs: int = 0) -> Harness:
     return task
 
 
-def test_a_barrier_overtakes_what_waits_and_what_waits_is_held() -> None:
+def test_a_barrier_overtakes_waiting_batches_which_are_held() -> None:
     task = operator()
 
     effects = task.arrive(0, barrier(1))

@@ -93,7 +93,7 @@ def test_a_watchdog_without_a_timeout_neither_checks_nor_fails_a_stage() -> None
 
 
 @pytest.mark.parametrize(("timeout_ms", "interval_ms"), [(20, 50), (1_000, 250), (600_000, 10_000)])
-def test_it_is_looked_some_times_within_the_timeout(timeout_ms: int, interval_ms: int) -> None:
+def test_stages_are_checked_several_times_within_the_timeout(timeout_ms: int, interval_ms: int) -> None:
     assert StageWatchdog(timeout_ms).interval_ms == interval_ms
 
 
@@ -156,7 +156,7 @@ def test_a_task_is_notified_of_a_stalled_stage_after_the_timeout(seeded_system: 
     assert failed.cause.type_name == "StageTimeoutError"
 
 
-def test_each_question_is_answered_with_the_work_in_hand(seeded_system: SeededSystem) -> None:
+def test_each_explain_request_is_answered_with_the_current_work(seeded_system: SeededSystem) -> None:
     bridge, probe = Hanging(seeded_system, None), TestProbe(seeded_system)
     seeded_system.advance(500)
 

@@ -117,7 +117,7 @@ def test_a_duplicate_acknowledgement_counts_once_with_its_first_state() -> None:
     assert (world.completed(), world.disposed()) == ([1], [])
 
 
-def test_a_decline_after_the_acknowledgement_still_gives_the_checkpoint_up() -> None:
+def test_a_decline_after_the_acknowledgement_still_aborts_the_checkpoint() -> None:
     world = two_tasks(tolerable_failures=9)
     world.trigger()
     world.acknowledge("source", 1, snapshot(exclusive=["s"]))

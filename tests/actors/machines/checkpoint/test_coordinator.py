@@ -31,7 +31,7 @@ from tests.actors.machines.checkpoint.coordinating import (
 )
 
 
-def test_only_sources_are_triggered_and_everybody_is_waited_for() -> None:
+def test_only_sources_are_triggered_and_all_tasks_are_awaited() -> None:
     world = two_tasks()
 
     world.trigger()

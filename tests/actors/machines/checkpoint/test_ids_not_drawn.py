@@ -60,7 +60,7 @@ def test_an_id_that_is_drawn_ends_the_row() -> None:
     assert [each.cause for each in world.effects(SavepointFailed)] == [cause()] * 2
 
 
-def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_follows() -> None:
+def test_the_scheduler_retries_at_its_next_tick_without_failing_the_job() -> None:
     world = without_ids()
     world.handle(StartCheckpointScheduler(job_id=JOB))
 

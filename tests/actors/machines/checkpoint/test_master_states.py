@@ -71,7 +71,7 @@ def _checkpoint() -> CheckpointProperties:
     return for_checkpoint()
 
 
-def test_no_task_hears_of_a_checkpoint_before_the_hooks_have_run() -> None:
+def test_tasks_are_triggered_after_the_hooks_have_run() -> None:
     job = Hooked("a")
 
     began = job.trigger()
@@ -85,7 +85,7 @@ def test_no_task_hears_of_a_checkpoint_before_the_hooks_have_run() -> None:
     assert write.checkpoint.master_states == (STATE,)
 
 
-def test_a_hook_that_fails_gives_up_the_checkpoint_and_not_the_job() -> None:
+def test_a_failing_hook_aborts_the_checkpoint_but_not_the_job() -> None:
     job = Hooked("a")
     job.trigger()
 
@@ -153,7 +153,7 @@ def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
     assert made[-1] == RestoreState(job_id=JOB, version=1, checkpoint=checkpoint)
 
 
-def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_be_let_go() -> None:
+def test_state_of_a_removed_hook_prevents_a_restore_unless_allowed() -> None:
     strict, lenient = Hooked("b"), Hooked("b")
     checkpoint = completed_checkpoint(13, master_states=(STATE,))
 

@@ -74,7 +74,7 @@ def test_no_restore_is_answered_before_the_store_has_been_read() -> None:
     assert answered == [RestoreState(job_id=JOB, version=0, checkpoint=completed_by(before)[0])]
 
 
-def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
+def test_a_job_without_checkpoints_starts_from_the_given_one() -> None:
     world = Coordination(recovers=False)
     world.handle(RequestRestoreState(job_id=JOB, version=3, path="/savepoint", allow_non_restored_state=True))
 
@@ -97,7 +97,7 @@ def test_older_checkpoints_are_subsumed_and_shared_state_is_reference_counted() 
     assert world.disposed() == ["chk-1", "s 1", "x", "chk-2", "s 2", "y"]
 
 
-def test_a_job_that_retains_fewer_than_it_has_lets_go_of_the_oldest() -> None:
+def test_a_job_that_retains_fewer_checkpoints_deletes_the_oldest() -> None:
     before = two_tasks(retained=3)
     for checkpoint_id in (1, 2, 3):
         complete_checkpoint(before, checkpoint_id)

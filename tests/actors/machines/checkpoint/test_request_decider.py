@@ -60,7 +60,7 @@ def test_a_full_queue_drops_its_last_request() -> None:
     assert queue.queued == (users, tick)
 
 
-def test_a_queue_full_of_users_requests_drops_the_new_one_whatever_it_is() -> None:
+def test_a_queue_full_of_user_requests_drops_any_new_one() -> None:
     queue = decider(max_queued=1)
     queue.offer(request(0), BUSY, 0)
     savepoint = request(1, for_savepoint())

@@ -90,7 +90,7 @@ def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointE
     return requests, followed
 
 
-def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_wanted_it() -> None:
+def test_a_savepoint_gets_a_folder_is_taken_and_reported_to_its_client() -> None:
     requests, made = after(RUNNING, wanted())
     begun = requests.handle(location())
     answered = requests.handle(savepoint_completed())
@@ -102,7 +102,7 @@ def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_
 
 
 @pytest.mark.parametrize("is_full", [True, False])
-def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wanted_it(is_full: bool) -> None:
+def test_a_checkpoint_request_reaches_the_coordinator_and_its_result_the_client(is_full: bool) -> None:
     requests, begun = after(RUNNING, checkpoint_wanted(is_full=is_full))
     answered = requests.handle(savepoint_completed("c"))
 
@@ -142,7 +142,7 @@ def test_a_draining_stop_is_sent_when_its_folder_exists() -> None:
     ]
 
 
-def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
+def test_a_failed_savepoint_is_refused_and_its_folder_deleted() -> None:
     _, followed = after(RUNNING, wanted(), location(), savepoint_failed())
 
     match followed:
@@ -237,7 +237,7 @@ def answered_clients(effects: Iterable[SavepointEffect]) -> list[str]:
 
 
 @given(st.lists(NEWS, max_size=12))
-def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) -> None:
+def test_every_request_is_answered_once_or_still_waits(news: list[SavepointEvent]) -> None:
     requests, _ = after(RUNNING)
 
     said = [

@@ -131,7 +131,7 @@ def test_an_aborted_savepoint_leaves_no_files_and_the_job_continues(how: str) ->
     assert world.effects(CheckpointFailuresExceeded) == []
 
 
-def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_write_has_ended() -> None:
+def test_the_folder_of_an_aborted_checkpoint_is_deleted_after_its_write() -> None:
     world = two_tasks(storage_answers=False)
     trigger_savepoint(world)
     acknowledge_all(world, 1)
@@ -207,7 +207,7 @@ def stop_with_savepoint(world: Coordination, *, drain: bool = False) -> list[eve
     return world.handle(StopCheckpointRequest(job_id=JOB, target_location=FOLDER, drain=drain, request_id="stop"))
 
 
-def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
+def test_a_job_is_stopped_with_the_savepoint_and_its_tasks_commit() -> None:
     world = two_tasks()
 
     stop_with_savepoint(world)
@@ -222,7 +222,7 @@ def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
     assert world.disposed() == []
 
 
-def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> None:
+def test_a_job_that_fails_after_a_stop_savepoint_restores_it() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1)
     stop_with_savepoint(world)
@@ -245,7 +245,7 @@ ENDS = StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED)
 
 @pytest.mark.parametrize("gone", [FAILS, ENDS], ids=["fails", "ends"])
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepoint(
+def test_a_stopping_client_is_notified_if_the_job_ends_without_a_savepoint(
     gone: events.CoordinatorEvent, begun: bool
 ) -> None:
     world = two_tasks() if begun else Coordination(planned_task("a", ExecutionState.DEPLOYING))
@@ -257,7 +257,7 @@ def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_
     assert world.effects(SavepointCompleted) == []
 
 
-def test_a_client_that_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
+def test_a_client_with_the_final_savepoint_gets_no_further_answer() -> None:
     world = two_tasks()
     stop_with_savepoint(world)
     acknowledge_all(world, 1)
@@ -283,7 +283,7 @@ def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_an
     )
 
 
-def test_a_drain_that_no_task_has_heard_of_leaves_the_job_alone() -> None:
+def test_a_drain_that_reached_no_task_does_not_affect_the_job() -> None:
     world = two_tasks(operator_coordinators=True)
     stop_with_savepoint(world, drain=True)
 
@@ -322,7 +322,7 @@ def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
     assert world.machine.pending[2].properties.options.target_location == FOLDER
 
 
-def test_a_savepoint_that_outlives_many_checkpoints_keeps_its_state_when_an_answer_comes_twice() -> None:
+def test_a_savepoint_keeps_its_state_if_an_answer_is_duplicated() -> None:
     world = two_tasks(max_concurrent=2)
     trigger_savepoint(world)
     for checkpoint_id in range(2, 20):

@@ -98,7 +98,7 @@ def test_the_clockwork_does_not_ask_more_often_than_the_pause_allows() -> None:
     assert [began.timestamp_ms for began in world.machine.pending.values()] == [250, 500]
 
 
-def test_a_late_tick_does_not_move_those_that_follow() -> None:
+def test_a_late_tick_does_not_shift_later_ones() -> None:
     world = two_tasks(interval_ms=100)
     world.handle(StartCheckpointScheduler(job_id=JOB))
 

@@ -153,7 +153,7 @@ def test_waiting_data_is_sent_when_the_checkpoint_is_aborted() -> None:
     assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
 
 
-def test_it_hears_of_complete_checkpoints() -> None:
+def test_a_coordinator_is_notified_of_complete_checkpoints() -> None:
     world = World().run()
 
     world.tell(checkpoint_completed(1), checkpoint_completed(2, is_retained=False))
@@ -185,7 +185,7 @@ def test_a_checkpoint_waits_while_events_are_held_back_for_the_one_before() -> N
     assert world.calls == (CheckpointOperatorCoordinator(checkpoint_id=2),)
 
 
-def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
+def test_a_checkpoint_aborted_before_its_request_is_not_taken() -> None:
     world = World().run()
     world.tell(events_sent(b"a"), snapshot(1), checkpoint_aborted(1))
 
@@ -194,7 +194,7 @@ def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
     assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
 
 
-def test_the_state_for_a_checkpoint_that_was_given_up_meanwhile_is_let_go_of() -> None:
+def test_the_state_of_a_meanwhile_aborted_checkpoint_is_released() -> None:
     world = World().run()
     world.tell(snapshot(1), checkpoint_aborted(1))
 

@@ -93,7 +93,7 @@ def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
     assert actions[2] == [barrier(5), UnblockAllChannels()]
 
 
-def test_a_cancel_marker_ends_the_alignment_and_later_barriers_do_not_begin_it_again() -> None:
+def test_a_cancel_marker_ends_the_alignment_for_good() -> None:
     aligner = BarrierAligner(2)
 
     actions = handler_actions(aligner, (0, barrier(1)), (1, marker(1)), (0, barrier(1)), (1, marker(1)))

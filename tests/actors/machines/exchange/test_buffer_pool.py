@@ -41,14 +41,14 @@ def drained(size: int) -> LocalBufferPool[Waiting]:
     return empty
 
 
-def test_a_pool_gives_out_as_many_buffers_as_its_size() -> None:
+def test_a_pool_grants_as_many_buffers_as_its_size() -> None:
     two = pool(2)
 
     assert [two.request_buffer(), two.request_buffer(), two.request_buffer()] == [True, True, False]
     assert not two.is_available
 
 
-def test_a_buffer_that_comes_back_is_the_next_listeners() -> None:
+def test_a_recycled_buffer_goes_to_the_next_listener() -> None:
     empty = drained(1)
     first, second = Waiting(), Waiting()
     empty.wait(first)
@@ -132,7 +132,7 @@ def test_a_pool_is_not_smaller_than_its_minimum_nor_its_maximum(size: int, minim
         pool(size, minimum=minimum, maximum=maximum)
 
 
-def test_a_pool_is_not_made_smaller_than_its_minimum_and_not_larger_than_its_maximum() -> None:
+def test_a_pool_stays_between_its_minimum_and_maximum() -> None:
     bounded = pool(2, minimum=2, maximum=3)
 
     bounded.resize(10)

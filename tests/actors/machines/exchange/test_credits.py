@@ -68,7 +68,7 @@ def test_a_channel_waits_once_however_often_its_backlog_grows() -> None:
     assert [holder.give_back(), holder.give_back()] == [first, second]
 
 
-def test_a_channel_that_needs_no_more_is_passed_over() -> None:
+def test_a_channel_that_needs_no_more_credit_is_skipped() -> None:
     pool, (holder, first, second) = channels(1, 1, 1, floating=1)
     holder.on_backlog(1)
     holder.take_announcement()

@@ -135,7 +135,7 @@ def test_a_sender_that_overruns_its_credit_fails_the_gate() -> None:
     assert effects[1:] == [ReleaseBatch(batch=batch_ref("b"))]
 
 
-def test_a_failed_channel_is_given_no_more_credit() -> None:
+def test_a_failed_channel_gets_no_more_credit() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref("a"), 0))
     gate.poll()

@@ -93,7 +93,7 @@ def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None
     assert str(subpartition) in refused.message.cause.message
 
 
-def test_a_partition_is_kept_when_it_is_written_wholly() -> None:
+def test_a_partition_is_retained_when_it_is_completely_written() -> None:
     with pytest.raises(AssertionError, match="not written wholly"):
         partition_of_batches("a").finished()
 

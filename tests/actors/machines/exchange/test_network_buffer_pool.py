@@ -40,7 +40,7 @@ def test_pools_with_their_maximum_keep_it_without_another_notification() -> None
     assert buffers.take_resized() == ()
 
 
-def test_a_pool_that_comes_takes_from_the_others_and_one_that_goes_gives_to_them() -> None:
+def test_a_new_pool_takes_from_others_and_an_ended_one_returns() -> None:
     buffers = NetworkBufferPool(10)
     first = buffers.create_pool(1)
     second = buffers.create_pool(1)

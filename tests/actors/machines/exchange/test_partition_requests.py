@@ -34,7 +34,7 @@ def test_a_subpartition_is_asked_for_once() -> None:
     assert gate.request_partitions() == []
 
 
-def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() -> None:
+def test_a_missing_partition_is_requested_again_with_growing_delays() -> None:
     gate = requested_gate()
 
     delays = []
@@ -66,7 +66,7 @@ def test_a_retry_that_comes_too_late_is_ignored() -> None:
     assert isinstance(effect, Ignore)
 
 
-def test_a_partition_that_is_lost_while_it_is_read_is_not_asked_for_again() -> None:
+def test_a_partition_lost_while_being_read_is_not_requested_again() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref()))
 

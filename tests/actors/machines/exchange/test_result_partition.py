@@ -77,7 +77,7 @@ def test_buffers_are_sent_only_after_a_request_of_the_reader() -> None:
     assert output.queued_batches == 1
 
 
-def test_a_reader_gets_as_many_batches_as_it_has_credit_and_hears_of_the_rest() -> None:
+def test_a_reader_gets_batches_by_credit_and_the_backlog_of_the_rest() -> None:
     output = filled("a", "b", "c")
 
     effects = output.request(0, 2, CONSUMER)

@@ -75,7 +75,7 @@ def test_in_flight_data_of_every_gate_is_persisted_with_an_unaligned_checkpoint(
     ]
 
 
-def test_one_gate_with_data_left_keeps_the_task_from_its_end() -> None:
+def test_a_task_does_not_end_while_a_gate_has_data() -> None:
     inputs = union(1, 1)
     inputs.on_buffer(response(EndOfData(), 0, 0))
     inputs.poll()

@@ -69,7 +69,7 @@ def test_the_first_unaligned_barrier_triggers_and_the_last_completes_persisting(
     ]
 
 
-def test_an_unaligned_checkpoint_that_is_given_up_persists_no_more() -> None:
+def test_an_aborted_unaligned_checkpoint_persists_no_more() -> None:
     aligner = BarrierAligner(2)
 
     actions = aligner_actions(

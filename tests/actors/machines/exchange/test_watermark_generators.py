@@ -96,7 +96,7 @@ def test_a_watermark_is_emitted_once_and_only_if_it_has_advanced() -> None:
     assert operator.emit() is None
 
 
-def test_of_the_watermarks_before_it_the_operator_passes_the_last_alone_and_once() -> None:
+def test_the_operator_forwards_only_the_last_watermark_and_once() -> None:
     operator = TimestampsAndWatermarks(lambda: BoundedOutOfOrdernessWatermarks(0))
     end = Watermark(timestamp_ms=WATERMARK_MAX)
 

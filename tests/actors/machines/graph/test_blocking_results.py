@@ -135,7 +135,7 @@ def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_i
     assert [each.state for each in moved if "reader" in each.task_name] == [SCHEDULED] * 2 + [DEPLOYING] * 2
 
 
-def test_a_reader_waits_on_when_one_result_is_lost_while_the_other_is_still_made() -> None:
+def test_a_reader_keeps_waiting_if_one_of_its_results_is_lost() -> None:
     running = Running(made_and_read(makers=2))
     running.deploy()
     running.report_all(RUNNING)

@@ -145,7 +145,7 @@ def test_a_job_that_is_not_restarted_reports_the_reason_with_its_last_failure() 
     assert (last.root.cause, last.outcome, last.why_not_restarted) == (BUG, FailureOutcome.FAILED, why)
 
 
-def test_of_endless_failures_the_last_are_kept_and_the_others_counted() -> None:
+def test_the_last_failures_are_kept_and_the_others_counted() -> None:
     causes = [replace(BUG, message=f"no price may be {price}") for price in range(100)]
     history = history_of(
         *[effect for each in causes for effect in (execution_failed(cause=each), failing(each), restart(), deployed())]
@@ -208,7 +208,7 @@ def test_a_listener_to_every_change_knows_the_history(effects: list[Effect]) -> 
     assert len(history.entries) == min(len(heard), MAX_ENTRIES)
 
 
-def test_every_failure_is_new_once_and_one_that_comes_back_is_not() -> None:
+def test_a_repeated_failure_is_not_new() -> None:
     history = history_of(
         execution_failed(), failing(), execution_failed("map (1/2)", LOST), restart(), deployed(), execution_failed()
     )

@@ -92,7 +92,7 @@ def test_deployment_waits_for_slots_and_state() -> None:
     assert len(slots_first.made(Deploy)) == len(state_first.made(Deploy)) == 3
 
 
-def test_the_coordinator_hears_of_the_attempts_before_they_are_deployed() -> None:
+def test_the_coordinator_is_notified_of_attempts_before_their_deployment() -> None:
     running = Running()
 
     effects = running.deploy()

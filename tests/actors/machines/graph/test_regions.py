@@ -66,7 +66,7 @@ def test_a_region_whose_slots_are_there_does_not_wait_for_the_others() -> None:
     assert len(coordinated.tasks) == 6
 
 
-def test_a_job_that_is_deployed_in_part_waits_for_what_runs_when_it_is_cancelled() -> None:
+def test_a_cancelled_partially_deployed_job_waits_for_its_running_tasks() -> None:
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()

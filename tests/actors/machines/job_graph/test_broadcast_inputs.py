@@ -80,7 +80,7 @@ def test_a_streaming_program_refuses_other_readers_of_the_rows(elsewhere: str) -
         feeding_broadcast_variables(graph)
 
 
-def test_in_a_batch_program_others_may() -> None:
+def test_a_batch_program_allows_other_readers() -> None:
     graph = program("main > reader, rates > sink", sinks="sink", job_type=JobType.BATCH)
 
     made = vertices(reading(graph, "rates", "reader"))

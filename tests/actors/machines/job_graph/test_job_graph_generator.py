@@ -186,7 +186,7 @@ def test_a_vertex_cannot_have_more_subtasks_than_any_of_its_operators() -> None:
     assert vertex_of(made, "out").parallelism_limit is None
 
 
-def test_a_maximum_of_the_operator_goes_before_the_derived_one() -> None:
+def test_an_operators_maximum_parallelism_overrides_the_derived_one() -> None:
     graph = program("in > sum", node("sum", max_parallelism=17), keys="sum")
 
     made = generated(graph)
@@ -307,7 +307,7 @@ def test_a_chain_needs_the_sum_of_its_operators_resources() -> None:
 # Batch
 
 
-def test_in_a_batch_job_all_that_is_exchanged_is_made_wholly_before_it_is_read() -> None:
+def test_exchanges_of_a_batch_job_are_blocking() -> None:
     sums = node("sums", OperatorKind.WINDOW_AGGREGATE, event_time=True)
     made = generated(program("in > sums, sums > out", sums, sinks="out", keys="sums", job_type=JobType.BATCH))
 

@@ -35,7 +35,7 @@ def test_operators_that_share_a_slot_share_its_memory() -> None:
     assert fractions(None) == {"orders": 0.0, "counts": 0.5, "sums": 0.5}
 
 
-def test_one_that_has_a_slot_for_itself_has_all_of_its_memory() -> None:
+def test_an_operator_alone_in_its_slot_has_all_of_its_memory() -> None:
     assert fractions("apart") == {"orders": 0.0, "counts": 1.0, "sums": 1.0}
 
 

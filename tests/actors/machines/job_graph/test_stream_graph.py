@@ -82,7 +82,7 @@ def test_an_invalid_program_is_refused_with_the_uid_at_fault(
         build(graph)
 
 
-def test_a_cycle_is_refused_with_everybody_in_it() -> None:
+def test_a_cycle_is_refused_with_all_its_members() -> None:
     graph = program("a > b, b > c, c > b, c > d")
 
     with pytest.raises(GraphError, match="b, c, d"):

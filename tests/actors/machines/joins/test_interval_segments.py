@@ -69,7 +69,7 @@ def test_segments_are_met_that_lie_in_the_interval_of_some_row_of_the_other_side
     assert segments.met(16, 20) == ()
 
 
-def test_a_side_is_let_go_when_no_row_that_is_not_late_can_meet_it() -> None:
+def test_a_side_is_dropped_when_no_timely_row_can_match_it() -> None:
     segments = side(-2, 3, segment(1, 0, 4))
 
     before, at = segments.close(7), segments.close(8)
@@ -87,7 +87,7 @@ def test_a_side_is_kept_longer_if_the_other_may_emit_unmatched_rows() -> None:
     assert (before, at) == ((), ("1",))
 
 
-def test_rows_are_through_once() -> None:
+def test_rows_expire_once() -> None:
     segments = side(0, 3, segment(1, 0, 9), emits=True)
 
     first = closed_times(segments, 5)
@@ -108,7 +108,7 @@ def test_no_row_expires_before_the_first_watermark() -> None:
     assert segments.closed_to_ms is None
 
 
-def test_a_piece_of_a_subtask_whose_watermark_was_ahead_is_not_through_again() -> None:
+def test_state_of_a_subtask_with_a_later_watermark_is_not_emitted_again() -> None:
     segments = side(0, 3, replace(segment(1, 0, 9), closed_to_ms=7), segment(2, 0, 9), emits=True)
     segments.closed_to_ms = 5
 

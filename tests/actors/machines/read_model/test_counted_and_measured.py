@@ -86,7 +86,7 @@ def test_the_result_of_the_job_is_final() -> None:
     )
 
 
-def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_counts_came() -> None:
+def test_a_meter_has_the_rate_of_the_last_seconds() -> None:
     meter = AccumulatorSnapshot(name="parse.seen", type=AccumulatorType.METER, operator_id=OperatorId("parse"))
     other = replace(meter, operator_id=OperatorId("other"), count=9)
     overview = JobReadModel(GRAPH)

@@ -20,7 +20,7 @@ def end(store: ExecutionGraphInfoStore, job_id: str) -> None:
     store.on_message(JobResultSuccess(job_id=JobId(job_id)), 5)
 
 
-def test_of_jobs_that_have_ended_the_last_are_kept_and_all_that_run() -> None:
+def test_the_last_ended_jobs_and_all_running_ones_are_kept() -> None:
     store = ExecutionGraphInfoStore(capacity=2)
     for job_id in ("a", "b", "c", "runs"):
         track_job(store, job_id)
@@ -55,7 +55,7 @@ def test_another_job_master_keeps_the_statistics_without_checkpoints_in_progress
     assert told.last_failed.duration_ms == 7
 
 
-def test_a_job_that_has_ended_and_is_submitted_again_is_another_one() -> None:
+def test_an_ended_job_submitted_again_is_a_new_job() -> None:
     store = ExecutionGraphInfoStore()
     track_job(store, JOB)
     end(store, JOB)
@@ -65,7 +65,7 @@ def test_a_job_that_has_ended_and_is_submitted_again_is_another_one() -> None:
     assert store.jobs[JOB].details(10).status is JobStatus.CREATED
 
 
-def test_of_a_job_that_is_not_tracked_nothing_is_kept() -> None:
+def test_an_untracked_job_leaves_no_records() -> None:
     store = ExecutionGraphInfoStore()
 
     store.on_message(status(JobStatus.RUNNING), 1)

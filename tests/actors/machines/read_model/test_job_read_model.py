@@ -154,7 +154,7 @@ def test_a_restart_is_kept_with_its_reason() -> None:
     assert (details.restored_checkpoint, details.last_failure, details.duration_ms) == (3, BOOM, 7_000)
 
 
-def test_of_a_job_that_restarts_without_end_the_last_restarts_are_kept_and_all_are_counted() -> None:
+def test_the_last_restarts_are_kept_and_all_are_counted() -> None:
     details = details_after(*(status(JobStatus.RESTARTING, at=second * 1_000) for second in range(5_000)))
 
     assert [restart.at_ms for restart in details.restarts] == [second * 1_000 for second in range(4_990, 5_000)]
@@ -189,7 +189,7 @@ def test_subtasks_are_counted_by_state() -> None:
     assert windows_vertex(details).state is ExecutionState.RUNNING
 
 
-def test_a_job_that_begins_again_waits_for_its_new_attempts_and_hears_nothing_of_the_old_ones() -> None:
+def test_a_restarted_job_waits_for_its_new_attempts_and_ignores_old_ones() -> None:
     overview = JobReadModel(GRAPH)
     for message in (
         execution_changed(ExecutionState.FAILED),
@@ -247,7 +247,7 @@ def test_an_ended_attempt_has_no_rate() -> None:
     assert (shown.rows_in, shown.rows_in_per_second, shown.shares) == (100, 0.0, None)
 
 
-def test_history_that_is_heard_at_one_moment_makes_no_rate() -> None:
+def test_history_received_at_once_produces_no_rate() -> None:
     shown = windows_vertex(
         details_after(execution_changed(ExecutionState.RUNNING, at=5), metrics(100), metrics(200), at=5, now=5)
     )
@@ -279,7 +279,7 @@ def test_a_subtask_without_a_watermark_holds_it_back() -> None:
     assert (shown.watermark_ms, shown.watermark_lag_ms) == (None, None)
 
 
-def test_at_the_end_of_the_input_there_is_no_watermark_any_more() -> None:
+def test_no_watermark_is_reported_after_the_end_of_input() -> None:
     ended = (metrics(watermark_ms=WATERMARK_MAX, subtask=subtask) for subtask in (0, 1))
 
     shown = windows_vertex(details_after(*ended))
@@ -331,7 +331,7 @@ def test_the_last_time_of_each_status_is_listed_by_time() -> None:
     ]
 
 
-def test_of_checkpoints_without_end_the_last_are_kept() -> None:
+def test_only_the_last_checkpoints_are_kept() -> None:
     details = details_after(*(checkpoint_completed(number, at=number) for number in range(CHECKPOINT_HISTORY + 5)))
 
     assert len(details.checkpoints) == CHECKPOINT_HISTORY

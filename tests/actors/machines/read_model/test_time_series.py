@@ -19,7 +19,7 @@ def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> Non
 
 
 @pytest.mark.parametrize("seconds", [1, POINTS, POINTS + 1, 100_000])
-def test_no_row_is_lost_and_no_point_too_many_however_long_it_takes(seconds: int) -> None:
+def test_a_series_loses_no_row_and_stays_bounded(seconds: int) -> None:
     counts = RowCounts()
     counts.start_at(0)
 

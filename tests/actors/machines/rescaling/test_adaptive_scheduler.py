@@ -212,7 +212,7 @@ def test_it_restarts_with_the_slots_that_are_left() -> None:
     assert scheduling.rescales()[-1].trigger is RescaleTrigger.RECOVERABLE_FAILOVER
 
 
-def test_it_grows_when_it_has_cooled_down() -> None:
+def test_a_job_grows_after_its_cooldown() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.StartRequested(), ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
     scheduling.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())

@@ -110,7 +110,7 @@ def test_another_vertex_type_or_message_is_another_failure(
     assert failure_signature(vertex, cause) != failure_signature("counts", CAST)
 
 
-def test_of_failures_that_never_come_back_the_last_are_remembered() -> None:
+def test_the_last_distinct_failures_are_remembered() -> None:
     different = [replace(CAST, message=f"no {number}") for number in range(MAX_SIGNATURES)]
 
     assert count_failures(2, CAST, *different, CAST)[-1] is None

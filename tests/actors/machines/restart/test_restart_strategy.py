@@ -105,7 +105,7 @@ def test_a_growing_delay_stops_at_its_limit_and_begins_again_after_a_quiet_time(
         (replace(GROWING, max_same_failures=10), False),
     ],
 )
-def test_it_is_known_beforehand_whether_restarts_come_to_an_end(
+def test_a_strategy_declares_whether_restarts_are_limited(
     configuration: RestartStrategyConfiguration, is_endless: bool
 ) -> None:
     assert restarts_without_end(configuration) is is_endless

@@ -76,7 +76,7 @@ def test_a_slot_of_the_default_size_takes_what_could_be_cut() -> None:
     assert slots.waiting_requests == ("c",)
 
 
-def test_a_cut_slot_that_is_free_is_gone_and_what_it_had_is_there_again() -> None:
+def test_a_freed_dynamic_slot_disappears_and_returns_its_resources() -> None:
     slots = with_one(slots=1)
     feed(slots, requested("a", resources=QUARTER), confirmed(FIRST, 1, "a"), requested("b"))
 
@@ -126,7 +126,7 @@ def test_a_task_manager_that_has_declared_nothing_cuts_nothing() -> None:
     assert effects == [gives(FIRST, 0, "a")]
 
 
-def test_a_cut_slot_that_is_not_reported_any_more_is_gone() -> None:
+def test_a_dynamic_slot_missing_from_the_report_is_removed() -> None:
     slots = with_one(slots=1)
     feed(slots, requested("a", resources=HALF), confirmed(FIRST, 1, "a"))
 
@@ -166,7 +166,7 @@ def test_a_request_that_is_larger_than_all_is_refused_with_both_figures() -> Non
 
 
 @pytest.mark.parametrize(("sizes", "started"), [([QUARTER] * 4, 1), ([HALF] * 3, 2), ([TOTAL] * 3, 3)])
-def test_as_many_task_managers_are_started_as_have_room_for_what_waits(sizes: list[ResourceSpec], started: int) -> None:
+def test_enough_task_managers_are_started_for_the_waiting_requests(sizes: list[ResourceSpec], started: int) -> None:
     workers = WorkerCounts(configured=0, maximum=9, slots=1, slot_size=TOTAL, total=TOTAL)
     slots = SlotManager(workers)
     feed(slots, ResourceManagerStarted())
@@ -215,7 +215,7 @@ def test_more_than_there_is_is_refused() -> None:
     assert effects == [at_table.refuses("c", index=1)]
 
 
-def test_a_cut_slot_that_is_given_back_leaves_its_room() -> None:
+def test_a_returned_dynamic_slot_frees_its_resources() -> None:
     held = at_table.slot_table(slots=1, total=TOTAL)
     at_table.effects_besides_timers(held, at_table.requested("a", index=1, cut=QUARTER))
 

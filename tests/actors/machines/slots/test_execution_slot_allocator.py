@@ -64,7 +64,7 @@ def test_a_consumer_shares_its_producers_slot_before_others() -> None:
     assert places(effects) == {"b_0_0": "y", "b_1_0": "x"}
 
 
-def test_a_region_that_restarts_goes_back_to_its_own_slots() -> None:
+def test_a_restarted_region_returns_to_its_own_slots() -> None:
     slots = allocator("x", "y")
     feed(slots, wished(wish("a", 0), wish("a", 1)), returned("a_0_0"), returned("a_1_0"))
 

@@ -261,7 +261,7 @@ def test_a_report_moves_the_request_whose_slot_turns_out_to_be_taken() -> None:
     assert effects == [gives(FIRST, 1, "a")]
 
 
-def test_a_report_that_left_before_the_slot_was_given_takes_nothing_back() -> None:
+def test_a_report_sent_before_the_allocation_frees_no_slot() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"))
 
@@ -362,7 +362,7 @@ def test_requests_fail_if_task_managers_repeatedly_fail_to_start() -> None:
     assert pauses == [4 * START_RETRY_MS]
 
 
-def test_another_instance_of_a_name_is_welcome_though_the_former_was_given_up() -> None:
+def test_another_instance_of_a_lost_task_manager_is_accepted() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), gone(FIRST))
 

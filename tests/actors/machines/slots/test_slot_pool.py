@@ -290,7 +290,7 @@ def test_a_slot_in_use_never_counts_as_idle() -> None:
     assert effects == []
 
 
-def test_at_the_end_of_the_job_everything_goes_back() -> None:
+def test_all_slots_are_returned_at_the_end_of_the_job() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1", "spare"), wanted("r2", held="spare"), wanted("r3"))
 

@@ -69,7 +69,7 @@ def test_a_slot_that_is_offered_again_is_no_longer_what_it_was() -> None:
 SMALL, LARGE = ResourceSpec(cpu_millis=500, heap_mib=512), ResourceSpec(cpu_millis=1_000, heap_mib=1_024)
 
 
-def test_a_returned_slot_goes_past_a_request_that_it_is_too_small_for() -> None:
+def test_a_returned_slot_skips_a_request_that_needs_a_larger_one() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
     feed(slots, wanted("r2", resources=LARGE), wanted("r3", resources=SMALL))
@@ -106,7 +106,7 @@ def test_a_batch_request_waits_for_a_slot_that_is_in_use_however_long() -> None:
     assert checked == []
 
 
-def test_a_batch_request_that_no_slot_can_serve_fails_when_it_has_been_so_for_long() -> None:
+def test_a_batch_request_fails_if_no_slot_can_serve_it_for_long() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
     feed(slots, wanted("r2", resources=LARGE, is_batch=True), IdleSlotsDue())

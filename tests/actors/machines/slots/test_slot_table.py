@@ -26,7 +26,7 @@ from tests.actors.machines.slots.slot_table_events import (
 )
 
 
-def test_a_free_slot_is_given_and_offered_as_soon_as_the_job_master_is_there() -> None:
+def test_an_allocated_slot_is_offered_when_the_job_master_is_known() -> None:
     held = slot_table()
 
     given = effects_besides_timers(held, requested("a"))

@@ -80,7 +80,7 @@ def test_the_report_lists_the_holders() -> None:
 # Offers and slots without an answer
 
 
-def test_an_offer_without_an_answer_is_made_again_as_it_was() -> None:
+def test_an_unanswered_offer_is_repeated() -> None:
     held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0), requested("b", index=1))
 
@@ -148,7 +148,7 @@ def test_a_slot_whose_offer_is_not_answered_need_not_be_known_to_the_job_master(
     assert effects == []
 
 
-def test_a_job_master_that_is_not_heard_of_loses_its_tasks_and_is_offered_the_idle_slots_again() -> None:
+def test_a_silent_job_master_loses_its_tasks_and_is_reoffered_idle_slots() -> None:
     held = active("a")
     effects_besides_timers(held, requested("b", index=1), answered("b", number=2), submitted("x", "a"))
 

@@ -154,14 +154,14 @@ def test_files_that_wait_for_a_reader_are_counted_with_those_that_the_next_look_
     assert coordinated.coordinator.files_unassigned(JobVertexId("another")) == 0
 
 
-def test_a_restart_begins_no_second_look_beside_the_first() -> None:
+def test_a_restart_begins_no_second_concurrent_discovery() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
     assert coordinated.tell(SourcesReset()) == []
 
 
-def test_a_look_that_began_before_a_restart_is_followed_by_one_from_the_checkpoint() -> None:
+def test_a_discovery_begun_before_a_restart_is_followed_by_another() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -174,7 +174,7 @@ def test_a_look_that_began_before_a_restart_is_followed_by_one_from_the_checkpoi
     assert coordinated.tell(request_splits(0, 2)) == [assigns(0, "ab")]
 
 
-def test_a_restart_does_not_wait_for_the_next_look_to_be_due() -> None:
+def test_a_restart_starts_a_discovery_at_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -223,7 +223,7 @@ def test_readers_get_discovered_splits_and_are_notified_of_the_end() -> None:
     ]
 
 
-def test_from_the_snapshot_until_it_has_settled_a_reader_gets_nothing() -> None:
+def test_a_reader_gets_no_splits_until_it_has_settled_a_snapshot() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))

@@ -45,7 +45,7 @@ def test_waiting_readers_are_served_in_turns_the_first_to_ask_first() -> None:
     assert effects == [assigns(1, "ace"), assigns(0, "bd")]
 
 
-def test_a_look_that_began_elsewhere_brings_nothing() -> None:
+def test_a_discovery_from_another_position_is_ignored() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"))
 

@@ -184,7 +184,7 @@ def test_splits_reserved_for_a_subtask_are_unassigned_in_the_next_checkpoint() -
     assert feed(later, request_splits(1, 9)) == [assigns(1, "abc", 2, 3, 4), no_more(1)]
 
 
-def test_a_reader_hears_of_no_end_while_something_is_kept_for_it() -> None:
+def test_a_reader_is_not_notified_of_the_end_while_splits_are_reserved() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab", finished=True), request_splits(0, 1), request_splits(1, 1))
 

@@ -171,7 +171,7 @@ def test_union_state_goes_to_everybody_at_an_unchanged_parallelism_too() -> None
         assert [each.elements for each in state.operator_state] == [(b"a",), (b"b",)]
 
 
-def test_an_operator_without_anything_in_its_state_is_given_nothing() -> None:
+def test_an_operator_with_empty_state_gets_no_state() -> None:
     empty = OperatorSubtaskState(operator_id=OperatorId("map"))
 
     assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "map", parallelism=2)) == {}
@@ -218,7 +218,7 @@ def test_splits_of_a_removed_source_are_not_lost_silently() -> None:
         assign(checkpoint_of_subtasks((), coordinators=("source",)), [chained_vertex("old", "a", parallelism=1)])
 
 
-def test_an_operator_that_is_gone_and_held_nothing_is_not_missed() -> None:
+def test_a_removed_operator_without_state_is_no_error() -> None:
     empty = OperatorSubtaskState(operator_id=OperatorId("gone"), operator_state=(OperatorListState(name="list"),))
 
     assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "a", parallelism=1)) == {}

@@ -55,7 +55,7 @@ def test_results_that_are_emitted_once_are_noted_as_ever(bound: int | None) -> N
     assert [(each.state_id, each.closed_to_ms) for each in noted.closed] == [("1", 30)]
 
 
-def test_of_several_pieces_what_each_has_emitted_stays_known() -> None:
+def test_the_emitted_bounds_of_several_state_parts_are_kept() -> None:
     pieces = (taken(bounds(10, 20), bounds(10, 20)), taken(bounds(15, 30), bounds(15, 30)))
 
     read = restored_keyed_state(pieces)

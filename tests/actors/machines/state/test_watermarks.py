@@ -121,7 +121,7 @@ def test_a_subtask_without_watermark_leaves_event_time_open_after_a_rescale() ->
     )
 
 
-def test_event_time_begins_again_downstream_of_a_source_that_was_not_there() -> None:
+def test_event_time_restarts_downstream_of_a_new_source() -> None:
     taken = checkpoint_of_watermarks(source=(100, 100), window=(100, 100))
 
     made = restored_watermarks(taken, source_vertex(), source_vertex("new"), window_vertex("source", "new"))
@@ -140,7 +140,7 @@ def test_a_watermark_alone_neither_needs_an_operator_nor_limits_its_parallelism(
 
 
 @pytest.mark.parametrize("watermark_ms", [WATERMARK_MIN, WATERMARK_MAX])
-def test_neither_end_of_event_time_is_kept(watermark_ms: int) -> None:
+def test_neither_end_of_event_time_is_stored(watermark_ms: int) -> None:
     assert list(watermark_states(window_vertex(), watermark_state(watermark_ms))) == []
 
 

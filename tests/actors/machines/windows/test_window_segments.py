@@ -134,7 +134,7 @@ def test_segments_for_different_windows_do_not_merge() -> None:
     assert [each.batch_id for each in alike_now] == ["0", "1", "2"]
 
 
-def test_a_segment_is_let_go_with_the_last_window_that_needs_it() -> None:
+def test_a_segment_is_dropped_with_the_last_window_that_needs_it() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(EventTimeWindows(size_ms=10, slide_ms=5))
     segments.add(segment(1, 5, 5))
 
