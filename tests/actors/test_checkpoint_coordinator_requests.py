@@ -141,7 +141,7 @@ def test_a_job_is_drained_into_a_savepoint(system: SeededSystem, tmp_path: Path)
     assert [done.path for done in cluster.heard_of(SavepointCompleted)] == [folder]
 
 
-def test_a_stop_that_comes_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_stop_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
     cluster.deploy("a")
     cluster.say(FinalCheckpointRequest(job_id=JOB))
@@ -196,7 +196,7 @@ def test_hooks_are_closed_with_the_job(system: SeededSystem, tmp_path: Path) -> 
     assert counter.closed
 
 
-def test_metadata_that_cannot_be_written_gives_the_checkpoint_up(system: SeededSystem, tmp_path: Path) -> None:
+def test_unwritable_metadata_aborts_the_checkpoint(system: SeededSystem, tmp_path: Path) -> None:
     storage = FullStorage(str(tmp_path), writes=False)
     cluster = CoordinatorCluster(system, tmp_path, storage=storage, tolerable_failures=1)
     cluster.deploy("a")

@@ -109,7 +109,7 @@ def test_deployment_waits_for_every_slot(cluster: JobCluster) -> None:
     assert attempts(cluster, task_manager) == ["job_source_0_0", "job_source_1_0", "job_sink_0_0", "job_sink_1_0"]
 
 
-def test_a_slot_is_accepted_before_a_task_comes_for_it(cluster: JobCluster) -> None:
+def test_a_slot_is_accepted_before_its_task_arrives(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     told = [type(message) for message in cluster.said_to(task_manager)]
@@ -256,7 +256,7 @@ def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
 # Sources
 
 
-def test_a_source_is_looked_at_until_everything_is_found_and_read(cluster: JobCluster) -> None:
+def test_discovery_continues_until_everything_is_found_and_read(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.request_splits(count=4)
@@ -267,7 +267,7 @@ def test_a_source_is_looked_at_until_everything_is_found_and_read(cluster: JobCl
     assert len(cluster.heard(task_manager, NoMoreSplits)) == 1
 
 
-def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(cluster: JobCluster) -> None:
+def test_a_failing_discovery_fails_the_job_and_is_repeated(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.data_plane.discoveries[OperatorId("source")].failures_left = 1
 

@@ -120,7 +120,7 @@ def test_a_killed_task_manager_is_replaced_under_a_new_name(system: SeededSystem
     assert living_task_managers(system) == ["/user/task-manager-1", "/user/task-manager-3"]
 
 
-def test_a_task_manager_that_cannot_start_is_tried_again_after_a_pause(system: SeededSystem) -> None:
+def test_a_task_manager_that_cannot_start_is_retried_after_a_delay(system: SeededSystem) -> None:
     started: list[str] = []
 
     def props(task_manager: TaskManagerId, _resource_manager: object) -> Props:

@@ -258,9 +258,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
     assert not (cluster.folder / JOB).exists()
 
 
-def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_stop_that_differs_from_the_one_in_progress_is_refused(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_with_savepoint(cluster, savepoints)
 

@@ -200,7 +200,7 @@ def test_freed_inputs_of_a_lost_result_are_produced_again_first(count: int, tmp_
         pytest.param(CommitCheckpoint, 2, marks=pytest.mark.long),
     ],
 )
-def test_a_task_that_keeps_results_is_killed_and_they_are_made_again(
+def test_results_of_a_killed_task_manager_are_produced_again(
     moment: type[Message], count: int, task_manager: str, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:

@@ -61,7 +61,7 @@ class StubbornNames(Names):
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_an_attempt_that_cannot_be_stopped_is_given_up_and_the_job_comes_to_its_end(seed: int, tmp_path: Path) -> None:
+def test_an_unstoppable_attempt_is_abandoned_and_the_job_ends(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data_plane = StubbornNames()
         stage = WholeCluster(system, tmp_path, data_plane)

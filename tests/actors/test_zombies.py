@@ -196,7 +196,7 @@ def _sample(hint: Any, zombies: Zombies) -> Any:
 
 
 @pytest.mark.parametrize("kind", messages_between("TaskManager", "ResourceManager"))
-def test_a_task_manager_that_was_given_up_cannot_move_the_resource_manager(
+def test_messages_of_a_lost_task_manager_do_not_affect_the_resource_manager(
     zombies: Zombies, kind: type[Message]
 ) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.task_manager)
@@ -208,9 +208,7 @@ def test_a_task_manager_that_was_given_up_cannot_move_the_resource_manager(
 
 
 @pytest.mark.parametrize("kind", messages_between("TaskManager", "JobMaster"))
-def test_a_task_manager_that_was_given_up_and_its_tasks_cannot_move_the_job_master(
-    zombies: Zombies, kind: type[Message]
-) -> None:
+def test_messages_of_a_lost_task_manager_do_not_affect_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.task_manager)._job_masters[JOB].leader_session_id
     message = sample(kind, zombies)
 

@@ -19,7 +19,7 @@ from tests.messages.tags import FROZEN, lines
 @pytest.mark.parametrize("cls", declared_messages().values(), ids=declared_messages())
 @settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
-def test_every_declared_class_comes_back_from_the_wire_as_it_went(cls: type[Value], data: st.DataObject) -> None:
+def test_every_declared_class_round_trips_over_the_wire(cls: type[Value], data: st.DataObject) -> None:
     value = data.draw(any_instance(cls))
 
     wire = encode(value)

@@ -99,7 +99,7 @@ def test_a_self_referencing_value_is_described_once() -> None:
     assert text(endless).startswith("(list(tuple(list(")
 
 
-def test_the_props_are_the_current_ones() -> None:
+def test_packed_props_do_not_follow_later_changes() -> None:
     words = ["now"]
     packed = pack_props(Props(Worker, words))
     words.append("later")
@@ -142,7 +142,7 @@ class Grumpy:
         return super().__getattribute__(name)
 
 
-def test_an_argument_that_cannot_be_looked_at_leaves_no_graph() -> None:
+def test_an_argument_that_cannot_be_inspected_leaves_no_graph() -> None:
     grumpy = object.__new__(Grumpy)
 
     assert pack_props(Props(Worker, grumpy)) is None

@@ -67,7 +67,7 @@ def test_a_caller_that_brings_something_meanwhile_is_not_waited_for() -> None:
     assert not queue._idle
 
 
-def test_a_wake_that_comes_with_the_rising_is_not_lost() -> None:
+def test_a_wake_up_concurrent_with_a_timeout_is_not_lost() -> None:
     queue = ReadyQueue()
     job = Job(0)
 

@@ -106,7 +106,7 @@ def test_all_are_closed_whatever_one_of_them_raises() -> None:
     assert last.calls == ["close"]
 
 
-def test_hooks_are_reset_at_the_start_of_a_job_and_closed_at_its_end(tmp_path: Path) -> None:
+def test_hooks_are_reset_when_a_job_starts_and_closed_when_it_ends(tmp_path: Path) -> None:
     hook = Hook("a")
     with SeededSystem(3) as system:
         cluster = JobCluster(system, tmp_path)

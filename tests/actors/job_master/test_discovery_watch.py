@@ -57,7 +57,7 @@ def test_an_ended_watch_wakes_no_source() -> None:
     assert not source.woken.acquire(blocking=False)
 
 
-def test_a_source_that_has_ended_or_is_about_to_look_is_not_woken() -> None:
+def test_an_ended_source_or_one_about_to_discover_is_not_woken() -> None:
     ended, late = Source(is_needed=lambda: False), Source()
 
     ended.watch.begin(ended.looks(changed=True), LONG_MS)

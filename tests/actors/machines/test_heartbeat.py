@@ -47,7 +47,7 @@ def test_the_asked_side_sends_nothing_of_itself() -> None:
     assert effects == []
 
 
-def test_a_silent_target_is_given_up_when_its_timeout_has_passed() -> None:
+def test_a_silent_target_is_lost_after_its_timeout() -> None:
     monitor = HeartbeatMonitor()
     expect(monitor, "a", timeout_ms=50)
 
@@ -58,7 +58,7 @@ def test_a_silent_target_is_given_up_when_its_timeout_has_passed() -> None:
     assert after == [TargetTimedOut(target="a", silent_ms=50)]
 
 
-def test_a_target_is_given_up_once() -> None:
+def test_a_target_is_reported_lost_once() -> None:
     monitor = HeartbeatMonitor()
     watch(monitor, "a", timeout_ms=50)
     monitor.tick(50)
@@ -102,7 +102,7 @@ def test_watching_a_target_again_counts_from_now() -> None:
     assert effects == []
 
 
-def test_a_target_that_is_watched_no_more_is_not_given_up() -> None:
+def test_an_unmonitored_target_is_not_reported_lost() -> None:
     monitor = HeartbeatMonitor()
     watch(monitor, "a", timeout_ms=50)
     monitor.unmonitor("a")

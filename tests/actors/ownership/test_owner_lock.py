@@ -224,7 +224,7 @@ def test_a_fork_neither_keeps_the_lock_nor_frees_it(tmp_path: Path) -> None:
         owner_of(tmp_path)
 
 
-def test_an_owner_whose_folder_was_made_again_by_another_has_lost_it(tmp_path: Path) -> None:
+def test_an_owner_whose_folder_was_recreated_by_another_has_lost_it(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
     shutil.rmtree(tmp_path / "runs")
     first.check()

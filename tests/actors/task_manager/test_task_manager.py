@@ -98,7 +98,7 @@ def test_when_the_resource_manager_refuses_it_it_ends(cluster: TaskManagerCluste
     assert not cluster.is_alive(HERE)
 
 
-def test_slots_are_given_under_the_session_of_the_resource_manager_only(cluster: TaskManagerCluster) -> None:
+def test_slots_are_allocated_only_under_the_resource_managers_session(cluster: TaskManagerCluster) -> None:
     dropped: list[DeadLetter] = []
     cluster.system.event_stream.subscribe(dropped.append, DeadLetter)
 

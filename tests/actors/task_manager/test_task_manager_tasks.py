@@ -113,7 +113,7 @@ def test_messages_for_a_task_reach_it(connected: TaskManagerCluster) -> None:
     assert len(connected.job_master.heard(RequestSplits)) == 1
 
 
-def test_a_task_whose_slot_is_given_up_fails_and_is_not_taken_for_cancelled(connected: TaskManagerCluster) -> None:
+def test_a_task_whose_slot_is_released_fails_and_is_not_cancelled(connected: TaskManagerCluster) -> None:
     connected.submit("x")
 
     connected.say(FreeSlot(allocation_id=AllocationId("a")))

@@ -81,7 +81,7 @@ def the_wire_of(value: Value, **changes: object) -> bytes:
         Wrapped(message=Wrapped(message=Tree(name="yew"))),
     ],
 )
-def test_a_value_comes_back_as_it_went(value: Value) -> None:
+def test_a_value_round_trips(value: Value) -> None:
     wire = encode(value)
 
     back = decode(wire)

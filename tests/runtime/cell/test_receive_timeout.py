@@ -71,7 +71,7 @@ def test_the_receive_timeout_fires_after_every_silence(system: SeededSystem) -> 
     assert log == ["100 ReceiveTimeout", "200 ReceiveTimeout"]
 
 
-def test_every_message_begins_the_silence_again(system: SeededSystem) -> None:
+def test_every_message_restarts_the_receive_timeout(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log)
 

@@ -65,7 +65,7 @@ class SenderKeeper(Shop):
             super().handle_message(message)
 
 
-def test_stashing_again_what_came_back_is_no_error(system: SeededSystem) -> None:
+def test_restashing_an_unstashed_message_is_no_error(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log, {"retry": lambda context: context.unstash_all()}), "shop")
 

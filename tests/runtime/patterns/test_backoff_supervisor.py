@@ -143,7 +143,7 @@ def test_a_child_that_cannot_start_yet_is_tried_again(system: SeededSystem) -> N
     assert ref.is_alive()
 
 
-def test_the_delays_begin_again_when_the_child_has_lived_long_enough(system: SeededSystem) -> None:
+def test_the_delays_are_reset_when_the_child_has_lived_long_enough(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_auto_reset(1_000), log)
     tell(system, ref, "end")

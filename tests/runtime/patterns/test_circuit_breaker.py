@@ -56,7 +56,7 @@ def test_consecutive_failures_open_the_breaker_and_then_no_call_is_made(breaker:
     assert called == []
 
 
-def test_a_success_in_between_begins_the_count_again(breaker: CircuitBreaker) -> None:
+def test_a_success_in_between_resets_the_count(breaker: CircuitBreaker) -> None:
     open_it(breaker, failures=1)
     breaker.call(int)
     open_it(breaker, failures=1)
@@ -211,7 +211,7 @@ def test_hanging_work_fails_at_its_deadline_and_blocks_no_caller(threaded: Actor
     free.set()
 
 
-def test_a_result_that_comes_too_late_is_no_result(threaded: ActorSystem) -> None:
+def test_a_late_result_is_ignored(threaded: ActorSystem) -> None:
     breaker = CircuitBreaker(threaded, "db", max_failures=1, call_timeout=20)
     opened = threading.Event()
     breaker.on_open(opened.set)

@@ -140,7 +140,7 @@ def test_a_blocking_shutdown_task_is_abandoned(threaded: ActorSystem, caplog: py
     free.set()
 
 
-def test_it_runs_once() -> None:
+def test_coordinated_shutdown_runs_once() -> None:
     log: list[str] = []
     system = SeededSystem(1)
     system.coordinated_shutdown.add_task(SERVICE_STOP, "note", notes(log, "once"))

@@ -123,7 +123,7 @@ def test_a_state_times_out(system: SeededSystem, ref: ActorRef, log: list[str]) 
     assert log == [BEGUN, OPENED, "100 OPEN(1) -> LOCKED(1)"]
 
 
-def test_every_message_begins_the_state_timeout_again(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_every_message_restarts_the_state_timeout(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin")
     system.advance(60)
     tell_all(system, ref, "unknown")

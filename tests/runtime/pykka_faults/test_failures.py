@@ -118,7 +118,7 @@ def _asks(path: str, chain: list[str]) -> Callable[[ActorContext], object]:
     return perform
 
 
-def test_p26_an_actor_is_made_in_its_own_turn_under_its_supervisor(
+def test_p26_an_actor_is_created_in_its_own_turn_under_its_supervisor(
     threaded: ActorSystem, stage: Stage, dispatcher: DispatcherName
 ) -> None:
     made_in: list[threading.Thread] = []

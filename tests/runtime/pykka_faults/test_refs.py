@@ -39,7 +39,7 @@ class Touchy:
         raise AttributeError(name)
 
 
-def test_p23_no_proxy_looks_into_a_living_actor(system: SeededSystem, stage: Stage) -> None:
+def test_p23_no_proxy_reads_a_living_actor(system: SeededSystem, stage: Stage) -> None:
     touched_in: list[threading.Thread] = []
     stock = stage({"start": lambda actor: setattr(actor, "touchy", Touchy(touched_in))})
     stock.ref.ask("sync")

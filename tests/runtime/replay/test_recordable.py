@@ -24,7 +24,7 @@ def test_a_class_is_found_by_its_name_in_a_trace(kind: type) -> None:
     assert RecordableNames().find(name_in_trace(kind)) is kind
 
 
-def test_a_tag_that_is_declared_nowhere_is_named_with_what_to_do() -> None:
+def test_an_undeclared_tag_is_named_with_advice() -> None:
     with pytest.raises(
         UnknownTagError, match=re.escape("by the tag 'shop.till', which is declared nowhere here")
     ) as no:

@@ -82,7 +82,7 @@ def keeps(effects: list[TaskEffect]) -> list[KeepPartitions]:
     return [message for message in told if isinstance(message, KeepPartitions)]
 
 
-def test_a_source_finishes_with_its_data_and_hands_what_it_made_over() -> None:
+def test_a_source_finishes_with_its_data_and_hands_its_results_over() -> None:
     task = running(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(splits("a"), finished(0, "a", event_time_max=5_000))
 

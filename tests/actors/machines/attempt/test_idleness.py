@@ -87,7 +87,7 @@ def test_a_source_is_silent_while_a_snapshot_is_taken() -> None:
     assert down(due + taken)[-1] == IDLE
 
 
-def test_a_source_that_reads_again_is_active_before_its_watermark_goes_down() -> None:
+def test_a_source_that_reads_again_is_active_before_its_watermark_is_sent() -> None:
     task = silent()
     task.now += TIMEOUT_MS
     task.feed(IdleDue())

@@ -94,7 +94,7 @@ def test_data_waiting_for_a_savepoint_is_sent_though_the_task_finishes() -> None
     assert to_bridge(effects + closing)[-1] == CloseChain(cancel=False)
 
 
-def test_a_source_reads_on_when_its_last_checkpoint_was_given_up() -> None:
+def test_a_source_reads_on_if_its_final_checkpoint_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), splits("a"), finished(0))
 
@@ -125,7 +125,7 @@ def test_a_source_that_is_drained_ends_data_and_event_time_before_its_last_barri
     ]
 
 
-def test_a_source_that_was_drained_reads_nothing_any_more_even_when_the_stop_was_given_up() -> None:
+def test_a_drained_source_reads_nothing_more_even_if_the_stop_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True, drain=True), splits("a"), finished(0))
 

@@ -73,7 +73,7 @@ def test_rows_that_leave_the_chain_while_a_snapshot_is_written_are_counted() -> 
     assert reported.rows_out == 7
 
 
-def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
+def test_a_snapshot_without_rows_causes_no_report() -> None:
     task = source()
 
     effects = task.feed(trigger(1), finished(0), durable(1))

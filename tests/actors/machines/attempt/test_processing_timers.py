@@ -101,7 +101,7 @@ def test_a_timer_that_is_due_already_fires_before_the_next_batch() -> None:
     assert isinstance(run, ProcessBatch)
 
 
-def test_restored_timers_are_looked_for_before_anything_is_read() -> None:
+def test_restored_timers_are_queried_before_anything_is_read() -> None:
     task = keyed(restore=TaskStateSnapshot())
 
     effects = task.feed(StartTask(), ChainOpened())

@@ -160,7 +160,7 @@ def test_a_restored_operator_advances_when_all_its_inputs_are_further() -> None:
     assert (down(behind), down(beyond)) == ([], [Watermark(timestamp_ms=550)])
 
 
-def test_a_task_whose_event_time_begins_again_has_no_watermark() -> None:
+def test_a_task_whose_event_time_restarts_has_no_watermark() -> None:
     task, first = restored(OperatorKind.KEYED_PROCESS, at(WATERMARK_MIN), channels=1)
 
     (run,) = to_bridge(task.arrive(0, batch("a")))

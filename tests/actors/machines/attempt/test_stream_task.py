@@ -232,7 +232,7 @@ def test_a_batch_is_processed_with_the_event_time_of_its_arrival() -> None:
     assert [(run.batch, run.watermark_ms) for run in runs] == [(batch("a"), WATERMARK_MIN), (batch("b"), 50)]
 
 
-def test_the_credit_of_a_batch_goes_back_when_the_batch_is_processed() -> None:
+def test_the_credit_of_a_batch_is_returned_when_it_is_processed() -> None:
     task = window(FiringMode.ON_CHECKPOINT)
     task.arrive(0, *(batch(name) for name in "abcd"))
 

@@ -174,7 +174,7 @@ def test_a_failure_of_a_checkpoint_that_was_aborted_declines_nothing() -> None:
     assert to_job_master(task.refuse(WriteSnapshot, ends_attempt=False)) == []
 
 
-def test_a_snapshot_of_sinks_that_were_given_nothing_is_acknowledged_with_its_barrier() -> None:
+def test_a_snapshot_of_sinks_without_input_is_acknowledged_with_its_barrier() -> None:
     task = source(SINKS)
     task.feed(trigger(1))
 

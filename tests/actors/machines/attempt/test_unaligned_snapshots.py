@@ -196,7 +196,7 @@ def test_a_barrier_forced_to_align_is_unaligned_again_downstream_of_the_task() -
     assert write(1, outputs="x") in to_bridge(effects)
 
 
-def test_an_alignment_that_takes_too_long_is_given_up_for_an_unaligned_one() -> None:
+def test_an_alignment_that_takes_too_long_becomes_unaligned() -> None:
     task = operator()
     aligned = barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)
 

@@ -129,7 +129,7 @@ def test_a_decline_after_the_acknowledgement_still_aborts_the_checkpoint() -> No
     assert isinstance(late[0], Ignore)
 
 
-def test_state_that_comes_late_in_parts_is_deleted_part_by_part_and_once() -> None:
+def test_late_state_in_parts_is_deleted_part_by_part_and_once() -> None:
     world = two_tasks(tolerable_failures=9)
     world.trigger()
     world.decline("source", 1)

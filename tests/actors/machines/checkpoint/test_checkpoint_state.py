@@ -128,7 +128,7 @@ def test_a_duplicate_is_not_discarded_even_after_the_checkpoint_has_ended() -> N
     assert [type(effect) for effect in again] == [Ignore]
 
 
-def test_state_that_comes_late_is_discarded_once() -> None:
+def test_late_state_is_discarded_once() -> None:
     world = two_tasks()
     world.trigger()
     world.acknowledge("source", 1, snapshot(exclusive=["s"]))

@@ -121,7 +121,7 @@ def test_the_final_checkpoint_is_tried_again_after_a_trigger_that_raises() -> No
     assert world.machine.pending[2].properties.is_final
 
 
-def test_an_event_that_raises_is_handled_in_the_same_way_again() -> None:
+def test_a_raising_event_is_handled_in_the_same_way_again() -> None:
     def run() -> list[CoordinatorEffect]:
         world = two_tasks(tolerable_failures=9)
         complete_checkpoint(world, 1)

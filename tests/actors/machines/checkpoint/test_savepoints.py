@@ -154,7 +154,7 @@ def test_late_state_of_a_task_is_discarded() -> None:
     assert world.disposed() == [FOLDER, f"{FOLDER}/late"]
 
 
-def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
+def test_a_task_overtaken_by_a_newer_barrier_aborts_the_older_checkpoint() -> None:
     world = two_tasks()
     trigger_savepoint(world)
     world.trigger()

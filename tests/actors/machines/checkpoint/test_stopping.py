@@ -94,7 +94,7 @@ def test_a_savepoint_gets_its_turn_if_checkpoints_overlap(demand: CoordinatorEve
     assert last.properties.is_final
 
 
-def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:
+def test_a_stop_requested_before_the_tasks_are_known_is_not_lost() -> None:
     world = Coordination()
 
     stop_checkpointing(world)

@@ -144,7 +144,7 @@ def test_a_reader_that_failed_before_its_request_loses_its_batches() -> None:
     assert released(lost) == ["for the first"]
 
 
-def test_a_reader_that_leaves_is_awaited_again() -> None:
+def test_a_reader_that_has_left_is_awaited_again() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.add_batch(batch_ref("waiting"))

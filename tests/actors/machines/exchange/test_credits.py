@@ -81,7 +81,7 @@ def test_a_channel_that_needs_no_more_credit_is_skipped() -> None:
     assert pool.free == 0
 
 
-def test_an_own_credit_that_comes_back_displaces_a_floating_one_that_is_not_needed() -> None:
+def test_a_returned_exclusive_credit_displaces_an_unneeded_floating_one() -> None:
     pool, (channel,) = channels(1, floating=1)
     channel.spend()
     channel.on_backlog(0)

@@ -94,7 +94,7 @@ def test_a_floating_credit_passes_to_the_waiting_channel() -> None:
     assert gate.credit_returned(0) == [credit(1, channel=1)]
 
 
-def test_an_ended_channel_gives_its_floating_credits_to_the_others() -> None:
+def test_an_ended_channel_passes_its_floating_credits_to_the_others() -> None:
     gate = requested_gate(2, exclusive=1, floating=1)
     gate.on_backlog(announcement(1, channel=0))
     gate.on_backlog(announcement(1, channel=1))
@@ -116,7 +116,7 @@ def test_an_element_out_of_order_fails_the_gate_and_names_both_numbers() -> None
     assert gate.poll() is None
 
 
-def test_a_repeated_element_is_not_released_because_it_is_held_already() -> None:
+def test_a_duplicate_element_is_not_released_since_it_is_held() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref("a"), 0))
 

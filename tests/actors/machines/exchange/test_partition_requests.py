@@ -56,7 +56,7 @@ def test_a_retry_asks_as_the_first_request_did() -> None:
     assert gate.retry(0) == asked
 
 
-def test_a_retry_that_comes_too_late_is_ignored() -> None:
+def test_a_late_retry_is_ignored() -> None:
     gate = requested_gate()
     gate.on_error(error(not_found=True))
     gate.on_buffer(response(batch_ref()))
@@ -73,7 +73,7 @@ def test_a_partition_lost_while_being_read_is_not_requested_again() -> None:
     assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
 
 
-def test_a_task_manager_that_is_gone_before_it_has_answered_fails_the_channel_and_names_the_partition() -> None:
+def test_the_channel_fails_with_the_partition_if_the_task_manager_ends() -> None:
     gate = requested_gate(2)
     gate.on_buffer(response(batch_ref(), 0, channel=0))
 

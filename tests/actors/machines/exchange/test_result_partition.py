@@ -243,7 +243,7 @@ def test_credit_that_crosses_the_end_is_ignored() -> None:
     assert isinstance(late, Ignore)
 
 
-def test_a_subpartition_is_given_to_one_reader_only() -> None:
+def test_a_subpartition_has_only_one_reader() -> None:
     output = partition()
     output.request(0, 1, CONSUMER)
 

@@ -57,7 +57,7 @@ def test_tasks_share_buffers_and_are_notified_when_one_of_them_ends() -> None:
     environment.check()
 
 
-def test_a_task_gives_back_its_exclusive_buffers_at_its_end() -> None:
+def test_a_task_returns_its_exclusive_buffers_at_its_end() -> None:
     environment = with_buffers(6)
     environment.register_task(A, [], [3])
 
@@ -73,7 +73,7 @@ def test_bytes_are_shared_out_by_buffers() -> None:
     assert environment.register_task(A, [1], []).bytes_per_buffer == 100
 
 
-def test_ten_thousand_tasks_are_given_their_buffers_without_looking_at_each_other() -> None:
+def test_buffers_of_ten_thousand_tasks_are_assigned_in_linear_time() -> None:
     environment = with_buffers(None)
 
     for number in range(10_000):

@@ -58,7 +58,7 @@ def test_priority_events_do_not_overtake_each_other() -> None:
     assert serve_consumer(subpartition) == [UNALIGNED, later, A]
 
 
-def test_a_subpartition_is_given_to_one_reader_only() -> None:
+def test_a_subpartition_has_only_one_reader() -> None:
     subpartition = holding()
     subpartition.request(CONSUMER, 1)
 

@@ -87,7 +87,7 @@ def test_counts_of_a_failed_attempt_stay_out_of_the_result() -> None:
     assert running.graph.accumulators() == AccumulatorResults()
 
 
-def test_only_results_at_the_end_are_final() -> None:
+def test_only_accumulators_reported_at_the_end_are_final() -> None:
     running = Running(graph_of(vertex("source", 1)))
     running.deploy()
 

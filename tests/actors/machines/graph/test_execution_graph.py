@@ -137,7 +137,7 @@ def test_every_attempt_is_deployed_with_its_own_state() -> None:
     assert {descriptor.restored_checkpoint_id for descriptor in descriptors} == {7}
 
 
-def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_producers_hear_of_it() -> None:
+def test_a_vertex_and_its_producers_adopt_the_key_groups_of_a_checkpoint() -> None:
     running = Running()
     running.schedule()
 
@@ -152,7 +152,7 @@ def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_pr
     assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
 
 
-def test_a_slot_that_comes_too_late_was_given_back_before() -> None:
+def test_a_late_slot_has_been_returned_before() -> None:
     running = Running()
     running.schedule()
     running.tell(CANCEL)

@@ -82,14 +82,14 @@ def test_the_order_of_inputs_is_part_of_an_id() -> None:
     assert operator_ids(swapped)["both"] != one["both"]
 
 
-def test_a_uid_is_found_again_whatever_is_done_to_the_program() -> None:
+def test_a_uid_is_found_after_any_change_of_the_program() -> None:
     before = operator_ids(automatic(PLAIN, named="filter"))
     after = operator_ids(automatic("other > in, in > filter, filter > out", named="filter", heads="filter"))
 
     assert before["filter"] == after["filter"] == operator_id("filter")
 
 
-def test_an_operator_is_given_its_id_when_all_of_its_inputs_have_theirs() -> None:
+def test_an_operator_gets_its_id_after_all_of_its_inputs() -> None:
     ids = operator_ids(automatic("a > late, a > long, long > longer, longer > late"))
 
     assert set(ids) == {"a", "late", "long", "longer"}

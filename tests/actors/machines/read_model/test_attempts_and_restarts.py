@@ -89,7 +89,7 @@ def test_an_attempt_has_the_times_at_which_it_entered_each_state() -> None:
     assert told_of.earlier == ()
 
 
-def test_the_attempts_before_the_current_one_are_kept_the_last_of_them() -> None:
+def test_the_last_earlier_attempts_are_kept() -> None:
     states = [execution_changed(ExecutionState.RUNNING, number=number, at=number) for number in range(MAX_ATTEMPTS + 3)]
 
     told_of = subtask_of_windows(*states)

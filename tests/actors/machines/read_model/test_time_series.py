@@ -8,7 +8,7 @@ from flykka.actors.machines.read_model.job_read_model import POINTS, STEP_MS, Pe
 from flykka.messages.monitoring.job_details import TimeSeries
 
 
-def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> None:
+def test_a_step_counts_all_its_rows_and_an_empty_one_is_zero() -> None:
     counts = RowCounts()
     counts.start_at(1_000)
 

@@ -29,7 +29,7 @@ def test_the_pause_grows_up_to_a_limit() -> None:
     assert grown == [0, 100, 200, 400, 800, 1_600, 3_200, 6_400, PAUSE_MS_MAX]
 
 
-def test_the_cluster_is_given_up_when_it_ends_too_often() -> None:
+def test_the_cluster_is_abandoned_if_components_end_too_often() -> None:
     assert delays(ComponentRestarts(), MAX_ENDS)[-1] is None
 
 

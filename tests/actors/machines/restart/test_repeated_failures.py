@@ -38,7 +38,7 @@ def test_a_failure_that_befalls_many_regions_at_once_has_befallen_each_of_them_o
     )
 
 
-def test_a_checkpoint_in_between_begins_the_count_again() -> None:
+def test_a_checkpoint_in_between_resets_the_count() -> None:
     repeated = RepeatedFailures(2)
 
     repeated.count("counts", CAST)

@@ -176,7 +176,7 @@ def test_enough_task_managers_are_started_for_the_waiting_requests(sizes: list[R
     assert [type(effect) for effect in effects] == [StartTaskManager] * started
 
 
-def test_requests_that_waited_are_served_by_the_task_manager_that_comes() -> None:
+def test_waiting_requests_are_served_by_a_new_task_manager() -> None:
     slots = manager()
     feed(slots, requested("a", resources=HALF), requested("b"), requested("c", resources=HALF))
 

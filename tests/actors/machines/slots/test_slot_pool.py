@@ -94,7 +94,7 @@ def test_a_spare_slot_stays_and_serves_the_request_that_chooses_it() -> None:
     assert effects == [assigned("r1", "spare")]
 
 
-def test_a_returned_slot_is_chosen_again_without_asking() -> None:
+def test_a_returned_slot_is_reused_without_a_new_request() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), returned("r1"))
 

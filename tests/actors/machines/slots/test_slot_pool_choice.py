@@ -54,7 +54,7 @@ def test_a_slot_that_is_no_longer_reserved_serves_waiting_requests() -> None:
 # Offers of a slot that is known under another allocation
 
 
-def test_a_slot_that_is_offered_again_is_no_longer_what_it_was() -> None:
+def test_a_slot_offered_again_replaces_its_earlier_allocation() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"), offered("a-1"))
 

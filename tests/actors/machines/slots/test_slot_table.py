@@ -187,7 +187,7 @@ def test_a_slot_with_tasks_stops_them_and_is_free_when_the_last_has_ended() -> N
     assert last == [announces("a")]
 
 
-def test_a_slot_that_is_being_given_up_takes_no_task_and_no_allocation() -> None:
+def test_a_slot_being_released_takes_no_task_and_no_allocation() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"), free("a"))
 

@@ -102,7 +102,7 @@ def test_the_timeout_of_an_offer_that_was_answered_means_nothing() -> None:
     assert effects == [Ignore(reason="offer 1 to job-1 does not wait for an answer")]
 
 
-def test_a_slot_that_no_job_master_takes_is_free_again() -> None:
+def test_a_slot_that_no_job_master_accepts_is_freed() -> None:
     held = slot_table()
 
     given = feed(held, requested("a"))
@@ -162,7 +162,7 @@ def test_a_silent_job_master_loses_its_tasks_and_is_reoffered_idle_slots() -> No
 # The end
 
 
-def test_a_table_that_is_closed_waits_for_the_last_task_and_gives_nothing_away() -> None:
+def test_a_closed_slot_table_waits_for_the_last_task_and_allocates_nothing() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"))
 

@@ -76,7 +76,7 @@ class Coordinated:
         return effects
 
 
-def test_every_source_is_looked_at_when_the_readers_begin() -> None:
+def test_every_source_is_discovered_when_the_readers_begin() -> None:
     coordinated = Coordinated("left", "right")
 
     effects = coordinated.tell(SourcesReset())
@@ -84,7 +84,7 @@ def test_every_source_is_looked_at_when_the_readers_begin() -> None:
     assert effects == [discover(), discover(source=RIGHT)]
 
 
-def test_a_source_is_looked_at_again_later_until_it_is_finished() -> None:
+def test_discovery_is_repeated_until_a_source_is_finished() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -201,7 +201,7 @@ def test_a_discovery_is_reported_once() -> None:
     assert ignored == Ignore(reason="no discovery of this source's splits is under way")
 
 
-def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> None:
+def test_a_failed_discovery_is_repeated_when_new_readers_begin() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 

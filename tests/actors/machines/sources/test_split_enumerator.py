@@ -163,7 +163,7 @@ def test_the_end_of_the_splits_is_held_back_too() -> None:
     assert let_go == [no_more(0)]
 
 
-def test_an_aborted_checkpoint_lets_all_readers_go() -> None:
+def test_an_aborted_checkpoint_releases_all_readers() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"))
     source.snapshot(1)

@@ -134,7 +134,7 @@ def test_the_next_attempt_of_a_subtask_has_no_claims_of_the_one_before() -> None
     assert effects == [assigns(0, "a", attempt=1)]
 
 
-def test_a_subtask_that_restarts_alone_gives_back_what_it_got_since_its_checkpoint() -> None:
+def test_a_single_restarted_subtask_returns_its_splits_since_the_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("abcdef"), request_splits(0, 1), request_splits(1, 1))
     source.snapshot(1)

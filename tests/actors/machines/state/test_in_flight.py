@@ -186,7 +186,7 @@ def test_rows_whose_operator_is_in_the_middle_of_a_chain_now_cannot_arrive() -> 
         assign(TAKEN, [producer, chained])
 
 
-def test_rows_whose_output_or_input_is_gone_cannot_arrive() -> None:
+def test_in_flight_rows_of_a_removed_output_or_input_are_refused() -> None:
     producer, reader = producer_and_reader(2, 2)
 
     with pytest.raises(RescaleNotSupportedError, match=r"producer \(producer\) is chained or read differently"):
