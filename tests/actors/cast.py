@@ -1,4 +1,4 @@
-"""The whole cast of a job beside a data plane of names, on a seeded system in virtual time."""
+"""All actors of a job's cluster with a data plane of names, on a seeded system in virtual time."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ from tests.actors.peer import Utter
 FILES = 6
 ALL_FILES = [f"file-{number}" for number in range(FILES)]
 LOOK_MS = 250
-"""Every fourth look comes together with a checkpoint: that is where a split could slip across the barrier."""
+"""Every fourth discovery coincides with a checkpoint: there a split could slip across the barrier."""
 
 
 def seeds(count: int) -> list[pytest.ParameterSet]:
-    """Seeds for a test of a whole cast, of which the first is in each run: simulations draw thousands of others."""
+    """Seeds for a test of a whole cluster. The first one is part of each run; simulations draw thousands of others."""
     return [pytest.param(seed, marks=[pytest.mark.long] if seed else []) for seed in range(count)]
 
 
 class OneFileAtATime:
-    """A folder in which every look finds one file more."""
+    """A folder in which every discovery finds one more file."""
 
     interval_ms: int | None = LOOK_MS
     changed: Callable[[], bool] | None = None
@@ -83,7 +83,7 @@ class Names(NoData):
 
 
 class WholeCluster(ClusterBuilder):
-    """Two TaskManagers with two slots each, unless told otherwise, and a client."""
+    """Two TaskManagers with two slots each by default, and a client."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class WholeCluster(ClusterBuilder):
     def graph(
         self, name: str = "job", parallelism: int = 2, ship_strategy: ShipStrategy = ShipStrategy.HASH, **changed: Any
     ) -> JobGraph:
-        """A source and a sink, with a checkpoint each second unless told otherwise."""
+        """A source and a sink, with a checkpoint each second by default."""
         graph = graph_of(
             vertex("source", parallelism, outputs=1),
             vertex("sink", parallelism, reads=("source",), ship_strategy=ship_strategy),
@@ -144,12 +144,10 @@ class WholeCluster(ClusterBuilder):
 
     @property
     def resource_manager(self) -> ActorRef:
-        """The ResourceManager that lives now."""
         return self.find("resource-manager")
 
     @property
     def job_manager(self) -> ActorRef:
-        """The JobManager that lives now."""
         return self.find("job-manager")
 
     def _ask(self, message: Message) -> None:
@@ -172,5 +170,5 @@ class WholeCluster(ClusterBuilder):
 
 
 def is_a(kind: type[Message]) -> Callable[[ActorRef, Message], bool]:
-    """Before a message of this kind is handled, by any actor."""
+    """A breakpoint before any actor handles a message of this kind."""
     return lambda _recipient, message: isinstance(message, kind)

@@ -1,4 +1,4 @@
-"""Puts the actors of a cluster on a seeded system, in virtual time: real ones or probes."""
+"""Starts the actors of a cluster on a seeded system, in virtual time: real ones or probes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from tests.actors.peer import Peer
 RESOURCE_MANAGER_SESSION = LeaderSessionId("resource-manager-session")
 INTERVAL_MS = 10
 TIMEOUT_MS = 50
-"""Of the heartbeats of a ResourceManager that stands alone."""
+"""The heartbeat timeout of a ResourceManager without other components."""
 
 
 class ClusterBuilder:
-    """Each call adds an actor at the path that it has in a cluster, and lets everything happen that follows."""
+    """Each call adds an actor at its path in a cluster, and runs the system until it is idle."""
 
     def __init__(self, system: SeededSystem) -> None:
         self.system = system
 
     def probe(self, name: str, *sessions: LeaderSessionId) -> Peer:
-        """A stand-in for the actor of this name, which the test speaks for."""
+        """A stand-in for the actor of this name, controlled by the test."""
         return Peer(self.system, name, *sessions)
 
     def start_entrypoint(self, resource_manager: Any, job_manager: Any) -> ActorRef:
-        """A ClusterEntrypoint, and with it the two components that are made so."""
+        """A ClusterEntrypoint with components of these Props."""
         return self.start(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
 
     def start_resource_manager(self, task_manager_props: TaskManagerProps, *, task_managers: int = 0) -> ActorRef:
@@ -50,7 +50,6 @@ class ClusterBuilder:
         return self.start(props, "resource-manager")
 
     def start_job_manager(self, resource_manager: Ref, data_plane: DataPlane, *others: Any) -> ActorRef:
-        """A JobManager at this ResourceManager."""
         return self.start(Props(JobManager, resource_manager, data_plane, *others), "job-manager")
 
     def start_task_manager(
@@ -63,17 +62,15 @@ class ClusterBuilder:
         kind: type[TaskManager] = TaskManager,
         **settings: Any,
     ) -> ActorRef:
-        """A TaskManager at this ResourceManager."""
         return self.start(Props(kind, TaskManagerId(name), slots, resource_manager, data_plane, **settings), name)
 
     def start(self, props: Props, name: str) -> ActorRef:
-        """Any other actor."""
         ref = self.system.spawn(props, name)
         self.system.run_until_idle()
         return ref
 
     def tell(self, receiver: Ref, message: Message) -> None:
-        """Tell it from outside every actor."""
+        """Send the message from outside every actor."""
         receiver.tell(message)
         self.system.run_until_idle()
 

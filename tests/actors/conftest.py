@@ -1,4 +1,4 @@
-"""Whole casts are monitored: each of their tests is a test of every law that monitors watch, whatever else it is of."""
+"""Tests of whole clusters are monitored: each of them checks every law that monitors watch, whatever else it tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.actors.job_cluster import JobCluster
 
 @pytest.fixture(autouse=True)
 def monitored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Every seeded system of a test of whole casts has monitors, beside the recorder that it was to have."""
+    """Adds monitors to every seeded system of a test of a whole cluster, beside its own recorder."""
     if "whole_cast" not in request.path.name:
         yield
         return

@@ -1,4 +1,4 @@
-"""A CheckpointCoordinator below a JobMaster that keeps what it says, with tasks that say what a test has them say."""
+"""A CheckpointCoordinator below a JobMaster that records its messages, with tasks that send what a test scripts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ M = TypeVar("M", bound=Message)
 
 
 class JobMaster(Actor):
-    """Spawns the coordinator, keeps what it says, and snapshots no operator coordinators."""
+    """Spawns the coordinator, records its messages, and snapshots no operator coordinators."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class CoordinatorCluster(ClusterBuilder):
         self.coordinator = self.find("job-master/checkpoint-coordinator")
 
     def say(self, message: Message) -> None:
-        """Tell the coordinator."""
+        """Send a message to the coordinator."""
         self.tell(self.coordinator, message)
 
     def deploy(
@@ -138,7 +138,7 @@ class CoordinatorCluster(ClusterBuilder):
         )
 
     def told(self) -> list[Message]:
-        """The messages to the tasks since the last look."""
+        """The messages to the tasks since the last call."""
         told = self._task_manager.told(Message)
         self._task_manager.heard(Message)
         return told

@@ -1,4 +1,4 @@
-"""A data plane without data, which the stand-ins of the tests build on."""
+"""A data plane without data, the base of the tests' stand-ins."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class NoRows(EmptyEngine):
 
 
 class NoData(WithoutCoordinators, WithoutOwners):
-    """Takes every job, moves no rows for it, and notes whose data it was told to release."""
+    """Accepts every job, moves no rows for it, and records whose data it has to release."""
 
     def __init__(self) -> None:
         self.released: list[JobId] = []
@@ -35,7 +35,7 @@ class NoData(WithoutCoordinators, WithoutOwners):
         self.labelled = 0
 
     def check(self, job_graph: JobGraph) -> None:
-        """Everything fits."""
+        """Accept any job."""
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         return ()
@@ -58,14 +58,11 @@ class NoData(WithoutCoordinators, WithoutOwners):
     def split_discovery(self, job_id: JobId, operator: Operator) -> SplitDiscovery:
         raise AssertionError("nobody looks for splits in these tests")
 
-    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """There is nothing to be done once."""
+    def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None: ...
 
-    def end_attempts(self, job_id: JobId) -> None:
-        """Attempts end with their actors."""
+    def end_attempts(self, job_id: JobId) -> None: ...
 
-    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Nothing is kept."""
+    def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None: ...
 
     def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
         self.released.append(job_id)

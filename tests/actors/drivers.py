@@ -1,4 +1,4 @@
-"""Drivers that share a store: each has a cluster of its own, in virtual time of its own."""
+"""Drivers that share a store: each has its own cluster in its own virtual time."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class Driver(JobCluster):
         super().__init__(system, folder, services=services_on(store, name))
 
     def fall_asleep(self, store: EmbeddedStore) -> None:
-        """Lose the leadership, as one that was not heard of, and be told."""
+        """Lose the leadership, as a driver that misses its lease, and notify it."""
         store.leave(self.services._backend)
         self.services.lost()
         self.system.run_until_idle()
 
     def wake_up(self, store: EmbeddedStore) -> None:
-        """Wait for the leadership again, behind those who do."""
+        """Wait for the leadership again, queued after the other candidates."""
         store.enter(self.services._backend, self.services)
         self.system.run_until_idle()
 
@@ -50,7 +50,7 @@ class Driver(JobCluster):
             self.report(descriptor.attempt, ExecutionState.FINISHED)
 
     def go_on(self, name: str) -> ActorRef:
-        """Bring all tasks of the JobMaster that has come last to RUNNING."""
+        """Bring all tasks of the latest JobMaster to RUNNING."""
         self.accept_job_master()
         task_manager = self.register_task_manager(name)
         self.offer(name, 1)
@@ -59,14 +59,14 @@ class Driver(JobCluster):
         return task_manager
 
     def run_of_application(self, *, begins_new: bool = False) -> ApplicationRun | None:
-        """None while nobody leads here."""
+        """None while this driver is not the leader."""
         asking = self.stand(f"asking-{next(self._asked)}")
         self.job_manager.tell(RequestApplicationRun(reply_to=asking, begins_new=begins_new))
         answers = self.heard(asking, ApplicationRunFound)
         return answers[-1].run if answers else None
 
     def conclude(self) -> ApplicationRun:
-        """End the run in order, and leave."""
+        """End the run gracefully, and shut down."""
         run = self.run_of_application()
         leader = self.services.leader()
         assert run is not None

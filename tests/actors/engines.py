@@ -42,13 +42,13 @@ from flykka.runtime.dispatch.dispatcher import Executor, Pipe, describe_work
 
 
 class Sink:
-    """Output that outlives the attempts. What two attempts have staged is there twice."""
+    """Output that outlives the attempts. Rows staged by two attempts are there twice."""
 
     def __init__(self) -> None:
         self._published: dict[str, str] = {}
 
     def publish(self, batches: Iterable[StagedBatch]) -> None:
-        """Show rows, those that are there already once."""
+        """Publish rows; a batch that was published already counts once."""
         self._published.update((batch.path, batch.schema) for batch in batches)
 
     @property
@@ -58,7 +58,7 @@ class Sink:
 
 
 class Delays:
-    """Does calls of an engine so many ms of virtual time later, by their names: None for never, others at once."""
+    """Delays calls of an engine by virtual ms, by their names: None for ever, calls without an entry not at all."""
 
     def __init__(self, takes_ms: Mapping[str, int | None]) -> None:
         self._takes_ms = takes_ms
@@ -73,10 +73,10 @@ class Delays:
 
 
 class NamesEngine(EmptyEngine):
-    """Reads the names of splits, and stages them as rows where it is a source. Whatever raises fails the attempt."""
+    """Reads the names of splits, and stages them as rows at a source. An exception in it fails the attempt."""
 
     takes_ms: Mapping[str, int | None] = MappingProxyType({})
-    """The duration of each call in ms; None for ever."""
+    """The duration of each call in ms; None means for ever."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
         super().__init__(descriptor)
@@ -88,7 +88,7 @@ class NamesEngine(EmptyEngine):
         return Delays(self.takes_ms)
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
-        """Publish what the checkpoint holds."""
+        """Publish the staged rows of the checkpoint."""
         states = () if command.restore is None else command.restore.operators
         self.sink.publish(elements_of(states, COMMITTABLES, StagedBatch))
         return ChainOpened(
@@ -102,7 +102,7 @@ class NamesEngine(EmptyEngine):
         return self.staged(command.stage, [split.split_id for split in command.splits])
 
     def staged(self, stage: int, rows: Sequence[str]) -> StageResult:
-        """Rows that go into the sink."""
+        """Stage rows for the sink."""
         output = StagedOutput(operator_id=self._operator_id, names=tuple(rows), rows=len(rows))
         return StageResult(stage=stage, staged=(output,), rows_in=len(rows))
 
@@ -140,7 +140,7 @@ class NamesEngine(EmptyEngine):
 
 @dataclass
 class Batches:
-    """What the batches hold and who holds them; and the files of channel state."""
+    """The contents and the holders of batches, and the files of channel state."""
 
     rows: dict[BatchId, list[str]] = field(default_factory=dict)
     held: dict[BatchId, set[str]] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Batches:
 
 
 class BatchesEngine(NamesEngine):
-    """An engine whose batches wait, and may be written while they do."""
+    """An engine whose batches are queued, and may be written to a checkpoint meanwhile."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, batches: Batches) -> None:
         super().__init__(descriptor, sink)

@@ -1,6 +1,5 @@
-"""A JobManager whose surroundings are probes: the ResourceManager, the TaskManagers and the client.
-
-The JobManager, its JobMaster and the checkpoint coordinator are the real ones, on a seeded system in virtual time.
+"""A JobManager whose peers are probes: the ResourceManager, the TaskManagers and the client. The JobManager, its
+JobMaster and the checkpoint coordinator are the real ones, on a seeded system in virtual time.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ M = TypeVar("M", bound=Message)
 
 
 class ScriptedDiscovery:
-    """Finds one split at each look, or fails as often as it is told to."""
+    """Finds one split per discovery, or fails as often as configured."""
 
     interval_ms: int | None = 100
     changed: Callable[[], bool] | None = None
@@ -94,7 +93,7 @@ class ScriptedDiscovery:
 
 
 class ScriptedDataPlane(NoData):
-    """Sources of a few splits, and what a test wants to go wrong."""
+    """Sources of a few splits, with scripted failures."""
 
     def __init__(self, *, files: int = 0) -> None:
         super().__init__()
@@ -144,7 +143,7 @@ TASKS = (ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0"
 
 
 class JobCluster(ClusterBuilder):
-    """A JobManager among probes. Everything said is told from outside any actor, and heard when the system is idle."""
+    """A JobManager among probes. Messages are sent from outside any actor, and read when the system is idle."""
 
     def __init__(
         self, system: SeededSystem, folder: Path, *, files: int = 0, services: HighAvailabilityServices | None = None
@@ -160,7 +159,7 @@ class JobCluster(ClusterBuilder):
         self.offered: list[tuple[SlotOffer, ...]] = []
 
     def next_job_manager(self, *, job_store_capacity: int = JOB_STORE_CAPACITY) -> ActorRef:
-        """A JobManager, the first one or one that comes after it, with the same store."""
+        """Start the first or the next JobManager on the same store."""
         self.job_manager = self.start_job_manager(
             self.resource_manager, self.data_plane, self.services, job_store_capacity
         )
@@ -173,21 +172,21 @@ class JobCluster(ClusterBuilder):
         return probe.ref
 
     def heard(self, who: Ref, kind: type[M]) -> list[M]:
-        """The messages of this kind that a probe was told, the first first."""
+        """The messages of this kind that a probe has received, the first first."""
         return self._probes[who].told(kind)
 
     def last(self, who: Ref, kind: type[M]) -> M:
-        """The last message of this kind that a probe was told."""
+        """The last message of this kind that a probe has received."""
         return self.heard(who, kind)[-1]
 
     def said_to(self, who: Ref) -> list[Message]:
-        """Everything that a probe was told, the first first."""
+        """All messages that a probe has received, the first first."""
         return self.heard(who, Message)
 
     # The job
 
     def graph(self, parallelism: int = 1, *, restart: RestartStrategyConfiguration | None = None) -> JobGraph:
-        """Source and sink, both of this parallelism, with checkpoints that nobody triggers."""
+        """Source and sink, both of this parallelism, without periodic checkpoints."""
         made = graph_of(
             vertex("source", parallelism, outputs=1), vertex("sink", parallelism, reads=("source",)), restart=restart
         )
@@ -209,12 +208,12 @@ class JobCluster(ClusterBuilder):
         return self.last(self.resource_manager, RegisterJobMaster)
 
     def tell_job_master(self, message: Message) -> None:
-        """Say something under the session of the JobMaster."""
+        """Send a message to the JobMaster under its session."""
         Gateway(self.registration.job_master, self.registration.leader_session_id).tell(message)
         self.system.run_until_idle()
 
     def statuses(self) -> list[JobStatus]:
-        """The statuses of jobs that the client was told."""
+        """The job statuses that the client has received."""
         return [changed.status for changed in self.heard(self.client, JobStatusChanged)]
 
     def stopping_failure(self) -> str:
@@ -228,7 +227,7 @@ class JobCluster(ClusterBuilder):
         self.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
 
     def say_as_resource_manager(self, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Tell the JobMaster something, under its own session where no other one is named."""
+        """Send a message to the JobMaster, by default under its own session."""
         session = session or self.registration.leader_session_id
         utter = Utter(receiver=self.registration.job_master, message=message, session=session)
         self.resource_manager.tell(utter)
@@ -255,22 +254,21 @@ class JobCluster(ClusterBuilder):
         return [submit.descriptor for submit in self.heard(task_manager, SubmitTask)]
 
     def report(self, attempt: str, state: ExecutionState, failure: SerializedThrowable | None = None) -> None:
-        """A task says what state it is in."""
+        """Report the state of a task."""
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=failure)
         self.tell_job_master(UpdateTaskExecutionState(state=update))
 
     def report_tasks(self, state: ExecutionState) -> None:
-        """Both tasks are in this state."""
+        """Report this state of both tasks."""
         for attempt in TASKS:
             self.report(attempt, state)
 
     def acknowledge_checkpoint(self, checkpoint_id: int = 1) -> None:
-        """Both tasks have taken the snapshot."""
+        """Acknowledge a checkpoint for both tasks."""
         for attempt in TASKS:
             self.acknowledge(attempt, checkpoint_id)
 
     def acknowledge(self, attempt: ExecutionAttemptId, checkpoint_id: int = 1) -> None:
-        """A task has taken the snapshot."""
         self.tell_job_master(AcknowledgeCheckpoint(job_id=JOB, attempt=attempt, checkpoint_id=checkpoint_id))
 
     def request_splits(self, attempt: str = TASKS[0], count: int = 1) -> None:

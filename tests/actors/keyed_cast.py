@@ -1,7 +1,6 @@
-"""A data plane with state of every kind: splits that are read slowly, keyed rows, and what a sink has still to publish.
-
-A row is a split. It has the event time and the key group of its number. Rows of even numbers are staged as they come;
-the others wait, as in an open window, for the end of event time.
+"""A data plane with state of every kind: slowly read splits, keyed rows, and unpublished rows of a sink. A row is a
+split. It has the event time and the key group of its number. Rows of even numbers are staged as they come; the others
+wait, as in an open window, for the end of event time.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from tests.actors.machines.graph.graphs import vertex
 ROWS = 40
 ALL_ROWS = [f"row-{number}" for number in range(ROWS)]
 READ_MS, RUN_MS = 80, 200
-"""Durations of stages in subtask 0; a little longer in the others. Behind the keyed edge rows pile up."""
+"""Durations of stages in subtask 0; a little longer in the others. Rows pile up downstream of the keyed edge."""
 FOUND_AT_ONCE = 14
 MAX_PARALLELISM = 128
 
@@ -49,14 +48,14 @@ def key_group(row: str) -> int:
 
 
 def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
-    """A source with ascending event times, and behind a keyed edge what keeps and publishes rows."""
+    """A source with ascending event times, and downstream of a keyed edge a vertex that keeps and publishes rows."""
     source = replace(vertex("source", parallelism, outputs=1), watermark_delay_ms=0)
     keyed = vertex("keyed", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH)
     return source, replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT)
 
 
 class World(Sink):
-    """What outlives the attempts: stored state, published rows, rows that came late, and batches in flight."""
+    """Data that outlives the attempts: stored state, published rows, late rows, and batches in flight."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,12 +64,12 @@ class World(Sink):
         self.batches = Batches()
 
     def rows(self) -> list[str]:
-        """Every row that was published, as often as it was."""
+        """Every published row, as often as it was published."""
         return sorted(self.published, key=number_of)
 
 
 class StagedEngine(BatchesEngine):
-    """An engine whose stages take their time, one behind the other."""
+    """An engine whose stages take time, one after the other."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         super().__init__(descriptor, world, world.batches)
@@ -81,7 +80,7 @@ class StagedEngine(BatchesEngine):
         return read.key_groups is None or key_group(row) in groups_in(read.key_groups)
 
     def sent(self, stage: int, rows: list[str]) -> StageResult:
-        """Rows of one key group that go to its owner."""
+        """Send rows of one key group to its owner."""
         output = self._descriptor.outputs[0]
         subpartition = owner(key_group(rows[0]), output.max_parallelism, output.subpartitions)
         outputs = (StageOutput(output=0, batch=self.batches.put(rows, subpartition)),)
@@ -97,13 +96,13 @@ class Reader(StagedEngine):
 
 
 class KeyedEngine(StagedEngine):
-    """What is behind the keyed edge: rows that wait are keyed state, what is to be published is operator state."""
+    """The vertex downstream of the keyed edge: pending rows are keyed state, unpublished ones are operator state."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         super().__init__(descriptor, world)
         self._waiting: tuple[str, ...] = ()
         self._noted: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        """By checkpoint the rows that wait, and those whose waiting has ended with it."""
+        """By checkpoint: the pending rows, and those released by it."""
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
         self._waiting = tuple(
@@ -156,7 +155,7 @@ class KeyedEngine(StagedEngine):
 
 
 class Folder(OneFileAtATime):
-    """A folder in which every look finds some rows more."""
+    """A folder in which every discovery finds some more rows."""
 
     found_at_once = FOUND_AT_ONCE
 
@@ -187,5 +186,4 @@ class KeyedRows(Names):
         return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.world)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
-        """The one folder there is."""
         return Folder(operator.operator_id)

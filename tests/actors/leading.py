@@ -1,4 +1,4 @@
-"""The store of a leader in memory, for tests that are not about who leads."""
+"""An in-memory store of a leader, for tests that do not test leader election."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from tests.flykka.cluster.high_availability.contenders import lead
 
 
 def new_store() -> LeaderStore:
-    """A store with nothing in it, whose user leads."""
+    """An empty store, whose user is the leader."""
     return lead(EmbeddedHaServices())
 
 
 def new_checkpoints(job_id: JobId) -> CheckpointPointers:
-    """The checkpoints of a job that has none."""
+    """The checkpoint pointers of a job without checkpoints."""
     return new_store().checkpoints(job_id)

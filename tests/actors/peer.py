@@ -1,4 +1,4 @@
-"""A stand-in for one of the cast: it hears what it is told under sessions it knows, and says what the test wants."""
+"""A stand-in for an actor of the cluster: it records messages under known sessions, and sends those of the test."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ M = TypeVar("M", bound=Message)
 
 @message("test.utter")
 class Utter(Message):
-    """test -> peer: tell `receiver` this, as yourself, under a leader session if there is one."""
+    """test -> peer: send this to `receiver` as yourself, under a leader session if there is one."""
 
     receiver: Ref
     message: Message
@@ -27,10 +27,10 @@ class Utter(Message):
 
 
 class PeerActor(Actor):
-    """Takes down what it is told, under the sessions that it accepts, and says what it is to say."""
+    """Records messages under the sessions that it accepts, and sends what `Utter` asks for."""
 
     outside_state = True
-    """What it has heard is the test's, which takes it away between two turns."""
+    """The test takes the recorded messages away between two turns."""
 
     def __init__(self, heard: list[Message], *sessions: LeaderSessionId) -> None:
         self._heard = heard
@@ -57,7 +57,7 @@ class PeerActor(Actor):
 
 
 class Peer:
-    """An actor at `/user/<name>` of a seeded system, and what it has heard and the test has not asked for yet."""
+    """An actor at `/user/<name>` of a seeded system, and its recorded messages that the test has not read yet."""
 
     def __init__(self, system: SeededSystem, name: str, *sessions: LeaderSessionId) -> None:
         self._system = system
@@ -66,19 +66,19 @@ class Peer:
         system.run_until_idle()
 
     def say(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Tell `receiver`, and let everything happen that follows at this moment."""
+        """Send the message to `receiver`, and run everything that follows at this moment."""
         self.ref.tell(Utter(receiver=receiver, message=message, session=session))
         self._system.run_until_idle()
 
     def heard(self, kind: type[M]) -> list[M]:
-        """All that it has heard of this kind since it was last asked for it."""
+        """The messages of this kind since the last call."""
         self._system.run_until_idle()
         wanted = [message for message in self._heard if isinstance(message, kind)]
         self._heard[:] = [message for message in self._heard if not isinstance(message, kind)]
         return wanted
 
     def told(self, kind: type[M]) -> list[M]:
-        """All that it has heard of this kind, one by one if they came together; they stay with it."""
+        """The messages of this kind, envelopes unpacked; they stay recorded."""
         self._system.run_until_idle()
         unpacked = (
             each
@@ -88,7 +88,7 @@ class Peer:
         return [message for message in unpacked if isinstance(message, kind)]
 
     def expect(self, kind: type[M]) -> M:
-        """The one message of this kind that it has heard."""
+        """The only message of this kind."""
         heard = self.heard(kind)
         assert len(heard) == 1, f"expected one {kind.__name__}, heard {heard} and beside it {self._heard}"
         return heard[0]

@@ -17,7 +17,7 @@ LOOP = [(_actor.__file__, "_actor_loop"), (_actor.__file__, "_actor_loop_running
 
 
 class PykkaLoops:
-    """Looks at the stack of each turn of a system, on the thread that takes it."""
+    """Inspects the stack of each turn of a system, on its thread."""
 
     def __init__(self, system: ActorSystem) -> None:
         self.in_loop: defaultdict[str, set[bool]] = defaultdict(set)

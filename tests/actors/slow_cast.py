@@ -1,4 +1,4 @@
-"""A data plane of names whose sink is slow, so that batches pile up before it: what unaligned checkpoints are for."""
+"""A data plane of names with a slow sink, so that batches pile up before it: the case for unaligned checkpoints."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SLOW_MS = 700
 
 
 class AllAtOnce(OneFileAtATime):
-    """A folder in which everything is found at the first look."""
+    """A folder in which the first discovery finds everything."""
 
     interval_ms: int | None = None
 
@@ -33,7 +33,7 @@ class AllAtOnce(OneFileAtATime):
 
 
 class SlowEngine(BatchesEngine):
-    """Sources make a batch of each split, sinks take their time; stages are over one after the other."""
+    """Sources make a batch of each split, sinks take time; stages end one after the other."""
 
     takes_ms = MappingProxyType({"read_splits": 1, "process_batch": SLOW_MS})
 
@@ -49,7 +49,7 @@ class SlowEngine(BatchesEngine):
 
 
 class SlowNames(Names):
-    """A data plane in which batches wait."""
+    """A data plane with queued batches."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A TaskManager between a ResourceManager and a JobMaster that the test plays."""
+"""A TaskManager between a ResourceManager and a JobMaster that the test controls."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TaskManagerCluster(ClusterBuilder):
         )
 
     def acknowledge(self) -> RegisterTaskManager:
-        """Register the TaskManager at the ResourceManager; how it had introduced itself."""
+        """Register the TaskManager at the ResourceManager, and return its request."""
         registration = self.resource_manager.heard(RegisterTaskManager)[-1]
         answer = AcknowledgeRegistration(
             leader_session_id=RESOURCE_MANAGER_SESSION,
@@ -79,7 +79,7 @@ class TaskManagerCluster(ClusterBuilder):
         return registration
 
     def let_the_resource_manager_ask_for(self, ms: int) -> None:
-        """Let time pass in which the ResourceManager goes on asking for heartbeats, and nobody else."""
+        """Let time pass in which only the ResourceManager requests heartbeats."""
         for _ in range(ms // INTERVAL_MS):
             self.system.advance(INTERVAL_MS)
             request = HeartbeatRequest(origin=self.resource_manager.ref)
@@ -97,7 +97,7 @@ class TaskManagerCluster(ClusterBuilder):
         self.resource_manager.say(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def say(self, message: Message, session: LeaderSessionId = JM_SESSION) -> None:
-        """What the JobMaster says."""
+        """Send a message as the JobMaster."""
         self.job_master.say(self.task_manager, message, session)
 
     def welcome(self) -> None:
@@ -127,13 +127,13 @@ class TaskManagerCluster(ClusterBuilder):
         return [path for path in below if "/" not in path]
 
     def states(self) -> list[tuple[str, ExecutionState]]:
-        """The states that the JobMaster has heard of."""
+        """The states reported to the JobMaster."""
         heard = self.job_master.heard(UpdateTaskExecutionState)
         return [(update.state.attempt, update.state.state) for update in heard]
 
 
 def connect(cluster: TaskManagerCluster) -> None:
-    """Let the TaskManager offer a slot to the JobMaster, which takes it."""
+    """Let the TaskManager offer a slot to the JobMaster, which accepts it."""
     cluster.acknowledge()
     cluster.allocate("a")
     cluster.welcome()

@@ -1,4 +1,4 @@
-"""What is left of a job that has ended: one file, with everything that could be asked about it."""
+"""The archive of an ended job: one file, with everything that could be queried about it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def archive(directory: Path, job_id: str = JOB) -> ArchivedJob:
 
 
 def ended_job(job_id: str = JOB) -> ArchivedJob:
-    """The archive of one that has finished after a checkpoint was begun."""
+    """The archive of a job that has finished after a checkpoint was begun."""
     graph = replace(graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",))), job_id=JobId(job_id))
     model = JobReadModel(graph)
     told: list[Message] = [
@@ -73,9 +73,7 @@ def ended_job(job_id: str = JOB) -> ArchivedJob:
 # When a job ends
 
 
-def test_a_job_that_has_failed_after_a_restart_is_archived_as_it_is_answered_for(
-    driver: Driver, tmp_path: Path
-) -> None:
+def test_a_job_failed_after_a_restart_is_archived_with_its_answers(driver: Driver, tmp_path: Path) -> None:
     graph = archived_in(tmp_path / "archives", driver.graph(restart=ONE_RESTART))
     driver.run(graph, slots=1)
     for attempt in range(2):
@@ -114,13 +112,13 @@ def test_a_job_that_was_cancelled_is_archived(driver: Driver, tmp_path: Path) ->
     assert archive(tmp_path / "archives").overview.status is JobStatus.CANCELED
 
 
-def test_a_job_that_has_no_archive_directory_leaves_none(driver: Driver, tmp_path: Path) -> None:
+def test_a_job_without_an_archive_directory_leaves_no_archive(driver: Driver, tmp_path: Path) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     assert CheckpointStorage(str(tmp_path)).archives() == []
 
 
-def test_a_job_that_somebody_else_has_ended_is_archived_by_them_alone(
+def test_a_job_ended_by_another_driver_is_archived_by_that_driver_alone(
     driver: Driver, second: Driver, store: EmbeddedStore, tmp_path: Path
 ) -> None:
     driver.run(archived_in(tmp_path / "first", driver.graph()), slots=1)
@@ -137,7 +135,7 @@ def test_a_job_that_somebody_else_has_ended_is_archived_by_them_alone(
     assert CheckpointStorage(str(tmp_path)).archives() == [f"{tmp_path}/second/{JOB}.archive"]
 
 
-def test_an_archive_that_cannot_be_written_is_told_in_the_log_and_changes_nothing_for_the_job(
+def test_a_failed_archive_is_logged_and_does_not_affect_the_job(
     driver: Driver, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").touch()
@@ -151,7 +149,7 @@ def test_an_archive_that_cannot_be_written_is_told_in_the_log_and_changes_nothin
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_who_waits_for_archives_is_answered_when_none_is_being_written(seed: int, tmp_path: Path) -> None:
+def test_waiters_for_archives_are_answered_when_all_are_written(seed: int, tmp_path: Path) -> None:
     graph = archived_in(tmp_path, graph_of(vertex("source")))
     there: list[bool] = []
     with SeededSystem(seed) as system:
@@ -188,7 +186,7 @@ def directory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     MemoryFileSystem().store.clear()
 
 
-def test_what_was_archived_is_read_again(directory: str) -> None:
+def test_an_archive_can_be_read_again(directory: str) -> None:
     storage = CheckpointStorage(directory)
 
     storage.write_archive(ended_job())

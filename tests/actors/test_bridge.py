@@ -41,7 +41,7 @@ BOOM = SerializedThrowable(type_name="OSError", message="boom")
 
 
 class NotingEngine(EmptyEngine):
-    """Notes its calls; the commit cannot be prepared."""
+    """Records its calls; preparing a commit fails."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         super().__init__(descriptor)
@@ -73,7 +73,7 @@ class NotingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """In the place of the Task."""
+    """Stands in for the Task."""
 
     def __init__(self, bridge: Props, answers: list[Message]) -> None:
         self._props = bridge
@@ -87,7 +87,7 @@ class Parent(Actor):
 
 
 class Attempt:
-    """A bridge with its engine, and what its Task hears."""
+    """A bridge with its engine, and the messages to its Task."""
 
     def __init__(self, system: SeededSystem) -> None:
         deployed = descriptor(OperatorKind.STATELESS)
@@ -137,7 +137,7 @@ def test_work_is_answered_in_its_order_also_if_it_has_no_result(seeded_system: S
     assert attempt.engine.described == ["1: stage 3 of 'op'", "2: snapshot 7 of 'op'"]
 
 
-def test_what_is_not_answered_is_called_at_once(seeded_system: SeededSystem) -> None:
+def test_commands_without_an_answer_are_called_at_once(seeded_system: SeededSystem) -> None:
     attempt = Attempt(seeded_system)
 
     attempt.tell(ReleaseBatches(holder="a"), CancelWork(), InterruptWork())
@@ -168,6 +168,6 @@ def test_cancelled_work_is_not_watched(seeded_system: SeededSystem) -> None:
 
 
 class Nowhere:
-    """Does no work at all."""
+    """Never runs its work."""
 
     def run_blocking(self, work: object) -> None: ...

@@ -1,4 +1,4 @@
-"""The coordinator as an actor: what it tells the tasks and the JobMaster, and what it leaves in storage."""
+"""The coordinator as an actor: its messages to the tasks and the JobMaster, and its files in storage."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_operator_coordinators_are_snapshotted_before_the_tasks(system: SeededSy
     assert [type(message) for message in cluster.told()] == [TriggerCheckpoint]
 
 
-def test_a_declined_checkpoint_is_told_to_the_tasks_and_fails_the_job(cluster: CoordinatorCluster) -> None:
+def test_a_declined_checkpoint_is_reported_to_the_tasks_and_fails_the_job(cluster: CoordinatorCluster) -> None:
     cluster.say(FinalCheckpointRequest(job_id=JOB))
     cluster.told()
 
@@ -100,7 +100,7 @@ def test_a_declined_checkpoint_is_told_to_the_tasks_and_fails_the_job(cluster: C
     assert [message.attempt for message in cluster.told() if isinstance(message, NotifyCheckpointAborted)] == ["a", "b"]
 
 
-def test_what_a_former_leaders_coordinator_says_reaches_no_task(cluster: CoordinatorCluster) -> None:
+def test_messages_of_a_former_leaders_coordinator_reach_no_task(cluster: CoordinatorCluster) -> None:
     cluster.deploy("a", "b", leader_session_id=LeaderSessionId("former"))
 
     cluster.say(FinalCheckpointRequest(job_id=JOB))
@@ -210,7 +210,7 @@ def test_subsumed_checkpoints_and_unused_state_leave_the_storage(
         (JobStatus.FAILED, ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS, False),
     ],
 )
-def test_what_a_job_leaves_is_what_its_retention_says(
+def test_an_ended_job_leaves_checkpoints_by_its_retention_policy(
     system: SeededSystem,
     tmp_path: Path,
     status: JobStatus,

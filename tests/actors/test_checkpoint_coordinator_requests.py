@@ -1,4 +1,4 @@
-"""Savepoints, master hooks and a storage that fails: what the coordinator says, and its traces."""
+"""Savepoints, master hooks and a failing storage: the coordinator's answers and its traces."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def decline(cluster: CoordinatorCluster, attempt: str, checkpoint_id: int) -> No
     cluster.say(refusal)
 
 
-def test_a_savepoint_is_where_it_was_asked_for_and_stays(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_savepoint_is_in_the_requested_folder_and_stays(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path / "checkpoints")
     cluster.deploy("a")
     folder = tmp_path / "savepoint-1"
@@ -119,7 +119,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing(system: SeededSystem, t
     assert not folder.exists()
 
 
-def test_a_savepoint_is_answered_where_there_are_no_tasks(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_savepoint_request_is_answered_if_there_are_no_tasks(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
 
     request_savepoint(cluster, tmp_path / "savepoint-1")
@@ -141,7 +141,7 @@ def test_a_job_is_drained_into_a_savepoint(system: SeededSystem, tmp_path: Path)
     assert [done.path for done in cluster.heard_of(SavepointCompleted)] == [folder]
 
 
-def test_a_stop_that_comes_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_path: Path) -> None:
+def test_a_stop_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
     cluster.deploy("a")
     cluster.say(FinalCheckpointRequest(job_id=JOB))
@@ -153,7 +153,7 @@ def test_a_stop_that_comes_too_late_for_a_savepoint_is_refused(system: SeededSys
     assert failed.cause.message == "the input is at its end, and the job already ends with checkpoint 1"
 
 
-def test_hooks_run_before_the_tasks_and_get_back_what_they_wanted(system: SeededSystem, tmp_path: Path) -> None:
+def test_hooks_run_before_the_tasks_and_get_their_state_back(system: SeededSystem, tmp_path: Path) -> None:
     counter = Counter()
     cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
     cluster.deploy("a")
@@ -169,9 +169,7 @@ def test_hooks_run_before_the_tasks_and_get_back_what_they_wanted(system: Seeded
     assert counter.count == 1
 
 
-def test_a_hook_that_raises_gives_the_checkpoint_up_and_keeps_a_job_from_starting(
-    system: SeededSystem, tmp_path: Path
-) -> None:
+def test_a_raising_hook_aborts_a_checkpoint_and_prevents_a_restore(system: SeededSystem, tmp_path: Path) -> None:
     counter = Counter()
     counter.fails = True
     cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
@@ -198,7 +196,7 @@ def test_hooks_are_closed_with_the_job(system: SeededSystem, tmp_path: Path) -> 
     assert counter.closed
 
 
-def test_metadata_that_cannot_be_written_gives_the_checkpoint_up(system: SeededSystem, tmp_path: Path) -> None:
+def test_unwritable_metadata_aborts_the_checkpoint(system: SeededSystem, tmp_path: Path) -> None:
     storage = FullStorage(str(tmp_path), writes=False)
     cluster = CoordinatorCluster(system, tmp_path, storage=storage, tolerable_failures=1)
     cluster.deploy("a")
@@ -213,7 +211,7 @@ def test_metadata_that_cannot_be_written_gives_the_checkpoint_up(system: SeededS
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "disk full")
 
 
-def test_what_cannot_be_deleted_is_told_of_and_holds_nothing_up(
+def test_a_failed_deletion_is_reported_and_blocks_nothing(
     system: SeededSystem, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     storage = FullStorage(str(tmp_path), writes=True)

@@ -23,7 +23,7 @@ def test_metadata_is_synced_before_its_name_and_new_folders_first(tmp_path: Path
     assert syncs.paths == [str(path) for path in (*above, named / "_metadata.inprogress", named)]
 
 
-def test_nothing_is_synced_when_the_setting_is_off(tmp_path: Path) -> None:
+def test_files_are_not_synced_when_the_setting_is_off(tmp_path: Path) -> None:
     with watched_syncs() as syncs:
         CheckpointStorage(str(tmp_path / "checkpoints"), fsync=False).write_metadata(checkpoint_of_two_subtasks(1))
 

@@ -1,4 +1,4 @@
-"""A checkpoint is there whole or not at all, and what is deleted leaves nothing."""
+"""A checkpoint is there whole or not at all, and a deleted one leaves nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def files_below(root: Path) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
 
 
-def test_what_was_written_is_read_with_its_address(directory: str) -> None:
+def test_written_metadata_is_read_with_its_path(directory: str) -> None:
     storage = CheckpointStorage(directory)
 
     path = storage.write_metadata(checkpoint_of_two_subtasks())
@@ -83,7 +83,7 @@ def test_a_checkpoint_can_be_read_by_a_storage_of_another_directory(tmp_path: Pa
     assert read == replace(checkpoint_of_two_subtasks(), path=str(tmp_path / "moved" / "here"))
 
 
-def test_a_savepoint_is_written_where_it_is_wanted(tmp_path: Path) -> None:
+def test_a_savepoint_is_written_to_the_requested_directory(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path / "checkpoints"))
 
     path = storage.write_metadata(checkpoint_of_two_subtasks(), target_location=str(tmp_path / "savepoint"))
@@ -113,7 +113,7 @@ def test_every_flipped_bit_of_metadata_is_found(tmp_path: Path) -> None:
             storage.read_metadata(str(file.parent))
 
 
-def test_the_note_of_a_job_that_has_gone_on_is_read_as_older_versions_wrote_it(tmp_path: Path) -> None:
+def test_the_record_of_a_resumed_job_is_read_in_the_older_format(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     path = storage.write_metadata(checkpoint_of_two_subtasks(1))
     note = Path(path, "_continued")
@@ -176,7 +176,7 @@ def test_a_process_that_was_replaced_completes_and_deletes_no_checkpoint(tmp_pat
     assert files_below(tmp_path) == before
 
 
-def test_what_is_half_written_is_no_checkpoint(tmp_path: Path) -> None:
+def test_a_partially_written_checkpoint_does_not_exist(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     path = storage.write_metadata(checkpoint_of_two_subtasks(1))
 
@@ -192,7 +192,7 @@ def test_a_missing_checkpoint_is_named(directory: str) -> None:
 
 
 @pytest.mark.parametrize("cut", [3, 15, 40])
-def test_a_file_that_is_cut_off_is_told_from_a_whole_one(tmp_path: Path, cut: int) -> None:
+def test_a_truncated_file_is_distinguished_from_a_complete_one(tmp_path: Path, cut: int) -> None:
     path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks())
     metadata = Path(path) / "_metadata"
     metadata.write_bytes(metadata.read_bytes()[:cut])
@@ -219,7 +219,7 @@ def test_a_foreign_file_is_not_taken_for_a_checkpoint(tmp_path: Path) -> None:
         CheckpointStorage(str(tmp_path)).read_metadata(str(tmp_path))
 
 
-def test_a_file_of_a_newer_version_says_so(tmp_path: Path) -> None:
+def test_a_file_of_a_newer_version_is_refused_with_its_version(tmp_path: Path) -> None:
     path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks())
     metadata = Path(path) / "_metadata"
     data = bytearray(metadata.read_bytes())
@@ -251,7 +251,7 @@ def test_a_job_graph_is_read_as_it_was_submitted(directory: str) -> None:
     assert storage.read_job_graph(JOB) == job_graph(directory)
 
 
-def test_a_dropped_checkpoint_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_dropped_checkpoint_leaves_no_files(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     paths = [storage.write_metadata(checkpoint_of_two_subtasks(number)) for number in (1, 2)]
     (Path(paths[0]) / "exclusive state").write_text("rows")
@@ -295,7 +295,7 @@ def test_a_deleted_job_leaves_no_empty_folder(tmp_path: Path) -> None:
     assert files_below(tmp_path) == []
 
 
-def test_a_deleted_job_that_has_gone_on_from_a_checkpoint_is_noted_there(directory: str) -> None:
+def test_a_deleted_job_that_resumed_from_a_checkpoint_is_recorded_there(directory: str) -> None:
     storage = CheckpointStorage(directory)
     path = storage.write_metadata(checkpoint_of_two_subtasks())
     before = storage.continued_by(path)
@@ -306,7 +306,7 @@ def test_a_deleted_job_that_has_gone_on_from_a_checkpoint_is_noted_there(directo
     assert storage.addresses() == [path]
 
 
-def test_to_delete_what_is_gone_is_no_error(directory: str) -> None:
+def test_deleting_a_missing_file_is_no_error(directory: str) -> None:
     storage = CheckpointStorage(directory)
     path = storage.write_metadata(checkpoint_of_two_subtasks())
 
@@ -349,7 +349,7 @@ def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() 
         initialize_savepoint("driverless://x", "savepoint-1")
 
 
-def test_how_a_run_has_ended_is_noted_in_place_of_that_it_runs(tmp_path: Path) -> None:
+def test_the_outcome_of_a_run_replaces_its_running_record(tmp_path: Path) -> None:
     storage = CheckpointStorage(str(tmp_path))
     storage.record_run(JobRun(job_id=JobId("a"), job_name="errors / hour", restore_path="/c/chk-1"))
 

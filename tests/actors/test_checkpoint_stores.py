@@ -1,4 +1,4 @@
-"""The coordinator and what outlives it: what comes back late, what cannot be reached, and who is kept out."""
+"""The coordinator and its durable stores: late answers, unreachable stores, and fenced coordinators."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def scheduled_coordinator(system: SeededSystem, folder: Path, checkpoints: Check
 
 
 def take(cluster: CoordinatorCluster, system: SeededSystem) -> int:
-    """One checkpoint that goes well; its id."""
+    """Complete a checkpoint, and return its id."""
     system.advance(INTERVAL_MS)
     [trigger] = [message for message in cluster.told() if isinstance(message, TriggerCheckpoint)]
     cluster.complete(trigger.checkpoint_id, "a", shared=f"state {trigger.checkpoint_id}")
@@ -63,7 +63,7 @@ def told_of_an_end(cluster: CoordinatorCluster) -> list[Message]:
 
 
 class Unreliable:
-    """The checkpoints of a job, in a store that cannot be used for as long as it is `away`."""
+    """The checkpoints of a job, in a store that is unreachable while it is `away`."""
 
     def __init__(self, checkpoints: CheckpointPointers) -> None:
         self._checkpoints = checkpoints
@@ -85,7 +85,7 @@ def unreliable(checkpoints: CheckpointPointers) -> Unreliable:
     return Unreliable(checkpoints)
 
 
-def test_what_is_complete_is_in_the_store_and_what_is_subsumed_is_not(
+def test_completed_checkpoints_are_in_the_store_and_subsumed_ones_are_not(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, checkpoints)
@@ -108,7 +108,7 @@ def test_more_ids_are_drawn_with_writes_that_happen_anyway(
     assert unreliable.calls.count("draw_ids") == 3
 
 
-def test_another_coordinator_goes_on_with_what_this_one_has_completed(
+def test_another_coordinator_resumes_with_the_completed_checkpoints(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     take(scheduled_coordinator(system, tmp_path, checkpoints), system)
@@ -125,7 +125,7 @@ def test_another_coordinator_goes_on_with_what_this_one_has_completed(
     assert not (tmp_path / "job" / "shared" / "state 1").exists()
 
 
-def test_a_coordinator_that_was_replaced_completes_tells_and_deletes_nothing(
+def test_a_replaced_coordinator_completes_reports_and_deletes_nothing(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, checkpoints)
@@ -145,7 +145,7 @@ def test_a_coordinator_that_was_replaced_completes_tells_and_deletes_nothing(
     assert [each.checkpoint_id for each in checkpoints.recover("next", 1).completed] == [1]
 
 
-def test_a_checkpoint_that_the_store_does_not_take_is_given_up_and_its_metadata_goes(
+def test_a_checkpoint_refused_by_the_store_is_aborted_and_its_metadata_deleted(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]
@@ -178,7 +178,7 @@ def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
     assert taken == list(range(1, DRAWN_AT_ONCE + 2))
 
 
-def test_a_request_for_a_savepoint_is_told_at_once_that_no_id_can_be_drawn(
+def test_a_savepoint_request_fails_at_once_if_no_id_can_be_drawn(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
     cluster = CoordinatorCluster(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
@@ -214,7 +214,7 @@ def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Pat
     assert cluster.heard_of(RestoreState) == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
 
 
-def test_a_job_whose_checkpoint_is_gone_does_not_start_from_nothing(
+def test_a_job_whose_checkpoint_is_missing_does_not_start(
     system: SeededSystem, tmp_path: Path, checkpoints: CheckpointPointers
 ) -> None:
     take(scheduled_coordinator(system, tmp_path, checkpoints), system)

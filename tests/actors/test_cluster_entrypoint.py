@@ -1,4 +1,4 @@
-"""The ClusterEntrypoint: a component that ends is started again at the same path, until that is hopeless."""
+"""The ClusterEntrypoint: a component that ends is restarted at the same path, until it fails too often."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Fail(Message):
 
 
 class Component(Actor):
-    """Does nothing, and ends when it fails, as the real ones do."""
+    """Does nothing, and stops when it fails, as the real ones do."""
 
     def handle_message(self, message: Message) -> None:
         raise RuntimeError("it was told to")
@@ -34,7 +34,7 @@ class Component(Actor):
 
 @dataclass(frozen=True)
 class Plain:
-    """Makes components, and remembers for whom."""
+    """Creates components, and records their owners."""
 
     made_for: list[Ref]
 
@@ -45,7 +45,7 @@ class Plain:
 
 
 class EntrypointCluster(ClusterBuilder):
-    """An entrypoint with two components, and a bystander that is called as a TaskManager is."""
+    """An entrypoint with two components, and an uninvolved actor with the name of a TaskManager."""
 
     def __init__(self, system: SeededSystem) -> None:
         super().__init__(system)
@@ -63,7 +63,7 @@ def cluster() -> Iterator[EntrypointCluster]:
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_killed_component_is_produced_again_at_once_under_its_name(cluster: EntrypointCluster, name: str) -> None:
+def test_a_killed_component_is_restarted_at_once_under_its_name(cluster: EntrypointCluster, name: str) -> None:
     before = cluster.find(name)
 
     cluster.kill(name)
@@ -73,7 +73,7 @@ def test_a_killed_component_is_produced_again_at_once_under_its_name(cluster: En
 
 
 @pytest.mark.parametrize("name", ["resource-manager", "job-manager"])
-def test_a_component_that_fails_is_produced_again_as_well(cluster: EntrypointCluster, name: str) -> None:
+def test_a_failed_component_is_restarted_too(cluster: EntrypointCluster, name: str) -> None:
     before = cluster.find(name)
 
     before.tell(Fail())
@@ -82,7 +82,7 @@ def test_a_component_that_fails_is_produced_again_as_well(cluster: EntrypointClu
     assert cluster.find(name) != before
 
 
-def test_the_next_job_manager_is_told_of_the_resource_manager_that_lives(cluster: EntrypointCluster) -> None:
+def test_the_next_job_manager_gets_the_living_resource_manager(cluster: EntrypointCluster) -> None:
     cluster.kill("resource-manager")
     cluster.kill("job-manager")
 
@@ -100,7 +100,7 @@ def test_a_question_for_the_components_is_answered_with_their_refs(cluster: Entr
     assert components.job_manager == cluster.find("job-manager")
 
 
-def test_one_that_ends_again_soon_is_produced_again_after_a_pause(cluster: EntrypointCluster) -> None:
+def test_a_component_that_ends_again_soon_restarts_after_a_delay(cluster: EntrypointCluster) -> None:
     cluster.kill("job-manager")
     cluster.kill("job-manager")
     before = cluster.is_alive("job-manager")
@@ -111,7 +111,7 @@ def test_one_that_ends_again_soon_is_produced_again_after_a_pause(cluster: Entry
     assert cluster.is_alive("job-manager")
 
 
-def test_a_cluster_whose_component_ends_too_often_ends_as_a_whole_and_says_why(cluster: EntrypointCluster) -> None:
+def test_a_cluster_ends_with_a_reason_if_a_component_ends_too_often(cluster: EntrypointCluster) -> None:
     for _ in range(MAX_ENDS):
         cluster.system.advance(10_000)
         cluster.kill("job-manager")
@@ -122,7 +122,7 @@ def test_a_cluster_whose_component_ends_too_often_ends_as_a_whole_and_says_why(c
     assert cluster.living() == []
 
 
-def test_nothing_is_produced_again_while_the_system_ends(cluster: EntrypointCluster) -> None:
+def test_components_are_not_restarted_while_the_system_terminates(cluster: EntrypointCluster) -> None:
     cluster.system.terminate()
     cluster.system.run_until_idle()
 

@@ -1,4 +1,4 @@
-"""A driver that takes over from another one: what it goes on with, and what it does not do again."""
+"""A driver that takes over from another one: what it resumes, and what it does not repeat."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB
 
 
-def test_a_second_driver_waits_until_the_first_is_gone(driver: Driver, second: Driver) -> None:
+def test_a_second_driver_waits_until_the_first_has_ended(driver: Driver, second: Driver) -> None:
     assert driver.run_of_application() is not None
     assert second.run_of_application() is None
 
@@ -45,9 +45,7 @@ def test_a_submission_to_a_driver_that_does_not_lead_is_in_the_log(
     assert f"job {JOB} ('{second.graph().name}') is submitted, and waits until this driver leads" in caplog.messages
 
 
-def test_a_driver_that_takes_over_goes_on_with_a_job_when_its_application_has_submitted_it(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_driver_that_takes_over_resumes_a_job_when_its_application_submits_it(driver: Driver, second: Driver) -> None:
     driver.run(driver.graph(), slots=1)
     driver.services.close()
     second.system.run_until_idle()
@@ -106,9 +104,7 @@ def test_a_job_that_was_being_put_away_when_its_driver_died_is_answered_with_its
     assert second.kept() == []
 
 
-def test_a_driver_that_has_waited_for_a_run_that_was_concluded_has_its_results_until_it_begins_another(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_waiting_driver_has_the_results_of_a_concluded_run(driver: Driver, second: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
     run = driver.conclude()
 
@@ -122,9 +118,7 @@ def test_a_driver_that_has_waited_for_a_run_that_was_concluded_has_its_results_u
     assert not following.is_concluded
 
 
-def test_a_driver_that_comes_after_a_run_was_concluded_begins_another(
-    driver: Driver, tmp_path: Path, store: EmbeddedStore
-) -> None:
+def test_a_driver_after_a_concluded_run_begins_another(driver: Driver, tmp_path: Path, store: EmbeddedStore) -> None:
     run = driver.conclude()
 
     with SeededSystem(5) as system:
@@ -134,7 +128,7 @@ def test_a_driver_that_comes_after_a_run_was_concluded_begins_another(
     assert following.run_id != run.run_id
 
 
-def test_a_driver_that_leads_again_goes_on_with_a_job_that_another_one_had_meanwhile(
+def test_a_driver_that_leads_again_resumes_a_job_that_another_one_ran_meanwhile(
     driver: Driver, second: Driver, store: EmbeddedStore
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -149,7 +143,7 @@ def test_a_driver_that_leads_again_goes_on_with_a_job_that_another_one_had_meanw
     assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_driver_that_leads_again_when_its_run_was_concluded_hears_the_results_of_it(
+def test_a_driver_that_leads_again_gets_the_results_of_its_concluded_run(
     driver: Driver, second: Driver, store: EmbeddedStore
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -167,7 +161,9 @@ def test_a_driver_that_leads_again_when_its_run_was_concluded_hears_the_results_
 def end_elsewhere_while_at_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> list[Runnable]:
-    """Let a second driver end a job that the first one has left at work when it fell asleep; that work."""
+    """Let a second driver end a job whose blocking work is still running in the first one when it loses the leadership;
+    return that work.
+    """
     driver.run(driver.graph(), slots=1)
     held: list[Runnable] = []
     with monkeypatch.context() as busy:
@@ -179,7 +175,7 @@ def end_elsewhere_while_at_work(
     return held
 
 
-def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_at_work_here_has_ended(
+def test_a_job_ended_by_another_driver_is_forgotten_after_its_local_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)
@@ -197,9 +193,7 @@ def test_a_job_that_another_driver_has_ended_is_forgotten_when_what_it_has_left_
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_what_a_job_has_left_at_work_is_ended_in_whichever_order_its_job_master_stops_and_its_end_elsewhere_is_found(
-    store: EmbeddedStore, tmp_path: Path, seed: int
-) -> None:
+def test_running_work_of_a_job_ended_elsewhere_is_stopped(store: EmbeddedStore, tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed) as system, SeededSystem(4) as other:
         driver = Driver(system, tmp_path / "checkpoints", store, "first")
         driver.run(driver.graph(), slots=1)
@@ -217,7 +211,7 @@ def test_what_a_job_has_left_at_work_is_ended_in_whichever_order_its_job_master_
         assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_job_that_another_driver_has_ended_while_it_was_to_be_begun_again_is_not_begun(
+def test_a_job_ended_by_another_driver_is_not_restarted(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -253,7 +247,7 @@ def test_a_job_that_another_driver_has_ended_while_it_was_to_be_begun_again_is_n
     assert driver.run_of_application() is not None
 
 
-def test_a_job_of_a_later_run_is_gone_on_with_though_the_one_before_it_is_not_forgotten_yet(
+def test_a_job_of_a_later_run_resumes_before_the_earlier_one_is_forgotten(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = end_elsewhere_while_at_work(driver, second, store, monkeypatch)
@@ -284,7 +278,7 @@ def test_a_job_is_suspended_with_what_it_has_staged_though_it_has_no_checkpoint(
     assert driver.kept() == [JOB]
 
 
-def test_a_driver_that_falls_asleep_while_it_puts_a_job_away_deletes_nothing(
+def test_a_driver_that_loses_leadership_while_archiving_deletes_nothing(
     driver: Driver, second: Driver, store: EmbeddedStore
 ) -> None:
     driver.run(driver.graph(), slots=1)

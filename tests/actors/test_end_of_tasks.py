@@ -1,4 +1,4 @@
-"""What the JobMaster does when all tasks have finished, and what it tells a task that misses its producer."""
+"""The JobMaster's reaction when all tasks have finished, and its answer to a task that misses its producer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_vertices_are_finalized_once_before_the_job_is_finished(cluster: Job
     assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_job_that_has_not_read_all_is_to_be_continued_and_nothing_of_it_is_final(cluster: JobCluster) -> None:
+def test_a_job_stopped_before_the_end_of_input_is_not_final(cluster: JobCluster) -> None:
     finish_tasks(cluster, reads_all=False)
 
     assert cluster.data_plane.finalized == []
@@ -51,7 +51,7 @@ def test_a_finalization_that_fails_is_what_the_job_has_failed_of(cluster: JobClu
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "the folder is gone")
 
 
-def test_a_task_that_does_not_find_its_producer_is_told_how_it_is(cluster: JobCluster) -> None:
+def test_a_task_that_does_not_find_its_producer_gets_its_state(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     wanted, unknown = ResultPartitionId(f"{SOURCE}:0"), ResultPartitionId("foreign_source_0_0:0")
 

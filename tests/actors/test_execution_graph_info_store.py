@@ -1,4 +1,4 @@
-"""The read models of jobs: what may be asked, of jobs that run and of those that have ended."""
+"""The read models of jobs: queries about running and ended jobs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
 
 
 def details(driver: Driver, job_id: JobId = JOB) -> JobDetails:
-    """What the JobManager that lives now answers."""
+    """The answer of the current JobManager."""
     asking = driver.client
     driver.job_manager.tell(RequestJobDetails(job_id=job_id, reply_to=asking))
     return driver.last(asking, JobDetails)
 
 
-def test_a_job_to_which_nobody_listens_can_be_asked_about(driver: Driver) -> None:
+def test_a_job_without_listeners_can_be_queried(driver: Driver) -> None:
     driver.submit(driver.graph(), ListeningBehaviour.DETACHED)
     driver.go_on("tm-1")
 
@@ -48,7 +48,7 @@ def test_a_job_that_has_ended_can_be_asked_about(driver: Driver) -> None:
     assert details(driver).status is JobStatus.FINISHED
 
 
-def test_of_a_job_that_is_unknown_nothing_is_told(driver: Driver) -> None:
+def test_an_unknown_job_has_no_details(driver: Driver) -> None:
     driver.job_manager.tell(RequestJobDetails(job_id=JobId("other"), reply_to=driver.client))
 
     assert driver.heard(driver.client, JobNotFound) == [JobNotFound(job_id=JobId("other"))]
@@ -68,7 +68,7 @@ def test_the_restarts_of_a_job_are_counted_over_the_job_masters_and_job_managers
     assert (answer.status, answer.number_of_restarts) == (JobStatus.FINISHED, 1)
 
 
-def test_a_job_that_ends_as_its_job_manager_dies_has_ended_for_those_who_ask_the_next_one(driver: Driver) -> None:
+def test_a_job_that_ends_while_its_job_manager_dies_stays_ended(driver: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     driver.system.kill(driver.job_manager)
@@ -78,7 +78,7 @@ def test_a_job_that_ends_as_its_job_manager_dies_has_ended_for_those_who_ask_the
     assert details(driver).status is JobStatus.FINISHED
 
 
-def test_a_job_that_is_submitted_again_after_its_refusal_is_told_of_by_its_new_graph(driver: Driver) -> None:
+def test_a_job_submitted_again_after_its_refusal_is_described_by_its_new_graph(driver: Driver) -> None:
     driver.data_plane.refusal = LookupError("no code")
     driver.submit(driver.graph())
     driver.data_plane.refusal = None
@@ -88,7 +88,7 @@ def test_a_job_that_is_submitted_again_after_its_refusal_is_told_of_by_its_new_g
     assert [each.vertex_id for each in details(driver).vertices] == ["other"]
 
 
-def test_a_job_is_told_of_in_full(driver: Driver) -> None:
+def test_all_details_of_a_job_are_reported(driver: Driver) -> None:
     graph = driver.graph()
     driver.run(graph, slots=1)
     asking = driver.client

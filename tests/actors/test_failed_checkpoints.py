@@ -112,7 +112,7 @@ def test_the_task_that_no_checkpoint_can_begin_without_is_logged_once(
     assert blocked[1:] == [f"{blocked[0]} (the same 2 times)"]
 
 
-def test_an_acknowledgement_that_comes_late_is_logged_with_its_task(
+def test_a_late_acknowledgement_is_logged_with_its_task(
     system: SeededSystem, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")

@@ -1,4 +1,4 @@
-"""Labels of failures: who may give which, what comes of an enricher that fails, and when a job hears of them."""
+"""Labels of failures: which enricher may set which, a failing enricher, and when a job gets its labels."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TASK = FailureContext(job_id=JOB, job_name="job", failure_type=FailureType.TASK,
 
 
 class Owner(FailureEnricher):
-    """Names the owner of a failure by what the text says."""
+    """Labels a failure with the owner by its text."""
 
     keys: Set[str] = frozenset({"owner"})
 
@@ -82,12 +82,12 @@ def test_an_enricher_that_declares_nothing_is_refused() -> None:
         enrichers(Nothing())
 
 
-def test_what_is_no_enricher_is_refused() -> None:
+def test_an_invalid_enricher_is_refused() -> None:
     with pytest.raises(FailureEnricherError, match="has to be a FailureEnricher, not 7"):
         FailureEnrichers().add(7)  # type: ignore[arg-type]
 
 
-def test_a_name_that_no_package_has_is_refused_with_those_there_are() -> None:
+def test_an_unknown_package_is_refused_with_the_known_ones() -> None:
     with pytest.raises(FailureEnricherError, match="no installed package has a failure enricher 'owners'"):
         FailureEnrichers().add("owners")
 
@@ -127,17 +127,17 @@ class FailureKind(FailureEnricher):
         return {"type": cause.type_name}
 
 
-# Of a job
+# Failures of a job
 
 
 class LabellingCluster(JobCluster):
-    """Its failures are labelled by these enrichers."""
+    """A job cluster with these enrichers."""
 
     def label_with(self, *each: FailureEnricher) -> None:
         self.data_plane.enrichers = enrichers(*each)
 
     def entries(self) -> dict[int, RootExceptionHistoryEntry]:
-        """The failures that the client has heard of, as they stand now."""
+        """The latest versions of the failures sent to the client."""
         return {told.entry.number: told.entry for told in self.heard(self.client, ExceptionHistoryChanged)}
 
 
@@ -154,7 +154,7 @@ def fail_for_good(cluster: LabellingCluster, message: str = "boom") -> None:
         cluster.report(descriptor.attempt, ExecutionState.FAILED, failure(message))
 
 
-def test_the_failures_of_a_job_are_labelled_before_its_result_is_told(cluster: LabellingCluster) -> None:
+def test_the_failures_of_a_job_are_labelled_before_its_result_is_sent(cluster: LabellingCluster) -> None:
     owner = Owner()
     cluster.label_with(owner)
 
@@ -181,7 +181,7 @@ def test_an_enricher_that_raises_does_not_hurt_the_job(
     assert any(record.levelno == logging.ERROR for record in caplog.records)
 
 
-def test_nobody_is_asked_where_there_are_no_enrichers(cluster: LabellingCluster) -> None:
+def test_a_failure_is_not_labelled_if_there_are_no_enrichers(cluster: LabellingCluster) -> None:
     fail_for_good(cluster)
 
     assert cluster.data_plane.labelled == 0

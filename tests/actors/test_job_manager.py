@@ -1,4 +1,4 @@
-"""The JobManager: what clients are told, whatever becomes of their jobs."""
+"""The JobManager: its answers to clients, whatever becomes of their jobs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure
 
 
-def test_a_job_is_stored_before_its_client_hears_that_it_is_accepted(cluster: JobCluster) -> None:
+def test_a_job_is_stored_before_its_acceptance_is_sent(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
 
     assert cluster.heard(cluster.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
@@ -75,7 +75,7 @@ def test_a_second_job_of_the_same_id_is_refused_while_the_first_is_there(cluster
     assert cluster.last(cluster.client, JobResultFailure).cause.type_name == "DuplicateJobSubmissionError"
 
 
-def test_a_finished_job_is_reported_when_nothing_of_it_is_left(cluster: JobCluster) -> None:
+def test_a_finished_job_is_reported_after_its_cleanup(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     for descriptor in cluster.deployed(task_manager):
@@ -147,7 +147,7 @@ def test_data_that_cannot_be_released_keeps_no_result_back(cluster: JobCluster) 
         (ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES, True, True),
     ],
 )
-def test_a_client_hears_as_much_as_it_wanted(
+def test_a_client_gets_only_the_requested_results(
     cluster: JobCluster, listening: ListeningBehaviour, hears_changes: bool, hears_result: bool
 ) -> None:
     cluster.submit(cluster.graph(), listening)

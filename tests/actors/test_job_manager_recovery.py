@@ -1,4 +1,4 @@
-"""JobManagers and JobMasters that die, or lead no more: what goes on, and what nobody does twice."""
+"""JobManagers and JobMasters that die or lose the leadership: jobs resume, and nothing is repeated."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.actors.machines.graph.graphs import JOB
 # JobMasters that die
 
 
-def test_a_job_master_that_was_killed_is_followed_by_one_that_goes_on(driver: Driver) -> None:
+def test_a_killed_job_master_is_followed_by_one_that_resumes(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.registration.job_master)
@@ -42,7 +42,7 @@ def test_a_job_master_that_was_killed_is_followed_by_one_that_goes_on(driver: Dr
     assert driver.data_plane.keeps_staged[0], "staged rows are left for the next leader"
 
 
-def test_the_listeners_hear_of_a_job_master_that_died_as_of_a_restart(driver: Driver) -> None:
+def test_listeners_see_a_dead_job_master_as_a_restart(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.registration.job_master)
@@ -53,7 +53,7 @@ def test_the_listeners_hear_of_a_job_master_that_died_as_of_a_restart(driver: Dr
     assert restarting.cause.type_name == "JobMasterLostError"
 
 
-def test_a_client_that_waits_for_a_stop_hears_that_it_comes_to_nothing_with_its_job_master(driver: Driver) -> None:
+def test_a_stop_request_fails_at_the_end_of_the_job_master(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
     driver.job_manager.tell(StopJob(job_id=JOB, client=driver.client))
 
@@ -91,7 +91,7 @@ def test_a_job_master_that_is_killed_any_number_of_times_fails_no_job(driver: Dr
     assert driver.heard(driver.client, JobResultFailure) == []
 
 
-def test_a_job_whose_job_master_dies_while_it_puts_it_away_is_not_run_again(driver: Driver) -> None:
+def test_a_job_whose_job_master_dies_while_archiving_is_not_run_again(driver: Driver) -> None:
     task_manager = driver.run(driver.graph(), slots=1)
     registration = driver.registration
 
@@ -112,7 +112,7 @@ def test_a_job_whose_job_master_dies_while_it_puts_it_away_is_not_run_again(driv
 # JobManagers that die
 
 
-def test_a_new_job_manager_goes_on_with_the_jobs_of_the_one_that_was_killed(driver: Driver) -> None:
+def test_a_new_job_manager_resumes_the_jobs_of_a_killed_one(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.job_manager)
@@ -124,7 +124,7 @@ def test_a_new_job_manager_goes_on_with_the_jobs_of_the_one_that_was_killed(driv
     assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_client_that_comes_back_when_its_job_has_ended_hears_how(driver: Driver) -> None:
+def test_a_client_that_returns_after_its_job_has_ended_gets_the_result(driver: Driver) -> None:
     driver.finish(driver.run(driver.graph(), slots=1))
 
     driver.system.kill(driver.job_manager)
@@ -135,14 +135,14 @@ def test_a_client_that_comes_back_when_its_job_has_ended_hears_how(driver: Drive
     assert driver.heard(late, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
 
 
-def test_a_client_that_asks_for_a_job_that_there_is_not_hears_that(driver: Driver) -> None:
+def test_a_client_that_asks_for_an_unknown_job_is_notified(driver: Driver) -> None:
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=driver.client))
     driver.job_manager.tell(RequestJob(job_id=JOB, client=driver.client))
 
     assert driver.heard(driver.client, JobNotFound) == [JobNotFound(job_id=JOB)] * 2
 
 
-def test_a_client_that_comes_later_hears_first_how_the_job_stands(driver: Driver) -> None:
+def test_a_later_client_first_gets_the_status_of_the_job(driver: Driver) -> None:
     driver.submit(driver.graph(), ListeningBehaviour.DETACHED)
     driver.go_on("tm-1")
     late = driver.stand("late")
@@ -157,7 +157,7 @@ def test_a_client_that_comes_later_hears_first_how_the_job_stands(driver: Driver
     assert driver.heard(driver.client, JobStatusChanged) == [], "it has asked for nothing"
 
 
-def test_the_task_managers_hear_who_leads_with_each_new_session(driver: Driver) -> None:
+def test_task_managers_are_notified_of_the_leader_with_each_new_session(driver: Driver) -> None:
     task_manager = driver.stand("task-manager-1")
     for _ in range(2):
         driver.system.kill(driver.job_manager)
@@ -168,10 +168,10 @@ def test_the_task_managers_hear_who_leads_with_each_new_session(driver: Driver) 
     assert first.leader_session_id != then.leader_session_id
 
 
-# Leadership that goes and comes
+# Losing and regaining the leadership
 
 
-def test_a_job_is_suspended_when_its_job_manager_leads_no_more_and_goes_on_when_it_does(
+def test_a_job_is_suspended_when_leadership_is_lost_and_resumes_when_regained(
     driver: Driver, caplog: pytest.LogCaptureFixture
 ) -> None:
     driver.run(driver.graph(), slots=1)
@@ -188,7 +188,7 @@ def test_a_job_is_suspended_when_its_job_manager_leads_no_more_and_goes_on_when_
     assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_what_is_asked_while_nobody_leads_is_answered_by_the_next_leader(driver: Driver) -> None:
+def test_requests_without_a_leader_are_answered_by_the_next_one(driver: Driver) -> None:
     driver.services.lost()
     driver.submit(driver.graph())
     assert driver.said_to(driver.client) == []

@@ -1,4 +1,4 @@
-"""The JobMaster among the others: slots in, tasks out, and what follows when something is lost."""
+"""The JobMaster among its peers: slots in, tasks out, and the consequences of losses."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_checkpoint_message_that_a_job_master_does_not_handle_is_logged(
     assert record.getMessage().startswith(f"{job_master.path}#1 has no handler for TriggerCheckpoint")
 
 
-def test_what_is_done_about_an_event_decides_no_other_before_it_is_done(
+def test_effects_of_an_event_may_not_decide_further_events(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(JobMaster, "_on_effect", lambda job_master, _: job_master._decide(()))
@@ -97,7 +97,7 @@ def test_vertices_that_share_slots_ask_for_one_slot_per_subtask(cluster: JobClus
     assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 2
 
 
-def test_nothing_is_deployed_before_every_slot_is_there(cluster: JobCluster) -> None:
+def test_deployment_waits_for_every_slot(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph(parallelism=2))
     cluster.accept_job_master()
     task_manager = cluster.register_task_manager("tm-1")
@@ -109,7 +109,7 @@ def test_nothing_is_deployed_before_every_slot_is_there(cluster: JobCluster) -> 
     assert attempts(cluster, task_manager) == ["job_source_0_0", "job_source_1_0", "job_sink_0_0", "job_sink_1_0"]
 
 
-def test_a_slot_is_accepted_before_a_task_comes_for_it(cluster: JobCluster) -> None:
+def test_a_slot_is_accepted_before_its_task_arrives(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     told = [type(message) for message in cluster.said_to(task_manager)]
@@ -160,7 +160,7 @@ def test_slots_go_back_when_the_job_has_ended(cluster: JobCluster) -> None:
     assert len(cluster.heard(task_manager, FreeSlot)) == 1
 
 
-def test_what_is_said_under_another_session_is_not_heard(cluster: JobCluster) -> None:
+def test_messages_under_another_session_are_dropped(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     letters: list[DeadLetter] = []
     cluster.system.event_stream.subscribe(letters.append, DeadLetter)
@@ -188,7 +188,7 @@ def test_a_failed_task_has_the_others_cancelled_and_all_restart(cluster: JobClus
     assert cluster.last(cluster.client, JobRestored).checkpoint_id is None
 
 
-def test_a_job_that_is_not_restarted_says_why_in_its_log_and_to_its_listeners(
+def test_a_job_that_is_not_restarted_logs_and_publishes_the_reason(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="flykka.actors")
@@ -223,7 +223,7 @@ def test_a_killed_task_manager_is_one_failure_and_its_slots_are_asked_for_again(
     assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 4
 
 
-def test_a_job_goes_on_upon_the_task_manager_that_takes_the_place_of_a_killed_one(cluster: JobCluster) -> None:
+def test_a_job_resumes_on_the_replacement_of_a_killed_task_manager(cluster: JobCluster) -> None:
     cluster.system.kill(cluster.run(cluster.graph(), slots=1))
     cluster.system.advance(1)
 
@@ -256,7 +256,7 @@ def test_a_task_manager_that_answers_is_not_lost(cluster: JobCluster) -> None:
 # Sources
 
 
-def test_a_source_is_looked_at_until_everything_is_found_and_read(cluster: JobCluster) -> None:
+def test_discovery_continues_until_everything_is_found_and_read(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.request_splits(count=4)
@@ -267,7 +267,7 @@ def test_a_source_is_looked_at_until_everything_is_found_and_read(cluster: JobCl
     assert len(cluster.heard(task_manager, NoMoreSplits)) == 1
 
 
-def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(cluster: JobCluster) -> None:
+def test_a_failing_discovery_fails_the_job_and_is_repeated(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.data_plane.discoveries[OperatorId("source")].failures_left = 1
 
@@ -281,7 +281,7 @@ def test_a_source_that_cannot_be_looked_at_fails_the_job_and_is_looked_at_again(
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_what_a_failed_reader_was_given_is_handed_out_again(cluster: JobCluster) -> None:
+def test_splits_of_a_failed_reader_are_assigned_again(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.request_splits()
 
@@ -307,7 +307,7 @@ def test_the_request_of_a_former_attempt_takes_no_split(cluster: JobCluster) -> 
 # Checkpoints
 
 
-def test_between_a_snapshot_and_the_answer_of_a_reader_nothing_is_handed_to_it(cluster: JobCluster) -> None:
+def test_a_reader_gets_no_splits_between_a_snapshot_and_its_answer(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
 
@@ -336,7 +336,7 @@ def test_when_all_tasks_have_read_everything_a_final_checkpoint_is_taken(cluster
     assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_what_tasks_have_done_is_passed_on_under_their_names(cluster: JobCluster) -> None:
+def test_metrics_of_tasks_are_forwarded_under_their_names(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     cluster.tell_job_master(ReportTaskMetrics(attempt=SOURCE, metrics=TaskIOMetrics(rows_out=7)))
@@ -345,7 +345,7 @@ def test_what_tasks_have_done_is_passed_on_under_their_names(cluster: JobCluster
     assert (reported.task_name, reported.metrics.rows_out) == ("source (1/1)", 7)
 
 
-def test_how_many_files_wait_for_a_reader_is_told_with_what_the_readers_have_done(cluster: JobCluster) -> None:
+def test_the_number_of_waiting_files_is_reported_with_the_reader_metrics(cluster: JobCluster) -> None:
     cluster.data_plane.files_left = 42
     cluster.run(cluster.graph(), slots=1)
 
@@ -369,7 +369,7 @@ def test_a_cancelled_job_that_waits_for_its_restart_does_not_start_again(cluster
     assert len(cluster.deployed(task_manager)) == 2
 
 
-def test_a_look_at_a_source_that_fails_keeps_no_job_from_being_cancelled(cluster: JobCluster) -> None:
+def test_a_failing_discovery_does_not_prevent_cancellation(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.data_plane.discoveries[OperatorId("source")].failures_left = 1
     cluster.cancel()

@@ -1,4 +1,4 @@
-"""A job that has lost its ResourceManager: it goes on, and asks again for what it waits for at the next one."""
+"""A job that has lost its ResourceManager continues, and repeats its requests at the next one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A_WHILE_MS = 1_000
 
 
 def start_another(cluster: JobCluster) -> None:
-    """A ResourceManager at the same path, at which the JobMaster registers."""
+    """Start a ResourceManager at the same path, at which the JobMaster registers."""
     cluster.resource_manager = cluster.stand("resource-manager", NEXT_SESSION)
     cluster.system.advance(A_WHILE_MS)
     cluster.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))
@@ -51,7 +51,7 @@ def test_the_next_resource_manager_is_asked_for_the_slots_that_are_waited_for(cl
     assert {request.allocation_id for request in cluster.heard(cluster.resource_manager, RequestSlot)} == asked
 
 
-def test_a_job_that_is_submitted_while_there_is_none_waits_for_one(cluster: JobCluster) -> None:
+def test_a_job_submitted_without_a_resource_manager_waits_for_one(cluster: JobCluster) -> None:
     cluster.system.kill(cluster.resource_manager)
     cluster.submit(cluster.graph())
     cluster.system.advance(A_WHILE_MS)
@@ -73,7 +73,7 @@ def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobClu
     assert cluster.statuses() == [JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.CANCELED]
 
 
-def test_a_resource_manager_that_asks_is_answered_and_kept(cluster: JobCluster) -> None:
+def test_a_resource_manager_that_requests_heartbeats_is_answered_and_kept(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
     rounds = 2 * HEARTBEAT_TIMEOUT_MS // HEARTBEAT_INTERVAL_MS
@@ -87,7 +87,7 @@ def test_a_resource_manager_that_asks_is_answered_and_kept(cluster: JobCluster) 
     assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == before
 
 
-def test_a_silent_resource_manager_is_registered_at_again(cluster: JobCluster) -> None:
+def test_a_job_master_reregisters_at_a_silent_resource_manager(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
     before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
@@ -97,7 +97,7 @@ def test_a_silent_resource_manager_is_registered_at_again(cluster: JobCluster) -
     assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) > before
 
 
-def test_a_resource_manager_that_has_lost_the_job_is_registered_at_again(cluster: JobCluster) -> None:
+def test_a_job_reregisters_at_a_resource_manager_that_lost_it(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
     job_id = cluster.registration.job_id
@@ -108,7 +108,7 @@ def test_a_resource_manager_that_has_lost_the_job_is_registered_at_again(cluster
     assert cluster.statuses() == [JobStatus.RUNNING]
 
 
-def test_what_a_former_resource_manager_says_late_is_a_dead_letter(cluster: JobCluster) -> None:
+def test_late_messages_of_a_former_resource_manager_are_dead_letters(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
     [request] = cluster.heard(cluster.resource_manager, RequestSlot)
@@ -124,7 +124,7 @@ def test_what_a_former_resource_manager_says_late_is_a_dead_letter(cluster: JobC
     assert cluster.statuses() == [JobStatus.RUNNING]
 
 
-def test_an_acknowledgement_of_somebody_who_was_not_asked_is_a_dead_letter(cluster: JobCluster) -> None:
+def test_an_unrequested_acknowledgement_is_a_dead_letter(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     letters: list[DeadLetter] = []
     cluster.system.event_stream.subscribe(letters.append, DeadLetter)
@@ -135,7 +135,7 @@ def test_an_acknowledgement_of_somebody_who_was_not_asked_is_a_dead_letter(clust
     assert cluster.heard(cluster.resource_manager, RequestSlot) == []
 
 
-def test_a_job_that_ends_looks_for_no_resource_manager_any_more(cluster: JobCluster) -> None:
+def test_an_ended_job_looks_for_no_resource_manager(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.system.kill(cluster.resource_manager)
 

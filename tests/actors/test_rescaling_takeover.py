@@ -1,4 +1,4 @@
-"""A driver that takes over a job which was rescaled goes on within the bounds that were set."""
+"""A driver that takes over a rescaled job continues within the configured bounds."""
 
 from __future__ import annotations
 
@@ -81,7 +81,9 @@ def test_a_start_that_is_counted_while_requirements_are_stored_is_not_lost(
     assert (job.starts, job.resource_requirements) == (1, BOUNDS)
 
 
-def test_a_job_that_cannot_be_so_any_more_begins_as_its_program_says(driver: Driver, second: Driver) -> None:
+def test_a_job_with_invalid_stored_requirements_begins_with_those_of_its_program(
+    driver: Driver, second: Driver
+) -> None:
     driver.run(a_job(driver), slots=1)
     update = UpdateJobResourceRequirements(job_id=JOB, client=driver.client, requirements=BOUNDS)
     driver.tell(driver.job_manager, update)

@@ -1,4 +1,4 @@
-"""The ResourceManager's actor: TaskManagers are started, watched and replaced; slots reach those who asked."""
+"""The ResourceManager's actor: TaskManagers are started, watched and replaced; slots reach their requesters."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ JOB_SESSION = LeaderSessionId("job-master-session")
 
 
 class Idler(Actor):
-    """A TaskManager that never says anything."""
+    """A TaskManager that never sends anything."""
 
     def handle_message(self, message: Message) -> None:
         pass
@@ -60,7 +60,7 @@ def resource_manager(system: SeededSystem, task_managers: int = 0, kind: type[Ac
 
 
 class Guest:
-    """A TaskManager that the test plays."""
+    """A TaskManager controlled by the test."""
 
     def __init__(self, system: SeededSystem, leader: ActorRef, *holders: str | None, name: str = "guest") -> None:
         self.id = TaskManagerId(name)
@@ -80,7 +80,7 @@ class Guest:
 
 
 class Leader:
-    """A JobMaster that the test plays."""
+    """A JobMaster controlled by the test."""
 
     def __init__(self, system: SeededSystem, resource_manager: ActorRef) -> None:
         self.resource_manager = resource_manager
@@ -120,7 +120,7 @@ def test_a_killed_task_manager_is_replaced_under_a_new_name(system: SeededSystem
     assert living_task_managers(system) == ["/user/task-manager-1", "/user/task-manager-3"]
 
 
-def test_a_task_manager_that_cannot_start_is_tried_again_after_a_pause(system: SeededSystem) -> None:
+def test_a_task_manager_that_cannot_start_is_retried_after_a_delay(system: SeededSystem) -> None:
     started: list[str] = []
 
     def props(task_manager: TaskManagerId, _resource_manager: object) -> Props:
@@ -228,7 +228,7 @@ def test_a_cancelled_request_is_not_served(system: SeededSystem) -> None:
     assert guest.peer.heard(AllocateSlot) == []
 
 
-def test_who_is_not_registered_gets_no_slot(system: SeededSystem) -> None:
+def test_an_unregistered_job_master_gets_no_slot(system: SeededSystem) -> None:
     leader = resource_manager(system)
     stranger = Peer(system, "stranger")
 
@@ -265,7 +265,7 @@ def test_the_requests_of_a_job_master_that_leaves_are_forgotten(system: SeededSy
     assert guest.peer.heard(AllocateSlot) == []
 
 
-def test_what_is_said_under_a_stale_session_is_dropped_visibly(system: SeededSystem) -> None:
+def test_messages_under_a_stale_session_become_dead_letters(system: SeededSystem) -> None:
     dropped: list[DeadLetter] = []
     system.event_stream.subscribe(dropped.append, DeadLetter)
     leader = resource_manager(system)
@@ -278,7 +278,7 @@ def test_what_is_said_under_a_stale_session_is_dropped_visibly(system: SeededSys
     assert [letter.reason.startswith("stale leader session a former one") for letter in dropped] == [True]
 
 
-def test_a_failed_instance_does_not_go_on_without_what_it_knew(system: SeededSystem) -> None:
+def test_a_failed_instance_does_not_continue_without_its_state(system: SeededSystem) -> None:
     started: list[str] = []
 
     def props(task_manager: TaskManagerId, _resource_manager: object) -> Props:

@@ -1,4 +1,4 @@
-"""Peers of the ResourceManager, alive and lost: JobMasters, the deaf, and TaskManagers of an earlier one."""
+"""Peers of the ResourceManager, alive and lost: JobMasters, unresponsive ones, and TaskManagers of an earlier one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CAUSE = SerializedThrowable(type_name="TaskCancellationTimeoutError", message="i
 
 
 def pass_time(system: SeededSystem, ms: int, *answering: Leader) -> None:
-    """Let time pass in which these JobMasters answer."""
+    """Let time pass while these JobMasters answer heartbeats."""
     for _ in range(ms // INTERVAL_MS):
         system.advance(INTERVAL_MS)
         for each in answering:
@@ -56,7 +56,7 @@ def test_a_job_master_is_asked_and_one_that_answers_stays_registered(system: See
     assert job_master.peer.heard(DisconnectResourceManager) == []
 
 
-def test_a_silent_job_master_is_told_so_and_gets_no_slots_until_it_registers_again(system: SeededSystem) -> None:
+def test_a_silent_job_master_is_disconnected_and_gets_no_slots_until_it_reregisters(system: SeededSystem) -> None:
     leader = resource_manager(system)
     job_master = Leader(system, leader)
     job_master.request("a")
@@ -69,7 +69,7 @@ def test_a_silent_job_master_is_told_so_and_gets_no_slots_until_it_registers_aga
     assert guest.peer.heard(AllocateSlot) == []
 
 
-def test_one_that_registers_again_and_again_and_answers_nothing_is_deaf(system: SeededSystem) -> None:
+def test_a_task_manager_that_registers_repeatedly_without_answers_is_deaf(system: SeededSystem) -> None:
     leader = resource_manager(system)
     job_master, guest = Leader(system, leader), Guest(system, leader, None)
     registration = RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=job_master.peer.ref)
@@ -111,7 +111,7 @@ def test_a_task_manager_that_never_registers_is_ended_and_replaced(system: Seede
     assert living_task_managers(system) == ["/user/task-manager-2"]
 
 
-def test_one_that_gives_up_says_why_to_the_jobs_whose_slots_it_had(system: SeededSystem) -> None:
+def test_a_failing_task_manager_reports_the_reason_to_the_jobs_it_served(system: SeededSystem) -> None:
     leader = resource_manager(system)
     guest, job_master = Guest(system, leader, None), Leader(system, leader)
     job_master.request("a")
@@ -122,7 +122,7 @@ def test_one_that_gives_up_says_why_to_the_jobs_whose_slots_it_had(system: Seede
     assert job_master.peer.expect(SlotRequestFailed).reason == CAUSE.message
 
 
-def test_what_comes_late_of_one_that_was_given_up_is_a_dead_letter(system: SeededSystem) -> None:
+def test_late_messages_of_an_actor_given_up_are_dead_letters(system: SeededSystem) -> None:
     leader = resource_manager(system)
     guest = Guest(system, leader, None)
     letters: list[DeadLetter] = []
@@ -134,10 +134,10 @@ def test_what_comes_late_of_one_that_was_given_up_is_a_dead_letter(system: Seede
     assert [letter.recipient for letter in letters] == [leader]
 
 
-# A ResourceManager behind another one
+# A second ResourceManager
 
 
-def test_the_next_resource_manager_tells_the_living_task_managers_where_it_is(system: SeededSystem) -> None:
+def test_the_next_resource_manager_announces_itself_to_living_task_managers(system: SeededSystem) -> None:
     survivor = Peer(system, "task-manager-7")
 
     leader = resource_manager(system, task_managers=2)

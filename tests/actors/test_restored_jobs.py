@@ -1,4 +1,4 @@
-"""What a job begins with: its own last checkpoint, or one that it is given, whole or without what nobody has."""
+"""The initial state of a job: its own last checkpoint or a given one, whole or without the unclaimed state."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, checkpointed
 
 ANOTHER = JobId("another")
-"""A question for a known job is answered with its outcome."""
+"""A second id, since a request for a known job is answered with its outcome."""
 
 
 def retained(cluster: JobCluster) -> str:
-    """The checkpoint of a job that was cancelled, with state of the operator `source`, where it was kept."""
+    """The retained checkpoint of a cancelled job, with state of the operator `source`."""
     cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
     cluster.acknowledge(SOURCE)
@@ -77,7 +77,7 @@ def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began
         assert second.last(second.client, JobRestored).checkpoint_id == taken
 
 
-def test_a_restarted_job_goes_on_from_its_last_checkpoint(cluster: JobCluster) -> None:
+def test_a_restarted_job_resumes_from_its_last_checkpoint(cluster: JobCluster) -> None:
     task_manager = cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.request_splits()
     cluster.system.advance(60)
@@ -120,7 +120,7 @@ def with_another_source(job_graph: JobGraph) -> JobGraph:
     )
 
 
-def test_state_without_operator_is_let_go_of_where_that_is_allowed_and_named(
+def test_state_without_operator_is_dropped_if_allowed_and_named(
     cluster: JobCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = retained(cluster)
@@ -142,7 +142,7 @@ def test_state_without_operator_is_let_go_of_where_that_is_allowed_and_named(
     assert "skipped checkpoint state of operators that it does not have: source" in caplog.text
 
 
-def test_state_without_operator_is_refused_where_nobody_has_allowed_it(cluster: JobCluster) -> None:
+def test_state_without_operator_is_refused_unless_allowed(cluster: JobCluster) -> None:
     path = retained(cluster)
 
     cluster.job_manager.tell(

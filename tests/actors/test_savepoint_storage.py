@@ -1,4 +1,4 @@
-"""A savepoint lies in one folder, may be moved, and says what is missing of it."""
+"""A savepoint lies in one folder, may be moved, and reports its missing files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def sink_state(*prepared: Value) -> OperatorSubtaskState:
 
 
 def rewritten_savepoint(folder: str, *operators: OperatorSubtaskState) -> CompletedCheckpoint:
-    """A savepoint in this folder, written by a storage of another directory, as it is read again."""
+    """A savepoint in this folder, written by a storage of another directory and read again."""
     CheckpointStorage("memory://checkpoints").write_metadata(savepoint_of(*operators), folder)
     return CheckpointStorage(folder).read_metadata(folder)
 
@@ -77,14 +77,14 @@ def moved(tmp_path: Path, folder: str) -> CompletedCheckpoint:
 
 
 def with_state(folder: str, name: str = "state", data: bytes = b"rows") -> str:
-    """A folder of state in a savepoint, named as Hadoop names it."""
+    """A folder of state in a savepoint, with its Hadoop path."""
     state = Path(folder, name)
     state.mkdir()
     (state / "part-0").write_bytes(data)
     return f"file:{state}"
 
 
-def test_a_savepoint_that_was_moved_refers_to_its_state_where_it_is_now(tmp_path: Path) -> None:
+def test_a_moved_savepoint_refers_to_its_state_in_the_new_folder(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
     rewritten_savepoint(folder, windows_state(with_state(folder)))
 
@@ -97,7 +97,7 @@ def test_a_savepoint_that_was_moved_refers_to_its_state_where_it_is_now(tmp_path
     check_state(found)
 
 
-def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish_to_does_not(tmp_path: Path) -> None:
+def test_staged_files_move_with_a_savepoint_but_sink_targets_do_not(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path / "savepoints"), NAME)
     target = f"file:{tmp_path}/output/part-0"
     copied = PendingFile(checkpoint_id=3, staged=f"file:{folder}/sink/0-part", target=target, in_savepoint=True)
@@ -117,7 +117,7 @@ def test_what_sinks_have_left_in_a_savepoint_moves_with_it_and_what_they_publish
     ]
 
 
-def test_savepoint_is_read_where_a_connector_of_its_sinks_is_not_imported(tmp_path: Path) -> None:
+def test_a_savepoint_is_read_if_a_connector_of_its_sinks_is_not_imported(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
     foreign = OperatorListState(name="committables", elements=(b"of another connector",))
     state = OperatorSubtaskState(operator_id=OperatorId("sink"), operator_state=(foreign,))
@@ -188,12 +188,12 @@ def test_a_directory_that_may_not_be_written_is_refused(tmp_path: Path, monkeypa
         initialize_savepoint(str(tmp_path / "savepoints"), NAME)
 
 
-def test_an_address_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_address_is_refused() -> None:
     with pytest.raises(CheckpointDirectoryError, match="the savepoint directory 'nowhere://x' cannot be used: "):
         initialize_savepoint("nowhere://x", NAME)
 
 
-def test_what_comes_late_for_a_savepoint_that_was_given_up_takes_its_folder_with_it(tmp_path: Path) -> None:
+def test_late_state_of_an_aborted_savepoint_is_deleted_with_its_folder(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
     discard_savepoint(folder)
     Path(folder).mkdir()

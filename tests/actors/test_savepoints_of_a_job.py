@@ -1,4 +1,4 @@
-"""A client that wants a savepoint is answered once: with a folder that is complete, or with why there is none."""
+"""A client's savepoint request gets one answer: a folder that is complete, or the reason for the failure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SOURCE, SINK = ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sin
 
 @pytest.fixture
 def savepoints(tmp_path: Path) -> Path:
-    """A directory that is not there yet."""
+    """A directory that does not exist yet."""
     return tmp_path / "savepoints"
 
 
@@ -61,12 +61,12 @@ def checkpoint_metadata(path: str) -> CompletedCheckpoint:
 
 
 def not_taken(cluster: JobCluster) -> str:
-    """The reason why there is no savepoint; it is said once."""
+    """The reason for the failed savepoint; it is reported once."""
     [told] = cluster.heard(cluster.client, TriggerSavepointFailure)
     return told.cause.message
 
 
-def test_a_savepoint_is_in_a_folder_of_its_own_and_tells_of_its_job(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     trigger_savepoint(cluster, savepoints)
@@ -82,9 +82,7 @@ def test_a_savepoint_is_in_a_folder_of_its_own_and_tells_of_its_job(cluster: Job
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_savepoints_are_taken_side_by_side_and_each_client_hears_of_its_own(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_concurrent_savepoints_are_each_reported_to_their_client(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     trigger_savepoint(cluster, savepoints)
@@ -163,7 +161,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing_and_counts_as_a_failed_
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_directory_that_cannot_be_made_is_named_and_the_job_goes_on(cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_named_and_the_job_continues(cluster: JobCluster, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
@@ -197,7 +195,7 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
     assert not savepoints.exists()
 
 
-def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepoints: Path) -> None:
+def test_a_savepoint_is_refused_if_tasks_are_not_running_yet(cluster: JobCluster, savepoints: Path) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
 
@@ -209,15 +207,13 @@ def test_a_job_whose_tasks_are_not_yet_there_says_so(cluster: JobCluster, savepo
     assert list(savepoints.iterdir()) == []
 
 
-def test_of_a_job_that_is_not_there_no_savepoint_is_taken(cluster: JobCluster, savepoints: Path) -> None:
+def test_no_savepoint_is_taken_of_an_unknown_job(cluster: JobCluster, savepoints: Path) -> None:
     trigger_savepoint(cluster, savepoints, JobId("another"))
 
     assert not_taken(cluster) == "there is no job another that runs"
 
 
-def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_savepoint_request_fails_at_the_end_of_the_job_master(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
     trigger_savepoint(cluster, savepoints)
 
@@ -228,9 +224,7 @@ def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_job_master(
     )
 
 
-def test_a_client_that_waits_for_a_savepoint_hears_of_the_end_of_the_cluster(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_savepoint_request_fails_at_the_end_of_the_cluster(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
     trigger_savepoint(cluster, savepoints)
 
@@ -264,9 +258,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
     assert not (cluster.folder / JOB).exists()
 
 
-def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_stop_that_differs_from_the_one_in_progress_is_refused(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_with_savepoint(cluster, savepoints)
 
@@ -281,9 +273,7 @@ def test_a_stop_that_wants_something_else_than_the_one_under_way_is_refused(
     assert len(list(savepoints.iterdir())) == 1
 
 
-def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
-    cluster: JobCluster, savepoints: Path
-) -> None:
+def test_a_job_whose_final_savepoint_fails_continues_and_no_files_remain(cluster: JobCluster, savepoints: Path) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     stop_with_savepoint(cluster, savepoints)
@@ -296,7 +286,7 @@ def test_a_job_whose_last_savepoint_fails_goes_on_and_nothing_of_it_is_left(
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path: Path) -> None:
+def test_a_job_continues_if_the_folder_cannot_be_created(cluster: JobCluster, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     cluster.run(cluster.graph(), slots=1)
 
@@ -306,7 +296,7 @@ def test_a_job_that_cannot_make_the_folder_goes_on(cluster: JobCluster, tmp_path
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
 
 
-def test_a_job_that_fails_behind_its_savepoint_names_it_and_goes_on_from_it(
+def test_a_job_that_fails_after_its_savepoint_names_it_and_resumes_from_it(
     cluster: JobCluster, savepoints: Path
 ) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)

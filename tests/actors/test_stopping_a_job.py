@@ -1,4 +1,4 @@
-"""A client that stops a job hears when it has FINISHED, or that it was not stopped, and why."""
+"""A client that stops a job is notified when it has FINISHED, or why it was not stopped."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: Job
     assert cluster.data_plane.keeps_staged == [False]
 
 
-def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluster: JobCluster) -> None:
+def test_every_stop_request_is_answered_and_one_checkpoint_is_taken(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     stop_job(cluster)
@@ -64,7 +64,7 @@ def test_everyone_who_stops_a_job_is_answered_and_one_checkpoint_is_taken(cluste
     assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
 
 
-def test_a_job_whose_last_checkpoint_is_declined_goes_on_and_may_be_stopped_again(cluster: JobCluster) -> None:
+def test_a_job_whose_final_checkpoint_is_declined_continues_and_may_be_stopped_again(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
 
     stop_job(cluster)
@@ -94,7 +94,7 @@ def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(
     assert len(cluster.heard(cluster.client, CheckpointAborted)) == 1
 
 
-def test_a_task_that_fails_behind_the_last_checkpoint_lets_the_job_start_from_it(cluster: JobCluster) -> None:
+def test_a_job_restarts_from_the_final_checkpoint_if_a_task_fails_after_it(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(restart=FixedDelayRestartStrategyConfiguration(attempts=1)), slots=1)
     stop_job(cluster)
     cluster.acknowledge_checkpoint()
@@ -117,7 +117,7 @@ def two_regions(cluster: JobCluster) -> JobGraph:
     return replace(graph, checkpointing=CheckpointingSettings(directory=str(cluster.folder)))
 
 
-def test_a_region_that_fails_while_its_job_stops_takes_the_others_with_it(cluster: JobCluster) -> None:
+def test_a_region_that_fails_during_a_stop_restarts_the_others_too(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
     stop_job(cluster)
 
@@ -128,7 +128,7 @@ def test_a_region_that_fails_while_its_job_stops_takes_the_others_with_it(cluste
     assert cancelled == ["job_other_0_0"]
 
 
-def test_a_region_that_fails_when_the_stop_was_given_up_fails_alone(cluster: JobCluster) -> None:
+def test_a_region_that_fails_after_an_aborted_stop_fails_alone(cluster: JobCluster) -> None:
     task_manager = cluster.run(two_regions(cluster), slots=1)
     stop_job(cluster)
     declined = DeclineCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("job_one_0_0"), checkpoint_id=1)
@@ -151,7 +151,7 @@ def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster
     assert cluster.last(cluster.client, JobResultFailure).checkpoint_path is None
 
 
-def test_a_job_whose_job_master_dies_while_it_stops_goes_on_and_its_stop_has_failed(cluster: JobCluster) -> None:
+def test_a_stop_fails_and_the_job_resumes_if_its_job_master_dies(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_job(cluster)
     cluster.acknowledge_checkpoint()
@@ -199,7 +199,7 @@ def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, c
     assert cluster.stopping_failure() == f"there is no job {job_id} that could be stopped"
 
 
-def test_a_client_that_waits_for_a_stop_hears_of_the_end_of_the_cluster(cluster: JobCluster) -> None:
+def test_a_stop_request_fails_at_the_end_of_the_cluster(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     stop_job(cluster)
 

@@ -1,4 +1,4 @@
-"""However many tasks a job has, what is done for each of them does not grow: no message looks at all of the others."""
+"""The work per task does not grow with the number of tasks: no message visits all of the others."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEW, TEN_TIMES_AS_MANY = 20, 200
 
 
 class Job:
-    """Half of its tasks are sources, the others sinks, wired one to one. Each step ends when nothing is left to do."""
+    """A job whose tasks are half sources, half sinks, wired one to one. Each step ends when nothing is left to do."""
 
     def __init__(self, system: SeededSystem, folder: Path, tasks: int) -> None:
         self.tasks = tasks
@@ -63,7 +63,7 @@ class Job:
 
 @contextmanager
 def counted_calls() -> Iterator[list[int]]:
-    """The number of functions of Python are called meanwhile; to resume a generator is to call it."""
+    """Counts the calls of Python functions meanwhile; resuming a generator counts as a call."""
     calls = [0]
 
     def count(_frame: object, event: str, _argument: object) -> None:

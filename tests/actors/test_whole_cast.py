@@ -1,4 +1,4 @@
-"""The whole cast of a job beside a data plane of names: wherever a TaskManager is killed, each file counts once."""
+"""A whole cluster with a data plane of names: whenever a TaskManager is killed, each file counts once."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_process_that_was_stopped_does_not_lose_its_own_task_managers(
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: int, tmp_path: Path) -> None:
+def test_a_killed_task_manager_is_replaced_and_its_job_finishes(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path)
         kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))
@@ -119,7 +119,7 @@ def test_a_killed_task_manager_is_replaced_and_its_job_goes_on_to_its_end(seed: 
     ],
 )
 @pytest.mark.parametrize("seed", seeds(3))
-def test_whatever_moment_a_task_manager_is_killed_at_the_job_comes_to_its_end(
+def test_a_job_finishes_if_a_task_manager_is_killed_at_any_moment(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -194,9 +194,7 @@ def test_whichever_actor_is_killed_while_disks_are_slow_the_job_comes_to_its_end
     ],
 )
 @pytest.mark.parametrize("seed", seeds(3))
-def test_whatever_moment_the_resource_manager_is_killed_at_the_job_goes_on_without_a_restart(
-    moment: type[Message], seed: int, tmp_path: Path
-) -> None:
+def test_a_job_runs_on_if_the_resource_manager_is_killed(moment: type[Message], seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         kill = kill_when(system, "/user/resource-manager", is_a(moment))
         stage = WholeCluster(system, tmp_path)
@@ -244,7 +242,7 @@ def test_a_task_manager_that_dies_while_there_is_no_resource_manager_is_replaced
 
 @pytest.mark.parametrize("child", ["checkpoint-coordinator", "checkpoint-coordinator-de-activator"])
 @pytest.mark.parametrize("moment", [SubmitTask, AcknowledgeCheckpoint, NotifyEndOfData])
-def test_a_job_master_ends_with_a_child_that_is_killed_and_the_next_one_goes_on(
+def test_a_job_master_ends_with_a_killed_child_and_the_next_one_resumes(
     child: str, moment: type[Message], tmp_path: Path
 ) -> None:
     with SeededSystem(1) as system:

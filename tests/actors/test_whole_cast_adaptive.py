@@ -1,4 +1,4 @@
-"""The whole cast under the adaptive scheduler: a job runs with the slots that there are, and does all once."""
+"""A whole cluster with the adaptive scheduler: a job runs with the available slots, and does everything once."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ WAIT_MS, COOLDOWN_MS = 400, 300
 
 
 class SlowFolder(Folder):
-    """A folder into which one row comes after the other."""
+    """A folder in which one row appears after the other."""
 
     found_at_once = 1
 
 
 class EmptyFolder(Folder):
-    """A folder into which nothing ever comes."""
+    """A folder that stays empty."""
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         return SplitsDiscovered(
@@ -44,14 +44,14 @@ class EmptyFolder(Folder):
 
 
 class TwoJobs(KeyedRows):
-    """A data plane on which the other job holds its slots, and has nothing to do."""
+    """A data plane whose other job holds its slots without any data."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
         return (EmptyFolder if job_id == OTHER else SlowFolder)(operator.operator_id)
 
 
 class Adaptive:
-    """A cluster of four slots, on which jobs are submitted."""
+    """A cluster of four slots for submitted jobs."""
 
     def __init__(self, system: SeededSystem, folder: Path) -> None:
         self.system = system
@@ -101,7 +101,7 @@ class Adaptive:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_begins_with_the_slots_that_there_are_when_it_has_waited_for_all(seed: int, tmp_path: Path) -> None:
+def test_a_job_begins_with_the_available_slots_after_waiting_for_all(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit(6)
@@ -144,7 +144,7 @@ def test_a_job_grows_when_slots_become_free(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_whose_slots_are_lost_to_another_one_goes_on_with_fewer(seed: int, tmp_path: Path) -> None:
+def test_a_job_that_loses_slots_to_another_one_resumes_with_fewer(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit(4)
@@ -159,7 +159,7 @@ def test_a_job_whose_slots_are_lost_to_another_one_goes_on_with_fewer(seed: int,
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_whose_task_manager_is_replaced_goes_on_with_as_many(seed: int, tmp_path: Path) -> None:
+def test_a_job_whose_task_manager_is_replaced_resumes_with_as_many_slots(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = Adaptive(system, tmp_path)
         job.submit(4)

@@ -1,4 +1,4 @@
-"""The whole cast of a batch job: what is lost of its results is made again, and each row counts once."""
+"""A whole cluster with a batch job: lost results are produced again, and each row counts once."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ pytestmark = pytest.mark.slow
 
 
 def whole(made: JobVertex) -> JobVertex:
-    """It reads what is finished."""
+    """A vertex that reads finished results only."""
     inputs = (replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in made.inputs)
     return replace(made, inputs=tuple(inputs))
 
 
 def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
-    """Readers of splits, operators that forward rows, and publishers: each begins behind the one before."""
+    """Readers of splits, operators that forward rows, and publishers: each begins after the one before has finished."""
     keyed = vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH)
     last = whole(replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT))
     graph = graph_of(
@@ -65,9 +65,9 @@ def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
 
 
 class Rows(KeyedRows):
-    """A data plane that loses a partition before the `count`th batch that somebody of a vertex is to work on.
+    """A data plane that loses a partition before the `count`th batch that the subtasks of a vertex process.
 
-    It is the first of those that this one reads. Without a vertex it loses nothing.
+    It loses the first partition that this subtask reads. Without a vertex it loses nothing.
     """
 
     def __init__(self, vertex: str = "", count: int = 1) -> None:
@@ -78,7 +78,7 @@ class Rows(KeyedRows):
         self._vertex, self._left = vertex, count
 
     def look_for(self, descriptor: TaskDeploymentDescriptor) -> None:
-        """A reader is to work on a batch. Raises `LostBatchError` where what it reads is gone."""
+        """Check the inputs of a reader before a batch. Raises `LostBatchError` if an input is lost."""
         read = [channel.partition_id for gate in descriptor.inputs for channel in gate.channels]
         self._left -= descriptor.vertex.name == self._vertex
         if self._left == 0 and self.gone is None:
@@ -96,15 +96,13 @@ class Rows(KeyedRows):
 
 
 class LostBatchError(Exception):
-    """A partition is gone."""
-
     def __init__(self, lost_partition: ResultPartitionId) -> None:
         super().__init__("gone")
         self.lost_partition = lost_partition
 
 
 class Middle(StagedEngine):
-    """A task that hands on what it reads."""
+    """A task that forwards its input."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
         super().__init__(descriptor, data.world)
@@ -146,7 +144,7 @@ NOBODY_TWICE = {"source_0": 0, "source_1": 0, "middle_0": 0, "middle_1": 0, "key
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(seed: int, tmp_path: Path) -> None:
+def test_retained_results_are_freed_with_their_last_reader(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data = Rows()
         stage = run_batch_job(system, data, batch_job(tmp_path))
@@ -159,22 +157,20 @@ def test_what_was_kept_is_freed_with_its_last_reader_and_each_row_counts_once(se
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_result_whose_rows_are_gone_is_made_again_and_no_other_that_is_read_with_it(
-    count: int, tmp_path: Path
-) -> None:
+def test_only_the_result_whose_rows_are_lost_is_produced_again(count: int, tmp_path: Path) -> None:
     with SeededSystem(count) as system:
         data = Rows("middle", count)
         stage = run_batch_job(system, data, batch_job(tmp_path))
 
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    # Those behind it had not begun.
+    # The downstream tasks had not begun.
     assert stage.attempt_numbers() == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
     assert data.world.rows() == ALL_ROWS
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_first(count: int, tmp_path: Path) -> None:
+def test_freed_inputs_of_a_lost_result_are_produced_again_first(count: int, tmp_path: Path) -> None:
     with SeededSystem(count) as system:
         data = Rows("keyed", count)
         stage = run_batch_job(system, data, batch_job(tmp_path))
@@ -204,7 +200,7 @@ def test_where_what_the_lost_result_was_made_of_is_freed_that_is_made_again_firs
         pytest.param(CommitCheckpoint, 2, marks=pytest.mark.long),
     ],
 )
-def test_a_task_that_keeps_results_is_killed_and_they_are_made_again(
+def test_results_of_a_killed_task_manager_are_produced_again(
     moment: type[Message], count: int, task_manager: str, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:

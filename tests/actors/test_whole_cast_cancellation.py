@@ -1,4 +1,4 @@
-"""An attempt that does not end: it is cancelled, interrupted, given up with its TaskManager, and the job goes on."""
+"""An attempt that does not end: it is cancelled, interrupted, given up with its TaskManager, and the job continues."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 
 
 class Nowhere:
-    """Does no work at all."""
+    """Never runs its work."""
 
     def run_blocking(self, work: Pipe[Any]) -> None:
-        """Leave it."""
+        """Drop the work."""
 
 
 class StubbornEngine(NamesEngine):
@@ -48,7 +48,7 @@ class StubbornEngine(NamesEngine):
 
 
 class StubbornNames(Names):
-    """The first attempt of the second source reads in a way that nothing stops."""
+    """A data plane whose second source's first attempt cannot be interrupted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class StubbornNames(Names):
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_an_attempt_that_cannot_be_stopped_is_given_up_and_the_job_comes_to_its_end(seed: int, tmp_path: Path) -> None:
+def test_an_unstoppable_attempt_is_abandoned_and_the_job_ends(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         data_plane = StubbornNames()
         stage = WholeCluster(system, tmp_path, data_plane)

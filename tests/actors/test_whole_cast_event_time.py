@@ -1,4 +1,4 @@
-"""Event time, latency and accumulators through the whole cast, in virtual time: idle sources, kills, every order."""
+"""Event time, latency and accumulators in a whole cluster, in virtual time: idle sources, kills, every order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.actors.machines.graph.graphs import graph_of, vertex
 IDLE_TIMEOUT_MS = 700
 REPORT_MS = 500
 SILENCE_LOOKS = 20
-"""So often the source is looked at in vain behind its first file: five seconds of silence."""
+"""The number of empty discoveries after the first file: five seconds of silence."""
 
 
 def files_counter(count: int) -> AccumulatorSnapshot:
@@ -52,7 +52,7 @@ class TimedEngine(NamesEngine):
 
 
 class Trickle:
-    """One file, then a long silence, then one file at each look."""
+    """One file, then a long silence, then one file per discovery."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self._files = OneFileAtATime(operator_id)
@@ -68,7 +68,7 @@ class Trickle:
 
 
 class TimedNames(Names):
-    """A data plane whose files have event times, and come late."""
+    """A data plane whose files have event times, and arrive late."""
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> TimedEngine:
         return TimedEngine(descriptor, self.sink)
@@ -85,7 +85,7 @@ def vertices(idle_timeout_ms: int | None) -> tuple[JobVertex, ...]:
 
 
 def watermarks(stage: WholeCluster) -> list[int]:
-    """What the sinks have reported as their event time, of attempts that had one."""
+    """The watermarks reported by the sinks, without attempts that had none."""
     reported = [told.metrics for told in stage.client.heard(MetricsReported) if told.vertex_id == "sink"]
     return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
 
@@ -100,7 +100,7 @@ def test_an_idle_source_subtask_holds_no_watermark_back_and_comes_back(seed: int
         in_silence = watermarks(stage)
         stage.run(seconds=11)
 
-        # One subtask has read the file of second 0; the other none, and both are idle.
+        # One subtask has read the file of second 0; the other has read no file, and both are idle.
         assert set(in_silence) == {-1}
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert watermarks(stage)[-1] == WATERMARK_MAX
@@ -141,7 +141,7 @@ def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_latency_is_told_at_every_vertex_by_the_subtask_of_the_source(seed: int, tmp_path: Path) -> None:
+def test_latency_is_reported_at_every_vertex_by_source_subtask(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS, latency_tracking_interval_ms=200)
@@ -169,7 +169,7 @@ def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int, tmp_path: Path) -> None:
+def test_a_finished_job_merges_the_accumulators_of_its_subtasks(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         stage.submit(vertices=vertices(None), heartbeat_interval_ms=REPORT_MS)
@@ -182,7 +182,7 @@ def test_a_finished_job_gives_what_its_subtasks_have_counted_together(seed: int,
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_what_attempts_before_a_failure_have_counted_is_in_no_result(seed: int, tmp_path: Path) -> None:
+def test_counts_of_attempts_before_a_failure_stay_out_of_results(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path, TimedNames())
         kill = kill_when(system, "/user/task-manager-2", is_a(CheckpointCompleted))

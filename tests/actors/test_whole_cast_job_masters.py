@@ -1,5 +1,6 @@
-"""A JobMaster, or the JobManager above it, killed at any message of a job's life: the output is the same, and so is
-what the client hears."""
+"""A JobMaster, or the JobManager above it, is killed at any message of a job's run: the output and the client's
+messages are the same.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ SECONDS = 30
 
 
 class KillAt:
-    """Kills an actor right before the message of this number that comes to it, or to somebody below it."""
+    """Kills an actor right before the message of this number that reaches it or one of its descendants."""
 
     def __init__(self, system: SeededSystem, doomed: str, number: int) -> None:
         self.seen = 0
@@ -60,11 +61,11 @@ def messages_of_a_life(folder: Path, doomed: str) -> int:
 parts = pytest.mark.parametrize(
     "part", [pytest.param(part, marks=() if part == 0 else pytest.mark.long) for part in range(PARTS)]
 )
-"""Every message of a life, in so many tests, of which one is in each run."""
+"""Every message of a run, divided among so many tests; one of them is part of each run."""
 
 
 @parts
-def test_whatever_message_a_job_master_is_killed_at_each_file_is_published_once(part: int, tmp_path: Path) -> None:
+def test_each_file_is_published_once_if_a_job_master_is_killed(part: int, tmp_path: Path) -> None:
     last = messages_of_a_life(tmp_path / "whole", JOB_MASTER)
 
     for number in range(1 + part, last + 1, PARTS):
@@ -76,7 +77,7 @@ def test_whatever_message_a_job_master_is_killed_at_each_file_is_published_once(
 
 
 def run_with_client(folder: Path, number: int) -> tuple[int, WholeCluster]:
-    """With a client that looks for the next JobManager by itself. Raises where it hears of anything but success."""
+    """Run with a client that looks the next JobManager up by itself. Raises if its job does not succeed."""
     with SeededSystem(number) as system:
         stage = WholeCluster(system, folder)
         kill = KillAt(system, JOB_MANAGER, number)
@@ -86,7 +87,7 @@ def run_with_client(folder: Path, number: int) -> tuple[int, WholeCluster]:
 
 
 @parts
-def test_whatever_message_a_job_manager_is_killed_at_each_file_is_published_once(part: int, tmp_path: Path) -> None:
+def test_each_file_is_published_once_if_a_job_manager_is_killed(part: int, tmp_path: Path) -> None:
     last, _ = run_with_client(tmp_path / "whole", 0)
 
     for number in range(1 + part, last + 1, PARTS):

@@ -1,4 +1,4 @@
-"""The whole cast with few network buffers: less is on its way at once, and still each file counts once."""
+"""A whole cluster with few network buffers: less data is in flight, and still each file counts once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds
 
 MINIMUM = 14
-"""Two slots, each with a source (two subpartitions and one more) and a sink (two channels of two buffers)."""
+"""The buffers of two slots, each with a source (two subpartitions and one more) and a sink (two channels of two
+buffers).
+"""
 
 
 @pytest.mark.parametrize(
@@ -42,7 +44,7 @@ def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_job_that_does_not_fit_fails_and_says_what_it_needs(tmp_path: Path) -> None:
+def test_a_job_that_does_not_fit_fails_with_its_requirements(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path, network=NetworkSettings(network_buffers=MINIMUM - 1))
         stage.submit(parallelism=4, restart_strategy=NoRestartStrategyConfiguration())

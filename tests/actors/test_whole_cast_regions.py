@@ -1,4 +1,4 @@
-"""The whole cast of a job in two regions: where a task of one fails, the other goes on, and each file counts once."""
+"""A whole cluster with a job of two regions: if a task of one fails, the other continues, and each file counts once."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ GROWING = ExponentialDelayRestartStrategyConfiguration(
 
 
 class FailingEngine(NamesEngine):
-    """Fails once, when it is asked for this for the `count`th time."""
+    """Fails once, at the `count`th call of this method."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, call: str, count: int) -> None:
         super().__init__(descriptor, sink)
@@ -66,7 +66,7 @@ class FailingEngine(NamesEngine):
 
 
 class OneFails(Names):
-    """The first attempt of one subtask fails, of its own or of what it was told last."""
+    """The first attempt of one subtask fails, by itself or at its last message."""
 
     def __init__(self, vertex: str, call: str, count: int = 1) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class OneFails(Names):
         ("sink", "open", 1),
     ],
 )
-def test_the_region_of_a_task_that_fails_restarts_and_the_other_goes_on(
+def test_the_region_of_a_failed_task_restarts_and_the_other_runs_on(
     vertex: str, call: str, count: int, mode: ScheduleMode, tmp_path: Path
 ) -> None:
     with SeededSystem(count) as system:
@@ -104,7 +104,7 @@ def test_the_region_of_a_task_that_fails_restarts_and_the_other_goes_on(
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: Path) -> None:
+def test_a_region_restores_the_last_checkpoint_and_no_earlier_one(tmp_path: Path) -> None:
     with SeededSystem(7) as system:
         stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits", 2))
         stage.checkpointing = {"interval_ms": 100}
@@ -119,7 +119,7 @@ def test_a_region_goes_back_to_the_last_checkpoint_and_not_behind_it(tmp_path: P
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_what_was_read_behind_a_savepoint_is_given_back_from_the_checkpoint_before_it(tmp_path: Path) -> None:
+def test_splits_read_after_a_savepoint_are_returned_from_the_earlier_checkpoint(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path / "checkpoints", OneFails("source", "read_splits", 2))
         # No checkpoint but the savepoint, before whose splits no reader may begin.
@@ -157,7 +157,7 @@ def test_with_full_failover_all_tasks_restart(tmp_path: Path) -> None:
         assert stage.data_plane.sink.published == ALL_FILES
 
 
-def test_a_delay_with_jitter_is_drawn_and_the_region_starts_behind_it(tmp_path: Path) -> None:
+def test_a_delay_with_jitter_is_drawn_and_the_region_starts_after_it(tmp_path: Path) -> None:
     with SeededSystem(1) as system:
         stage = WholeCluster(system, tmp_path, OneFails("source", "read_splits"))
         stage.submit(**(REGIONS | {"restart_strategy": GROWING}))

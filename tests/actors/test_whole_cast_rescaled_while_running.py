@@ -1,4 +1,4 @@
-"""The whole cast where a job is rescaled while it runs: no row is lost, none counts twice, none comes late."""
+"""A whole cluster in which a running job is rescaled: no row is lost, counts twice or comes late."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ JOB = JobId("job")
 
 
 class RescaledJob:
-    """A job of a keyed vertex behind a source, both with the same bounds."""
+    """A job of a source and a keyed vertex, both with the same bounds."""
 
     def __init__(self, system: SeededSystem, folder: Path, parallelism: int = 1) -> None:
         self.system = system
@@ -59,7 +59,7 @@ class RescaledJob:
         self.stage.submit(JOB, vertices=keyed_job(parallelism))
 
     def heard(self, kind: type[M]) -> list[M]:
-        """All that the client has heard of this kind since the beginning."""
+        """All messages of this kind to the client since the beginning."""
         return self.stage.client.told(kind)
 
     def statuses(self) -> list[JobStatus]:
@@ -78,7 +78,7 @@ class RescaledJob:
         self.tell(UpdateJobResourceRequirements(job_id=JOB, client=client, requirements=requirements))
 
     def advance_until(self, parallelism: int) -> None:
-        """Until the job is at this parallelism."""
+        """Run until the job is at this parallelism."""
         while self.told_parallelism()[-1:] != [parallelism]:
             assert not self.heard(JobResultSuccess), "the job has ended before"
             self.system.advance(10)
@@ -99,7 +99,7 @@ class RescaledJob:
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_is_rescaled_while_it_runs_does_all_once(seed: int, tmp_path: Path) -> None:
+def test_a_job_rescaled_while_running_processes_each_row_once(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -114,7 +114,7 @@ def test_a_job_that_is_rescaled_while_it_runs_does_all_once(seed: int, tmp_path:
         assert job.told_parallelism() == [3, 2]
 
 
-def test_the_history_tells_of_each_rescale(tmp_path: Path) -> None:
+def test_the_history_contains_each_rescale(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -138,7 +138,7 @@ def test_the_history_tells_of_each_rescale(tmp_path: Path) -> None:
         assert done.requirements_id != ignored.requirements_id
 
 
-def test_what_has_no_slots_waits_for_them(tmp_path: Path) -> None:
+def test_a_rescale_without_slots_waits_for_them(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -155,7 +155,7 @@ def test_what_has_no_slots_waits_for_them(tmp_path: Path) -> None:
         job.finish()
 
 
-def test_a_checkpoint_is_taken_first_and_the_job_goes_on_from_it(tmp_path: Path) -> None:
+def test_a_checkpoint_is_taken_first_and_the_job_resumes_from_it(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -192,7 +192,7 @@ def test_a_task_manager_that_dies_while_the_job_is_rescaled_costs_nothing(
 
 @pytest.mark.parametrize("moment", [CheckpointRequest, CancelTask, RestoreState, SubmitTask])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_the_next_job_master_goes_on_with_what_was_required(moment: type[Message], seed: int, tmp_path: Path) -> None:
+def test_the_next_job_master_keeps_the_requirements(moment: type[Message], seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -206,7 +206,7 @@ def test_the_next_job_master_goes_on_with_what_was_required(moment: type[Message
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_of_requirements_that_come_while_tasks_restart_the_last_ones_hold(seed: int, tmp_path: Path) -> None:
+def test_the_last_requirements_during_a_restart_apply(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)
@@ -249,7 +249,7 @@ def test_a_job_that_is_being_stopped_is_not_rescaled(tmp_path: Path) -> None:
         assert job.told_parallelism() == []
 
 
-def test_what_the_job_cannot_be_is_refused_and_what_it_is_can_be_read(tmp_path: Path) -> None:
+def test_impossible_requirements_are_refused_and_current_ones_are_readable(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         job = RescaledJob(system, tmp_path)
         system.advance(400)

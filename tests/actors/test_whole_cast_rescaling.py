@@ -1,4 +1,4 @@
-"""The whole cast where a job goes on with another parallelism: no row is lost, none counts twice, none comes late."""
+"""A whole cluster in which a job resumes with another parallelism: no row is lost, counts twice or comes late."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def cancelled(stage: WholeCluster, job: str, *, delete_checkpoints: bool = False
     "after_ms", [480, *(pytest.param(after_ms, marks=pytest.mark.long) for after_ms in (100, 700))]
 )
 @pytest.mark.parametrize("seed", seeds(2))
-def test_a_job_that_is_stopped_goes_on_with_another_parallelism(
+def test_a_stopped_job_resumes_with_another_parallelism(
     parallelisms: tuple[int, int], after_ms: int, seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms
@@ -68,7 +68,7 @@ def test_a_job_that_is_stopped_goes_on_with_another_parallelism(
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_path: Path) -> None:
+def test_a_job_resumes_with_one_two_four_and_one_subtasks(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         plane = KeyedRows()
         stage = WholeCluster(system, tmp_path, plane)
@@ -90,7 +90,7 @@ def test_a_job_goes_on_with_one_two_four_and_again_one_subtask(seed: int, tmp_pa
     "parallelisms", [(1, 2), *(pytest.param(each, marks=pytest.mark.long) for each in ((2, 4), (4, 1)))]
 )
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_a_cancelled_job_had_not_published_is_published_by_its_next_run(
+def test_the_next_run_publishes_the_pending_output_of_a_cancelled_job(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms
@@ -110,7 +110,7 @@ def test_what_a_cancelled_job_had_not_published_is_published_by_its_next_run(
         assert plane.world.late == []
 
 
-def test_a_job_that_is_cancelled_with_its_checkpoints_keeps_none(tmp_path: Path) -> None:
+def test_a_job_cancelled_with_its_checkpoints_retains_no_checkpoint(tmp_path: Path) -> None:
     with SeededSystem(0) as system:
         stage = WholeCluster(system, tmp_path, KeyedRows())
         stage.checkpointing = {"interval_ms": 500}
@@ -123,9 +123,7 @@ def test_a_job_that_is_cancelled_with_its_checkpoints_keeps_none(tmp_path: Path)
 
 @pytest.mark.parametrize("moment", [SubmitTask, CheckpointCompleted, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
-    moment: type[Message], seed: int, tmp_path: Path
-) -> None:
+def test_a_rescaled_job_resumes_after_it_loses_a_task_manager(moment: type[Message], seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         plane = KeyedRows()
         stage = WholeCluster(system, tmp_path, plane)
@@ -144,7 +142,7 @@ def test_a_job_that_loses_a_task_manager_after_it_was_rescaled_goes_on(
 
 @pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_what_was_in_flight_in_an_unaligned_checkpoint_arrives_at_its_owner_of_now(
+def test_in_flight_data_of_an_unaligned_checkpoint_reaches_its_current_owner(
     parallelisms: tuple[int, int], seed: int, tmp_path: Path
 ) -> None:
     before, after = parallelisms

@@ -1,4 +1,4 @@
-"""The whole cast while savepoints are taken and TaskManagers die: nothing is lost or counted twice, none is half."""
+"""A whole cluster with savepoints and dying TaskManagers: nothing is lost or counted twice, no savepoint is partial."""
 
 from __future__ import annotations
 
@@ -34,16 +34,14 @@ from tests.actors.cast import ALL_FILES, FILES, WholeCluster, is_a, seeds
 
 
 def whole(savepoints: Path) -> list[str]:
-    """The savepoints below a directory; all of them are whole."""
+    """The savepoints below a directory; asserts that all are complete."""
     folders = sorted(str(folder) for folder in savepoints.iterdir()) if savepoints.exists() else []
     return [CheckpointStorage(folder).read_metadata(folder).path for folder in folders]
 
 
 @pytest.mark.parametrize("after_ms", [300, 990, 1_010, 1_200])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_is_stopped_with_a_savepoint_goes_on_from_where_that_was_moved_to(
-    after_ms: int, seed: int, tmp_path: Path
-) -> None:
+def test_a_job_stopped_with_a_savepoint_resumes_from_its_new_folder(after_ms: int, seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path / "checkpoints")
         stage.submit("first")
@@ -65,7 +63,7 @@ def test_a_job_that_is_stopped_with_a_savepoint_goes_on_from_where_that_was_move
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_leaves_no_half_savepoint(
+def test_a_job_that_loses_a_task_manager_while_stopping_leaves_no_partial_savepoint(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -89,7 +87,7 @@ def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_leaves_no_ha
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_of_which_a_task_declines_its_last_savepoint_reads_on_without_a_restart(
+def test_a_job_whose_final_savepoint_is_declined_reads_on_without_a_restart(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -153,7 +151,7 @@ def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_
 
 @pytest.mark.parametrize("moment", [None, TriggerCheckpoint, AcknowledgeCheckpoint])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_savepoints_of_a_job_that_goes_on_are_whole_or_not_there_and_change_nothing(
+def test_savepoints_of_a_running_job_are_complete_or_absent_and_change_nothing(
     moment: type[Message] | None, seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:

@@ -1,4 +1,4 @@
-"""The whole cast while a job is stopped, continued and watched: nothing is lost, nothing counts twice."""
+"""A whole cluster in which a job is stopped, resumed and monitored: nothing is lost, nothing counts twice."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_job_that_is_stopped_and_continued_counts_each_file_once(after_ms: int
 
 @pytest.mark.parametrize("moment", [TriggerCheckpoint, AcknowledgeCheckpoint, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_says_so(
+def test_a_job_that_loses_a_task_manager_while_stopping_continues_and_reports_it(
     moment: type[Message], seed: int, tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:
@@ -61,7 +61,7 @@ def test_a_job_that_loses_a_task_manager_while_it_stops_goes_on_and_says_so(
 
 
 @pytest.mark.parametrize("seed", seeds(3))
-def test_every_attempt_tells_how_it_spends_its_time_once_per_interval(seed: int, tmp_path: Path) -> None:
+def test_every_attempt_reports_its_time_once_per_interval(seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         stage = WholeCluster(system, tmp_path)
         stage.submit(heartbeat_interval_ms=100)

@@ -1,4 +1,4 @@
-"""A whole job whose sink is slow: barriers overtake what piles up, and after a kill every row still counts once."""
+"""A whole cluster with a slow sink: barriers overtake queued batches, and after a kill every row still counts once."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def durations_ms(stage: WholeCluster) -> list[int]:
 
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("checkpointing", [UNALIGNED, TIMING_OUT])
-def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
+def test_unaligned_checkpoints_do_not_wait_for_queued_batches(
     seed: int, checkpointing: dict[str, object], tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as aligned, SeededSystem(seed) as unaligned:
@@ -69,7 +69,7 @@ def test_unaligned_checkpoints_do_not_wait_for_what_has_piled_up(
 )
 @pytest.mark.parametrize("seed", seeds(3))
 @pytest.mark.parametrize("checkpointing", [UNALIGNED, TIMING_OUT])
-def test_whatever_moment_a_task_manager_is_killed_at_what_was_in_flight_counts_once(
+def test_in_flight_data_counts_once_if_a_task_manager_is_killed(
     moment: type[Message], seed: int, checkpointing: dict[str, object], tmp_path: Path
 ) -> None:
     with SeededSystem(seed) as system:

@@ -1,7 +1,6 @@
-"""Jobs that follow each other, with whatever happens on the way: every row counts once, and no savepoint is half.
-
-Each is of another parallelism, begins from what the one before was stopped with, and takes savepoints. Sometimes two at
-once, while it checkpoints, or stops; and TaskManagers die. The seed decides.
+"""Successive versions of a job with random events: every row counts once, and no savepoint is partial. Each version has
+another parallelism, begins from the checkpoint or savepoint that the one before was stopped with, and takes savepoints:
+sometimes two at once, while it checkpoints, or stops; and TaskManagers die. The seed decides.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ CHECKPOINTS: Sequence[dict[str, Any]] = (
 
 
 class Upgrades:
-    """A stage on which one job follows another."""
+    """A cluster on which one job follows another."""
 
     def __init__(self, system: SeededSystem, seed: int, folder: Path) -> None:
         self.plane = KeyedRows()
@@ -66,7 +65,7 @@ class Upgrades:
         self.stage.checkpointing = {"tolerable_failures": 100, **self._chance.choice(CHECKPOINTS)}
 
     def begin(self, job: str, parallelism: int, path: str | None) -> None:
-        """Submit a job, and let something happen to it."""
+        """Submit a job, and let random events happen to it."""
         self.stage.submit(job, restore_path=path, vertices=keyed_job(parallelism))
         self._system.advance(self._chance.choice((60, 200, 400)))
         if self._chance.random() < 0.6:
@@ -76,7 +75,7 @@ class Upgrades:
             self._system.advance(self._chance.choice((0, 1, 30, 200)))
 
     def stop(self, job: str) -> str:
-        """Stop a job, as often as it takes; the checkpoint or the savepoint, which is moved."""
+        """Stop a job, with retries, and return the checkpoint or the moved savepoint."""
         for _ in range(10):
             self.stage.stop(job, self._chance.choice((None, self.savepoints)))
             if self._chance.random() < 0.3:

@@ -1,7 +1,7 @@
-"""What is said late by those who were given up, or whose place others have taken, changes nothing and is seen.
+"""Late messages of actors that were given up or replaced change nothing and are visible.
 
-Each kind of message that crosses from one process to another is said once more by somebody who is believed dead, as
-when a network delivers it late: the receiver knows afterwards what it knew before, and there is a dead letter.
+Each kind of message that crosses from one process to another is sent once more by an actor that is believed dead, as
+when a network delivers it late: the receiver's state is unchanged, and there is a dead letter.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ PLAIN = {
     RefuseRegistration,
     ResourceManagerLeaderAddress,
 }
-"""What is said before there is a session, or to say which one it is: looked at by sender, further below."""
+"""Messages sent before there is a session, or to announce one: checked by sender, further below."""
 BETWEEN_TASKS = "flykka.messages.tasks.exchange"
 """Elements go from attempt to attempt, and each attempt is an actor of its own."""
 
 
 def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
-    """The messages that `sender` says to `receiver`, as their docstrings have it: every third is in each run."""
+    """The messages from `sender` to `receiver`, as their docstrings declare: every third is part of each run."""
     found = []
     for kind in declared_messages().values():
         if not issubclass(kind, Message) or kind.__module__ == BETWEEN_TASKS:
@@ -85,7 +85,7 @@ def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
 
 
 class EndlessFiles(OneFileAtATime):
-    """A folder in which the next look always finds one more."""
+    """A folder in which each discovery finds one more file."""
 
     def discover(self, position: bytes) -> SplitsDiscovered:
         return replace(super().discover(position), finished=False)
@@ -99,7 +99,7 @@ class EndlessNames(Names):
 
 
 class Zombies:
-    """A cluster on which a job runs, and the sessions under which each has spoken before it died."""
+    """A cluster with a running job, and the sessions of each actor before its death."""
 
     def __init__(self, system: SeededSystem, folder: Path) -> None:
         self.system = system
@@ -134,12 +134,12 @@ class Zombies:
         return self.ref("/user/task-manager-1")
 
     def kill(self, ref: Ref) -> None:
-        """Have it die, and let the others go on without it, until the job runs again."""
+        """Kill the actor, and let the others continue without it until the job runs again."""
         self.system.kill(ref)
         self.stage.run(seconds=1)
 
     def changes_nothing(self, receiver: ActorRef, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Say it now; the receiver is as it was, and the message is a dead letter."""
+        """Send it now; the receiver's state is unchanged, and the message is a dead letter."""
         self.system.run_until_idle()
         before = describe(self.instance(receiver))
         self.letters.clear()
@@ -163,7 +163,7 @@ def zombies(tmp_path: Path) -> Iterator[Zombies]:
 
 
 def sample(kind: type[Value], zombies: Zombies) -> Any:
-    """A message of this class that would mean something to a receiver that believed it."""
+    """A message of this class that a receiver without fencing would act on."""
     known: dict[str, object] = {
         "job_id": JOB,
         "task_manager_id": TaskManagerId("task-manager-1"),
@@ -196,7 +196,7 @@ def _sample(hint: Any, zombies: Zombies) -> Any:
 
 
 @pytest.mark.parametrize("kind", messages_between("TaskManager", "ResourceManager"))
-def test_a_task_manager_that_was_given_up_cannot_move_the_resource_manager(
+def test_messages_of_a_lost_task_manager_do_not_affect_the_resource_manager(
     zombies: Zombies, kind: type[Message]
 ) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.task_manager)
@@ -208,9 +208,7 @@ def test_a_task_manager_that_was_given_up_cannot_move_the_resource_manager(
 
 
 @pytest.mark.parametrize("kind", messages_between("TaskManager", "JobMaster"))
-def test_a_task_manager_that_was_given_up_and_its_tasks_cannot_move_the_job_master(
-    zombies: Zombies, kind: type[Message]
-) -> None:
+def test_messages_of_a_lost_task_manager_do_not_affect_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.task_manager)._job_masters[JOB].leader_session_id
     message = sample(kind, zombies)
 
@@ -219,7 +217,7 @@ def test_a_task_manager_that_was_given_up_and_its_tasks_cannot_move_the_job_mast
     zombies.changes_nothing(zombies.job_master, message, session)
 
 
-# A JobMaster whose place another one has taken
+# A replaced JobMaster
 
 
 @pytest.mark.parametrize("kind", messages_between("JobMaster", "ResourceManager"))
@@ -251,7 +249,7 @@ def test_a_former_job_master_does_not_register_again(zombies: Zombies) -> None:
     zombies.changes_nothing(zombies.resource_manager, registration)
 
 
-# A ResourceManager whose place another one has taken
+# A replaced ResourceManager
 
 
 @pytest.mark.parametrize("kind", messages_between("ResourceManager", "TaskManager"))
@@ -274,7 +272,7 @@ def test_a_former_resource_manager_cannot_move_the_job_master(zombies: Zombies, 
     zombies.changes_nothing(zombies.job_master, message, session)
 
 
-def test_a_former_resource_manager_acknowledges_nobody_and_refuses_nobody(zombies: Zombies) -> None:
+def test_answers_of_a_former_resource_manager_are_dropped(zombies: Zombies) -> None:
     former = zombies.resource_manager
     session = LeaderSessionId("former")
 
@@ -302,11 +300,11 @@ def test_a_former_task_manager_of_the_same_name_registers_nowhere(zombies: Zombi
     zombies.changes_nothing(zombies.job_master, registration, zombies.instance(zombies.job_master)._session)
 
 
-# Nobody goes around the fence
+# No message bypasses the fencing
 
 
 class SaidPlainly:
-    """A monitor that takes down what is told from one process to another without a session."""
+    """A monitor that records messages between processes without a session."""
 
     def __init__(self) -> None:
         self.kinds: set[type] = set()
@@ -327,12 +325,12 @@ class SaidPlainly:
 
 
 def _process(ref: Ref) -> str | None:
-    """The machine in whose memory the actor lives; None for one that is none of the three."""
+    """The machine in whose memory the actor lives; None if it is in none of the three."""
     found = re.match(r"/user/(resource-manager|task-manager-\d+|job-manager/job-)", ref.path)
     return found and found[1]
 
 
-def test_what_goes_from_one_process_to_another_goes_under_a_session(tmp_path: Path) -> None:
+def test_messages_between_processes_carry_a_session(tmp_path: Path) -> None:
     plainly = SaidPlainly()
     with SeededSystem(3, recorder=MonitoringRecorder(None, (plainly,))) as system:
         zombies = Zombies(system, tmp_path)

@@ -1,4 +1,4 @@
-"""Adapters by the area whose cases they translate."""
+"""The adapters by area."""
 
 from __future__ import annotations
 
@@ -28,5 +28,6 @@ ADAPTERS: dict[str, Callable[[Case], None]] = {
     "09": network.run_case,
     "10": slots.run_case,
 }
-"""By the number of the area. An adapter raises `AssertionError` where a machine does otherwise than the case says, and
-`UnknownWordError` where the case uses a word that it does not know."""
+"""By the number of the area. An adapter raises `AssertionError` if a machine differs from the case, and
+`UnknownWordError` if the case uses a word that it does not know.
+"""

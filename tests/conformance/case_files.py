@@ -13,7 +13,7 @@ OPEN_CASES = Path(__file__).parent / "cases"
 
 
 class UnknownWordError(ValueError):
-    """A case says something that its adapter has no translation for."""
+    """A case uses a word that its adapter cannot translate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ def case_files(folder: Path) -> list[CaseFile]:
     """Every file of cases in `folder`, by name.
 
     Raises:
-        FileNotFoundError: there is none.
+        FileNotFoundError: the folder has no case files.
     """
     files = [
         CaseFile(path.stem, tuple(json.loads(path.read_text())["cases"])) for path in sorted(folder.glob("*.json"))
@@ -49,7 +49,7 @@ def known_cases() -> set[str]:
 
 
 def only_known_words(what: str, words: object, known: set[str]) -> None:
-    """Raise `UnknownWordError` where a mapping has keys that the adapter does not know."""
+    """Raise `UnknownWordError` if a mapping has keys that the adapter does not know."""
     assert isinstance(words, dict)
     unknown = words.keys() - known
     if unknown:
@@ -57,5 +57,5 @@ def only_known_words(what: str, words: object, known: set[str]) -> None:
 
 
 def is_since(case: Case, *version: int) -> bool:
-    """True if the case speaks of this version, `1, 11`, or of a newer one."""
+    """True if the case holds for this version, `1, 11`, or for a newer one."""
     return "since" in case and tuple(int(part) for part in str(case["since"]).split(".")) >= version

@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "case" not in metafunc.fixturenames or "area" not in metafunc.fixturenames:
         return
-    # Unknown where the option is: this file is read late in a run of all tests.
+    # The option is unknown in a run of all tests, which reads this file late.
     folder: Path = metafunc.config.getoption("--cases", None) or OPEN_CASES
     metafunc.parametrize(
         ("area", "case"),

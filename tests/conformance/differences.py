@@ -1,7 +1,6 @@
-"""The cases that do not hold because this project does otherwise on purpose, each with the row of `docs/flink.md` that
-says so.
+"""The cases that do not hold because this project differs on purpose, each with its row of `docs/flink.md`.
 
-A case comes here only where Flink's older rule, or its way, was given up for a reason. What is merely wrong is mended.
+A case belongs here only if Flink's older rule, or its mechanism, was given up for a reason. Mere errors are mended.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ DIFFERENCES = MappingProxyType(
         "10/sm-timeout-keeps-slots": "slots requested and released as needed (dynamic resources)",
     }
 )
-"""The mechanism that the row is about, as its first column has it, by area and id of the case."""
+"""The mechanism of the row, from its first column, by area and id of the case."""
 
 
 def difference(area: str, case_id: str) -> str | None:
-    """The mechanism that differs; None where the case has to hold."""
+    """The mechanism that differs; None if the case has to hold."""
     return DIFFERENCES.get(f"{area}/{case_id}")

@@ -1,7 +1,7 @@
-"""The cases that speak of what this project does not have, each with the reason.
+"""The cases about features that this project does not have, each with the reason.
 
-Everything else has to hold. A case comes here only where nothing of the product could be what it speaks of; a rule of
-ours that differs from Flink's is no reason.
+Everything else has to hold. A case belongs here only if no part of the product could be its subject; a rule of ours
+that differs from Flink's is no reason.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 LIMIT = 60
-"""So many cases may be here."""
+"""The maximal number of cases here."""
 
 _ALIGNMENT_LIMIT = "blocked channels are not read, so an alignment holds nothing that a limit could be set on"
 _SINGLE_GATE = "the trigger gate of before Flink 1.11, which declined requests; here they wait by precedence"
@@ -94,5 +94,5 @@ NOT_APPLICABLE = MappingProxyType(
 
 
 def not_applicable(area: str, case_id: str) -> str | None:
-    """The reason why the case says nothing about this project; None where it has to hold."""
+    """The reason why the case does not apply to this project; None if it has to hold."""
     return NOT_APPLICABLE.get(f"{area}/{case_id}")

@@ -1,4 +1,4 @@
-"""Mutates messages as they stand on the wire: their trees, and their bytes."""
+"""Mutates messages on the wire: their trees, and their bytes."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Mutator:
         return [*tree[:place], self.tree(tree[place]), *tree[place + 1 :]]
 
     def junk(self, part: object) -> Any:
-        """Something else."""
+        """A random replacement of the part."""
         random = self._random
         match random.randrange(16):
             case 0:

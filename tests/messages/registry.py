@@ -31,7 +31,7 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 @cache
 def tagged() -> dict[str, Declared]:
-    """Everything that flykka declares by a tag, with all its modules imported. Not what tests declare."""
+    """Every class that flykka declares by a tag, with all its modules imported. Not those of tests."""
     for module in pkgutil.walk_packages(flykka.__path__, "flykka."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -45,7 +45,7 @@ def declared_messages() -> dict[str, type[Value]]:
 
 
 def any_instance(cls: type[Value]) -> st.SearchStrategy[Value]:
-    """Any instance of `cls`, or of what flykka declares below it."""
+    """Any instance of `cls`, or of its declared subclasses."""
     return st.deferred(lambda: _instances(cls))
 
 
@@ -56,7 +56,7 @@ def _instances(base: type[Value]) -> st.SearchStrategy[Value]:
 
 @cache
 def _exactly(tag: str) -> st.SearchStrategy[Value]:
-    """Made once: there are hundreds, and each would make all that it refers to again."""
+    """Cached: there are hundreds, and each would rebuild all that it refers to."""
     cls = declared_messages()[tag]
     annotations = get_type_hints(cls, vars(sys.modules[cls.__module__]))
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # every declared class is a dataclass

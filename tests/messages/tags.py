@@ -1,9 +1,9 @@
-"""The frozen list of what is named on the wire, in traces and in checkpoints: `python -m tests.messages.tags`.
+"""The frozen list of tags on the wire, in traces and in checkpoints: `python -m tests.messages.tags`.
 
-One line is one declared class: its tag and its fields, those with a default marked `=`. What traces name and no codec
-carries is its tag alone; errors of the kernel, by which replays decide, are their names. Traces and checkpoints of
-yesterday must stay readable, so a line may only be added, or grow by fields marked `=`. A line that goes, or loses a
-word, breaks what people have on their disks.
+One line is one declared class: its tag and its fields, those with a default marked `=`. Classes that occur in traces
+without a codec have their tag alone; errors of the kernel, by which replays decide, have their names. Traces and
+checkpoints of yesterday must stay readable, so a line may only be added, or grow by fields marked `=`. A line that
+disappears, or loses a word, breaks files of users.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FROZEN = Path(__file__).with_name("frozen_wire_tags.txt")
 
 
 def lines() -> list[str]:
-    """The list as the classes declare it now."""
+    """The lines of the currently declared classes."""
     errors = [name for name, each in vars(kernel_errors).items() if isinstance(each, type) and name.endswith("Error")]
     return [*(" ".join([tag, *_fields(each)]) for tag, each in tagged().items()), *sorted(errors)]
 

@@ -1,4 +1,4 @@
-"""Classes that are declared again under their tags, as by a notebook's cell that is run again."""
+"""Classes that are declared again under their tags, as by a notebook cell that is executed again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_newest_declaration_has_the_tag(run_cell: Run) -> None:
     assert class_of("declared_again_test.amount") is second
 
 
-def test_an_instance_from_before_goes_over_the_wire_and_comes_out_as_the_newest(run_cell: Run) -> None:
+def test_an_older_instance_is_decoded_as_the_newest_class(run_cell: Run) -> None:
     before = run_cell(AMOUNT).Amount(number=3)
 
     cells = run_cell(AMOUNT)

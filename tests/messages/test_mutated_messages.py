@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 
 def decode_mutations(count: int, seed: int) -> dict[str, int]:
-    """What came of mutated messages, by its name."""
+    """The number of mutated messages by outcome."""
     messages, mutator, random = recorded_messages(), Mutator(seed), Random(seed)
     outcomes, longest = {"decoded": 0, "DecodeError": 0}, 0
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Everything that flykka declares: it survives the wire, and it is what was agreed on."""
+"""Every declared class survives the wire, and matches the frozen list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.messages.tags import FROZEN, lines
 @pytest.mark.parametrize("cls", declared_messages().values(), ids=declared_messages())
 @settings(max_examples=3, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(data=st.data())
-def test_every_declared_class_comes_back_from_the_wire_as_it_went(cls: type[Value], data: st.DataObject) -> None:
+def test_every_declared_class_round_trips_over_the_wire(cls: type[Value], data: st.DataObject) -> None:
     value = data.draw(any_instance(cls))
 
     wire = encode(value)
@@ -40,7 +40,7 @@ def test_altered_bytes_are_a_value_or_are_refused_and_nothing_else_happens(value
         assert encode(decode(encode(outcome))) == encode(outcome)
 
 
-def test_every_declared_class_says_what_it_is_and_a_message_who_says_it() -> None:
+def test_every_declared_class_has_a_docstring_and_a_message_names_its_sender() -> None:
     texts = {tag: (cls.__doc__ or "").strip() for tag, cls in declared_messages().items()}
 
     assert [tag for tag, text in texts.items() if not text.endswith((".", "?"))] == []
@@ -48,7 +48,7 @@ def test_every_declared_class_says_what_it_is_and_a_message_who_says_it() -> Non
     assert without == [], "a message says: sender -> receiver: what it asserts"
 
 
-def test_what_may_be_said_is_what_the_frozen_list_says() -> None:
+def test_declared_tags_match_the_frozen_list() -> None:
     frozen = FROZEN.read_text().splitlines()
 
     assert lines() == frozen, (

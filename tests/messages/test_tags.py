@@ -1,4 +1,4 @@
-"""Tags of what traces name and no codec carries: they are in the registry of the messages' tags."""
+"""Tags of classes that occur in traces without a codec: they are in the registry of the messages' tags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A seeded system for each test, ended behind it; and a threaded one for what only threads can show."""
+"""A seeded system for each test, stopped after it; and a threaded one for behaviour that needs threads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def threaded() -> Iterator[ActorSystem]:
 
 @pytest.fixture(params=["virtual", "real"])
 def either(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
-    """One after the other, for what has to hold in both."""
+    """Both systems in turn, for behaviour that must hold in both."""
     with SeededSystem(5) if request.param == "virtual" else ActorSystem("real", serialize_messages=True) as system:
         yield system
 
@@ -42,7 +42,7 @@ def failures(system: SeededSystem) -> list[str]:
 
 @pytest.fixture
 def bystander(system: SeededSystem) -> Iterator[list[str]]:
-    """Someone whom none of it concerns, with the proof that it goes on as the first instance it was."""
+    """An uninvolved actor; after the test it must still be running as its first instance."""
     log: list[str] = []
     ref = system.spawn(player(log), "bystander")
     yield log
@@ -53,5 +53,5 @@ def bystander(system: SeededSystem) -> Iterator[list[str]]:
 
 @pytest.fixture
 def no_log_of_failures(caplog: pytest.LogCaptureFixture) -> None:
-    """For tests that mean thousands of failures."""
+    """For tests that cause thousands of failures on purpose."""
     caplog.set_level(logging.CRITICAL, "flykka.runtime")

@@ -16,7 +16,7 @@ AsyncDeed = Callable[[ActorContext], Awaitable[object]]
 
 
 class Coroutines(Actor):
-    """Logs each word before and behind what its part awaits for it."""
+    """Logs each word before and after the awaitable of its part."""
 
     def __init__(self, log: list[str], part: dict[str, AsyncDeed]) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""An actor that logs what it hears, and what the tests of mailboxes and stashes do with it."""
+"""An actor that logs its messages, and helpers of the tests of mailboxes and stashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Order(ControlMessage):
 
 
 class Listener(Actor):
-    """Logs the text of everything that it hears, and does what its part says for it."""
+    """Logs the text of every message, and does what its part prescribes for it."""
 
     def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
         self.log = log

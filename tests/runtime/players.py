@@ -1,4 +1,4 @@
-"""The cast of the kernel's tests: actors that do on a word what the test gave them to do, and keep a log."""
+"""Scripted actors of the kernel's tests: they do what the test assigned to a word, and keep a log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Say(Message):
 
 
 class Player(Actor):
-    """Logs `<name> <what happened>`, and does what its part says for a word, or for `start`, `stop` and `restart`."""
+    """Logs `<name> <event>`, and does what its part prescribes for a word, or for `start`, `stop` and `restart`."""
 
     def __init__(self, log: list[str], part: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
         self.log = log
@@ -103,7 +103,7 @@ def spawns(props: Props, *names: str) -> Deed:
 
 
 def tell(system: SeededSystem, path: str, *words: str) -> None:
-    """Tell it to the actor at the path, and see the consequences."""
+    """Send the words to the actor at the path, and run until the system is idle."""
     for word in words:
         system.actor_selection(path).tell(says(word))
     system.run_until_idle()

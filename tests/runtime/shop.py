@@ -1,4 +1,4 @@
-"""An actor that stashes until it is told to open."""
+"""An actor that stashes until `open`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Open(ControlMessage):
 
 
 class Shop(Actor):
-    """Puts everything aside until it is told to `open`, and does what its part says for a word."""
+    """Stashes everything until `open`, and does what its part prescribes for a word."""
 
     def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""The actors that live at a path when something is told, be it one or many."""
+"""A selection resolves to the actors that live at its path when a message is sent, be it one or many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.runtime.players import in_turn, player, says, spawns
 
 @pytest.fixture
 def log(system: SeededSystem) -> list[str]:
-    """The log of a shop with two tills and a cellar, emptied of the beginning."""
+    """The log of a shop with two tills and a cellar, without its start."""
     log: list[str] = []
     cellar = player(log, {"start": spawns(player(log), "till-3")})
     shop = in_turn(spawns(player(log), "till-1", "till-2"), spawns(cellar, "cellar"))
@@ -42,7 +42,7 @@ def test_wildcards_stand_for_parts_of_a_name(system: SeededSystem, log: list[str
 
 
 @pytest.mark.parametrize("path", ["/user/shop/x*", "/user/shop/till", "/user/shop/till-1/*", "/user/[st]hop"])
-def test_what_no_one_is_selected_for_is_a_dead_letter(system: SeededSystem, log: list[str], path: str) -> None:
+def test_a_message_to_an_empty_selection_is_a_dead_letter(system: SeededSystem, log: list[str], path: str) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
 
@@ -59,7 +59,7 @@ def test_the_dead_are_not_selected(system: SeededSystem, log: list[str]) -> None
     assert system.actor_selection("/user/shop/till-*").resolve() == [second]
 
 
-def test_an_actor_selects_from_where_it_is(system: SeededSystem) -> None:
+def test_an_actor_selects_relative_to_its_own_path(system: SeededSystem) -> None:
     log: list[str] = []
     asks_around = player(log, {"go": lambda context: context.actor_selection("../*").tell(says("hello"))})
     system.spawn(player(log, {"start": in_turn(spawns(player(log), "a"), spawns(asks_around, "b"))}), "p")
@@ -83,5 +83,5 @@ def test_an_actor_selects_from_where_it_is(system: SeededSystem) -> None:
         ("", "/user/a"),
     ],
 )
-def test_a_path_is_seen_from_another_one(path: str, absolute: str) -> None:
+def test_a_path_is_resolved_relative_to_another_one(path: str, absolute: str) -> None:
     assert absolute_path("/user/a", path) == absolute

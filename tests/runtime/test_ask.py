@@ -27,26 +27,26 @@ from tests.runtime.players import fails, in_turn, player, replies, says
 
 @message("test.question")
 class Question(Message):
-    """test -> Answerer: tell `reply_to`."""
+    """test -> Answerer: reply to `reply_to`."""
 
     reply_to: Ref
 
 
 class Answerer(Actor):
-    """Answers where the message says."""
+    """Answers to the ref in the message."""
 
     def handle_message(self, message: Message) -> None:
         assert isinstance(message, Question)
         message.reply_to.tell(says("here"))
 
 
-def test_the_reply_is_told_to_the_sender(system: SeededSystem) -> None:
+def test_the_reply_is_sent_to_the_sender(system: SeededSystem) -> None:
     ref = system.spawn(player([], {"question": replies}), "a")
 
     assert ref.ask(says("question"), timeout=1) == says("reply")
 
 
-def test_the_reply_goes_where_the_message_says(system: SeededSystem) -> None:
+def test_the_reply_goes_to_the_ref_in_the_message(system: SeededSystem) -> None:
     ref = system.spawn(Props(Answerer), "a")
 
     assert ref.ask(lambda me: Question(reply_to=me), timeout=1) == says("here")
@@ -134,7 +134,7 @@ def test_a_second_reply_is_ignored_but_visible(system: SeededSystem) -> None:
     assert len(letters) == 1
 
 
-def test_a_cancelled_future_says_so(system: SeededSystem) -> None:
+def test_a_cancelled_future_reports_its_cancellation(system: SeededSystem) -> None:
     reply = system.spawn(player([]), "a").ask(says("question"), block=False)
 
     assert reply.cancel()
@@ -178,7 +178,7 @@ def test_a_self_ask_is_refused(system: SeededSystem) -> None:
 
 @pytest.mark.parametrize("timeout", ["5s", float("nan"), float("inf"), 1e12])
 @pytest.mark.parametrize("block", [True, False])
-def test_a_timeout_that_is_none_is_refused_before_anything_is_asked(
+def test_an_invalid_timeout_is_refused_before_anything_is_sent(
     threaded: ActorSystem, timeout: float, block: bool
 ) -> None:
     log: list[str] = []
@@ -193,12 +193,12 @@ def test_a_timeout_that_is_none_is_refused_before_anything_is_asked(
     assert log == ["a start", "a question"]
 
 
-def test_who_has_replied_may_ask_back(threaded: ActorSystem) -> None:
+def test_an_actor_that_has_replied_may_ask_back(threaded: ActorSystem) -> None:
     answers: list[object] = []
 
     def asks_back(context: ActorContext) -> None:
         replies(context)
-        # In this moment the asker has the reply, but may not have gone on yet.
+        # At this moment the asker has the reply, but may not have resumed yet.
         answers.append(threaded.actor_selection("/user/asker").resolve()[0].ask(says("ask back")))
 
     asked = threaded.spawn(player([], {"ask": asks_back, "sync": replies}), "asked")
@@ -212,7 +212,7 @@ def test_who_has_replied_may_ask_back(threaded: ActorSystem) -> None:
     assert answers == [says("reply")] * 20
 
 
-async def test_a_reply_can_be_awaited_while_the_loop_goes_on(threaded: ActorSystem) -> None:
+async def test_a_reply_can_be_awaited_while_the_loop_runs(threaded: ActorSystem) -> None:
     ref = threaded.spawn(player([], {"question": replies}), "a")
 
     replies_in_order = await asyncio.gather(*(ref.ask(says("question"), block=False) for _ in range(20)))

@@ -33,7 +33,7 @@ def test_the_next_message_waits_until_the_coroutine_has_ended(system: SeededSyst
     assert log == ["a begins", "a ends", "b begins", "b ends"]
 
 
-def test_other_actors_go_on_while_a_coroutine_waits(either: ActorSystem) -> None:
+def test_other_actors_run_while_a_coroutine_waits(either: ActorSystem) -> None:
     log: list[str] = []
     slow = either.spawn(coroutines(log, forever=lambda _: asyncio.Event().wait()), "slow")
     slow.tell(says("forever"))
@@ -62,7 +62,7 @@ def test_a_coroutine_actor_asks_another_and_awaits_the_reply(either: ActorSystem
     assert front.ask(says("question"), timeout=5) == says("reply")
 
 
-def test_sender_time_and_speaker_are_right_behind_an_await(system: SeededSystem) -> None:
+def test_sender_and_time_are_right_after_an_await(system: SeededSystem) -> None:
     probe = TestProbe(system)
     seen: list[object] = []
 
@@ -109,7 +109,7 @@ def test_a_context_variable_is_the_actors_own(either: ActorSystem) -> None:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt, asyncio.CancelledError])
-def test_what_a_coroutine_raises_is_supervised_and_told_to_the_asker(
+def test_an_exception_of_a_coroutine_is_supervised_and_sent_to_the_asker(
     either: ActorSystem, error: type[BaseException]
 ) -> None:
     log: list[str] = []
@@ -131,9 +131,7 @@ def test_what_a_coroutine_raises_is_supervised_and_told_to_the_asker(
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit, KeyboardInterrupt])
-def test_what_a_task_of_the_coroutine_raises_fails_who_awaits_it(
-    either: ActorSystem, error: type[BaseException]
-) -> None:
+def test_an_exception_of_an_asyncio_task_fails_its_awaiter(either: ActorSystem, error: type[BaseException]) -> None:
     async def fail() -> None:
         await asyncio.sleep(0)
         raise error("no")
@@ -171,7 +169,7 @@ async def spawn_child_and_sleep(context: ActorContext, log: list[str]) -> None:
     await context.sleep("5s")
 
 
-def test_an_escalated_failure_restarts_the_parent_behind_its_cancelled_coroutine(system: SeededSystem) -> None:
+def test_an_escalated_failure_restarts_the_parent_after_its_cancelled_coroutine(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Escalating(Coroutines):

@@ -1,4 +1,4 @@
-"""Ends of an actor in the middle of a coroutine: stopped, killed, with its system; and its traces."""
+"""The end of an actor in the middle of a coroutine: stopped, killed, with its system; and its traces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.coroutines import coroutines, sleeps
 from tests.runtime.players import Say, fails, player, replies, says
 
 
-def test_a_stop_cancels_the_coroutine_and_comes_behind_its_cleanup(system: SeededSystem) -> None:
+def test_a_stop_cancels_the_coroutine_and_follows_its_cleanup(system: SeededSystem) -> None:
     log: list[str] = []
 
     async def clean_up(context: ActorContext) -> None:
@@ -91,7 +91,7 @@ def test_a_message_that_was_taken_when_the_restart_came_is_for_the_new_instance(
     assert logs == {("stop", "restart", "x begins", "x ends"), ("x begins", "x ends", "stop", "restart")}
 
 
-def test_what_a_coroutine_awaits_may_end_in_the_same_stop() -> None:
+def test_an_awaited_actor_may_end_in_the_same_stop() -> None:
     for seed in range(20):
         log: list[str] = []
         failures: list[ActorFailed] = []
@@ -121,7 +121,7 @@ def test_an_actor_that_stops_itself_ends_its_coroutine_first(system: SeededSyste
     assert not ref.is_alive()
 
 
-def test_a_kill_is_at_once_and_what_the_coroutine_still_says_is_not_heard(either: ActorSystem) -> None:
+def test_a_kill_is_immediate_and_later_messages_of_the_coroutine_are_dropped(either: ActorSystem) -> None:
     log: list[str] = []
     probe, over = TestProbe(either), threading.Event()
 
@@ -167,7 +167,7 @@ def test_a_message_that_was_taken_when_the_kill_came_is_a_dead_letter(system: Se
     assert [letter.message for letter in letters] == [says("x")]
 
 
-def test_tasks_left_behind_end_with_the_actor_and_speak_for_no_one(system: SeededSystem) -> None:
+def test_leftover_tasks_end_with_the_actor_and_send_without_a_sender(system: SeededSystem) -> None:
     log: list[str] = []
     probe = TestProbe(system)
 
@@ -195,7 +195,7 @@ def test_tasks_left_behind_end_with_the_actor_and_speak_for_no_one(system: Seede
     assert system.manual_clock.next_due() is None
 
 
-def test_an_end_is_watched_and_a_watch_goes_on_during_a_coroutine(system: SeededSystem) -> None:
+def test_an_end_is_watched_and_a_watch_continues_during_a_coroutine(system: SeededSystem) -> None:
     log: list[str] = []
     watched = system.spawn(coroutines([], a=sleeps), "watched")
     watched.tell(says("a"))
@@ -213,7 +213,7 @@ def test_an_end_is_watched_and_a_watch_goes_on_during_a_coroutine(system: Seeded
     assert log == ["a begins", "a ends", "sees the end of /user/watched"]
 
 
-def test_the_system_ends_with_coroutines_in_hand() -> None:
+def test_the_system_ends_with_running_coroutines() -> None:
     log: list[str] = []
     begun = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Futures of the kernel under asyncio: no loop is blocked, and who gives up harms no one else."""
+"""Futures of the kernel under asyncio: no loop is blocked, and a cancelled waiter harms no other one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_a_cancelled_task_gives_up_its_ask_and_leaves_the_actor_alone(thre
     assert [letter.message for letter in letters] == [says("late")]
 
 
-async def test_a_future_is_kept_for_who_still_awaits_it() -> None:
+async def test_a_future_is_kept_while_it_is_awaited() -> None:
     future: Future[int] = Future()
     staying = asyncio.create_task(_result(future))
     leaving = asyncio.create_task(_result(future))
@@ -57,7 +57,7 @@ async def test_a_future_is_kept_for_who_still_awaits_it() -> None:
     assert leaving.cancelled()
 
 
-async def test_a_given_up_wait_leaves_no_callback_behind() -> None:
+async def test_an_abandoned_wait_leaves_no_callback() -> None:
     future: Future[int] = Future()
     keeper = asyncio.create_task(_result(future))
     await asyncio.sleep(0)
@@ -96,7 +96,7 @@ def test_tasks_of_several_loops_await_one_future() -> None:
     assert got == [7, 7]
 
 
-def test_a_result_that_comes_behind_the_loops_end_harms_no_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_result_that_arrives_after_the_end_of_the_loop_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
     future: Future[int] = Future()
     loop = asyncio.new_event_loop()
     task = loop.create_task(_result(future))

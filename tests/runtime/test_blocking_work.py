@@ -1,4 +1,4 @@
-"""What a trace tells of blocking work: the function and what it is given, as far as that can be written down."""
+"""A trace describes blocking work by its function and arguments, as far as these can be written down."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Colour(StrEnum):
 
 class Storage:
     def write(self, *arguments: object) -> None:
-        """What it does for others."""
+        """A blocking method."""
 
 
 def write(*arguments: object, keep: bool = False) -> None:
-    """What somebody has done for him."""
+    """The signature of a blocking function."""
 
 
-def test_a_partial_tells_what_it_is_given() -> None:
+def test_a_partial_is_described_by_its_arguments() -> None:
     failure = SerializedThrowable(type_name="OSError", message="gone")
 
     work = describe_work(partial(write, 7, ("a", (b"b", None)), failure, Colour.RED, keep=True))
@@ -42,7 +42,7 @@ def test_live_objects_are_not_kept() -> None:
     assert decode(encode(work)) == work
 
 
-def test_of_anything_else_the_name_is_told() -> None:
+def test_other_values_are_described_by_their_class_name() -> None:
     assert describe_work(write) == BlockingWork(function="write")
     assert describe_work(lambda: None) == BlockingWork(function="<lambda>")
     assert describe_work(object()) == BlockingWork(function="object")

@@ -1,4 +1,4 @@
-"""The mailbox with a limit, full under every policy, and at every end."""
+"""The bounded mailbox, full under every policy, and at every kind of end."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OVERFLOWS: tuple[Overflow, ...] = ("drop_new", "drop_oldest", "fail")
     ("overflow", "handled", "lost", "events"),
     [("drop_new", "ab", "cd", 0), ("drop_oldest", "cd", "ab", 0), ("fail", "ab", "cd", 2)],
 )
-def test_what_does_not_fit_is_a_dead_letter_that_says_why(
+def test_an_overflowing_message_is_a_dead_letter_with_the_reason(
     system: SeededSystem, overflow: Overflow, handled: str, lost: str, events: int
 ) -> None:
     letters, overflows, log = lost_in(system), list[MailboxOverflowed](), list[str]()
@@ -74,7 +74,7 @@ def test_an_asking_actor_gets_the_overflow_as_an_error_of_its_turn(system: Seede
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_what_the_kernel_owes_an_actor_finds_room_in_a_full_mailbox(system: SeededSystem, overflow: Overflow) -> None:
+def test_system_messages_are_accepted_by_a_full_mailbox(system: SeededSystem, overflow: Overflow) -> None:
     log: list[str] = []
     victim = system.spawn(player([]), "victim")
 
@@ -97,7 +97,7 @@ def test_what_the_kernel_owes_an_actor_finds_room_in_a_full_mailbox(system: Seed
     assert sorted(log) == ["Terminated", "begin", "fill", "timer", "x", "y"]
 
 
-def test_of_what_waits_the_oldest_that_was_told_is_lost(system: SeededSystem) -> None:
+def test_a_full_mailbox_drops_the_oldest_queued_tell(system: SeededSystem) -> None:
     letters, log = lost_in(system), list[str]()
 
     def begin(context: ActorContext) -> None:
@@ -134,9 +134,7 @@ def test_a_full_mailbox_keeps_no_one_from_stopping_its_actor(system: SeededSyste
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_news_of_losses_that_are_lost_themselves_do_not_go_round_for_ever(
-    system: SeededSystem, overflow: Overflow
-) -> None:
+def test_lost_dead_letter_events_do_not_loop(system: SeededSystem, overflow: Overflow) -> None:
     log: list[str] = []
     ref = listener(system, BoundedMailbox(2, overflow), log)
     system.event_stream.subscribe(ref, DeadLetter, MailboxOverflowed)

@@ -32,7 +32,7 @@ def test_a_duration_is_read_to_the_millisecond(written: Duration, ms: int) -> No
 
 
 @pytest.mark.parametrize("written", ["", "s", "1", "1.5s", "-1s", "1 fortnight", "1 ss", "1s 5ms", True, 1.5, None])
-def test_what_cannot_be_read_is_refused_by_its_value(written: object) -> None:
+def test_an_unreadable_text_is_refused_with_its_value(written: object) -> None:
     with pytest.raises(DurationError) as refused:
         duration_ms(written, "checkpoint interval")  # type: ignore[arg-type]
 
@@ -49,11 +49,11 @@ def test_a_duration_is_a_whole_number_of_milliseconds_from_zero(written: Duratio
 @pytest.mark.parametrize(
     ("written", "ms"), [("-8h", -28_800_000), (timedelta(seconds=-1), -1_000), (-1, -1), ("2s", 2_000)]
 )
-def test_a_duration_may_be_negative_where_that_is_asked_for(written: Duration, ms: int) -> None:
+def test_a_duration_may_be_negative_if_allowed(written: Duration, ms: int) -> None:
     assert signed_duration_ms(written) == ms
 
 
-def test_where_time_must_pass_zero_is_refused() -> None:
+def test_zero_is_refused_if_a_positive_duration_is_needed() -> None:
     with pytest.raises(DurationError, match="must be longer than 0 ms"):
         positive_duration_ms("0s")
 

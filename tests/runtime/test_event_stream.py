@@ -27,7 +27,7 @@ def test_an_actor_may_subscribe(system: SeededSystem) -> None:
     assert letter.recipient == Ref("/user/nobody", 0)
 
 
-def test_who_unsubscribes_hears_no_more(system: SeededSystem) -> None:
+def test_an_unsubscribed_actor_gets_no_more_events(system: SeededSystem) -> None:
     heard: list[object] = []
     system.event_stream.subscribe(heard.append, Say)
     system.event_stream.publish(says("one"))
@@ -38,7 +38,7 @@ def test_who_unsubscribes_hears_no_more(system: SeededSystem) -> None:
     assert heard == [says("one")]
 
 
-def test_what_comes_to_a_subscription_is_heard_once(system: SeededSystem) -> None:
+def test_an_event_reaches_a_subscriber_once(system: SeededSystem) -> None:
     heard: list[object] = []
     system.event_stream.subscribe(heard.append, Say)
 
@@ -48,7 +48,7 @@ def test_what_comes_to_a_subscription_is_heard_once(system: SeededSystem) -> Non
     assert heard == [says("one")]
 
 
-def test_who_unsubscribes_from_a_class_hears_of_the_others(system: SeededSystem) -> None:
+def test_unsubscribing_from_a_class_keeps_the_other_subscriptions(system: SeededSystem) -> None:
     heard: list[object] = []
     unhandled = UnhandledMessage(message=says("x"), sender=None, recipient=Ref("/user/a", 1))
     system.event_stream.subscribe(heard.append, Say, UnhandledMessage)
@@ -82,7 +82,7 @@ def test_a_failing_subscriber_harms_no_other(system: SeededSystem) -> None:
     assert heard == [says("one")]
 
 
-def test_what_an_actor_does_not_know_is_said(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_without_a_handler_are_reported(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
     unhandled: list[UnhandledMessage] = []
     system.event_stream.subscribe(unhandled.append, UnhandledMessage)
     ref = system.spawn(player([]), "a")
@@ -97,7 +97,7 @@ def test_what_an_actor_does_not_know_is_said(system: SeededSystem, caplog: pytes
     assert caplog.messages == [text, f"{text} (the same 2 times)"]
 
 
-def test_a_tell_never_kills_the_sender(system: SeededSystem) -> None:
+def test_sending_never_kills_the_sender(system: SeededSystem) -> None:
     log: list[str] = []
     dead = system.spawn(player([]), "dead")
     dead.stop()
@@ -123,7 +123,7 @@ def test_the_log_of_dead_letters_does_not_flood(system: SeededSystem, caplog: py
     assert "90 more dead letters were not logged" in caplog.text
 
 
-def test_what_the_codec_refuses_is_the_senders_fault(system: SeededSystem) -> None:
+def test_a_message_refused_by_the_codec_fails_the_sender(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     receiver = system.spawn(player([]), "r")

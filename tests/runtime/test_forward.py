@@ -1,4 +1,4 @@
-"""A message passed on in its sender's name, and one that is given up."""
+"""Forwarded messages keep their sender; and a forwarded ask may fail."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ def test_the_recipient_sees_the_first_sender(system: SeededSystem) -> None:
     assert probe.last_sender == system.find("/user/origin")
 
 
-def test_who_asks_the_forwarder_gets_the_reply_of_the_recipient(system: SeededSystem) -> None:
+def test_an_asker_of_the_forwarder_gets_the_recipients_reply(system: SeededSystem) -> None:
     recipient = system.spawn(player([], {"q": replies}), "recipient")
 
     assert forwarder_to(system, recipient).ask(says("q")) == says("reply")
 
 
-def test_who_asks_the_forwarder_hears_of_the_failure_of_the_recipient(system: SeededSystem) -> None:
+def test_an_asker_of_the_forwarder_gets_the_recipients_failure(system: SeededSystem) -> None:
     recipient = system.spawn(player([], {"fail": fails}), "recipient")
 
     with pytest.raises(AskFailedError, match="as the part says"):
         forwarder_to(system, recipient).ask(says("fail"))
 
 
-def test_who_asks_the_forwarder_hears_that_there_is_no_recipient(system: SeededSystem) -> None:
+def test_an_asker_of_the_forwarder_is_notified_of_a_missing_recipient(system: SeededSystem) -> None:
     recipient = system.spawn(player([]), "recipient")
     forwarder = forwarder_to(system, recipient)
     recipient.stop()
@@ -79,7 +79,7 @@ def test_a_killed_forwarder_forwards_nothing(system: SeededSystem) -> None:
     probe.expect_no_message()
 
 
-def test_the_trace_tells_of_it(tmp_path: Path) -> None:
+def test_the_trace_marks_a_forwarded_message(tmp_path: Path) -> None:
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "trace")) as system:
         recipient = system.spawn(player([], {"q": replies}), "recipient")
         forwarder_to(system, recipient).ask(says("q"))
@@ -92,7 +92,7 @@ def test_the_trace_tells_of_it(tmp_path: Path) -> None:
     assert turn.effects == (Send(target=recipient, message=says("q"), forwarded=True),)
 
 
-def test_what_an_actor_rejects_is_a_dead_letter_and_its_asker_is_told(system: SeededSystem) -> None:
+def test_a_rejected_message_is_a_dead_letter_and_its_asker_is_notified(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     ref = system.spawn(Props(Picky), "picky")

@@ -1,4 +1,4 @@
-"""What a system says of its actors, without asking them."""
+"""A system describes its actors without asking them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_turns_are_counted_and_their_rate_is_that_since_the_look_before(system: 
     assert of(system, "/user/a").turns_per_second == 0.0
 
 
-def test_the_first_look_gives_the_rate_since_the_beginning(system: SeededSystem) -> None:
+def test_the_first_observation_has_the_rate_since_the_beginning(system: SeededSystem) -> None:
     system.spawn(player([]), "a").tell(says("x"))
     system.advance(4_000)
 
@@ -108,7 +108,7 @@ def test_an_actor_that_waits_for_its_restart_shows_what_waits_with_it(system: Se
     assert (actor.state, actor.mailbox_size, actor.restarts) == ("restarting", 2, 0)
 
 
-def test_what_is_stashed_is_counted(system: SeededSystem) -> None:
+def test_stashed_messages_are_counted(system: SeededSystem) -> None:
     ref = system.spawn(player([], {"later": lambda context: context.stash()}), "a")
     ref.tell(says("later"))
     system.run_until_idle()

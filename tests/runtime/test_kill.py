@@ -1,4 +1,4 @@
-"""A kill: no hook, no message, no further turn; and a watcher from outside is told."""
+"""A kill: no hook, no message, no further turn; and an outside watcher is notified."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_kill_ends_the_whole_subtree_without_a_hook(system: SeededSystem) -> N
     assert not ref.is_alive()
 
 
-def test_watchers_outside_are_told_once_and_watchers_inside_are_dead(system: SeededSystem) -> None:
+def test_outside_watchers_are_notified_once_and_inside_watchers_are_dead(system: SeededSystem) -> None:
     log: list[str] = []
     inside = player(log, {"start": lambda context: context.watch(context.parent)})
     ref = system.spawn(player([], {"start": lambda context: context.spawn(inside, "c")}), "p")
@@ -113,7 +113,7 @@ def test_a_turn_that_kills_its_own_actor_has_no_further_effects(system: SeededSy
     assert resource.closed == 1
 
 
-def test_a_parent_that_waits_for_a_child_goes_on_when_the_child_is_killed(threaded: ActorSystem) -> None:
+def test_a_parent_that_waits_for_a_child_resumes_when_the_child_is_killed(threaded: ActorSystem) -> None:
     stuck, free = threading.Event(), threading.Event()
     child = player([], {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}).with_dispatcher("pinned")
     parent = threaded.spawn(player([], {"start": lambda context: context.spawn(child, "c").tell(says("block"))}), "p")
@@ -129,7 +129,7 @@ def test_a_parent_that_waits_for_a_child_goes_on_when_the_child_is_killed(thread
 
 
 @pytest.mark.parametrize("end", ["stop", "fail", "kill", "terminate"])
-def test_what_an_actor_owns_is_closed_exactly_once(end: str) -> None:
+def test_resources_of_an_actor_are_closed_exactly_once(end: str) -> None:
     resources = [Resource(), Resource()]
     order: list[str] = []
 
@@ -158,7 +158,7 @@ def test_what_an_actor_owns_is_closed_exactly_once(end: str) -> None:
     assert [resource.closed for resource in resources] == [1, 1]
 
 
-def test_a_resource_is_closed_before_the_watchers_hear_of_the_end(system: SeededSystem) -> None:
+def test_a_resource_is_closed_before_watchers_are_notified(system: SeededSystem) -> None:
     resource = Resource()
     seen: list[int] = []
     ref = system.spawn(player([], {"start": lambda context: context.own(resource)}), "a")
@@ -207,7 +207,7 @@ def test_a_killed_guardian_ends_the_system() -> None:
         assert not ref.is_alive()
 
 
-def test_a_kill_is_told_to_the_event_stream(system: SeededSystem) -> None:
+def test_a_kill_is_published_to_the_event_stream(system: SeededSystem) -> None:
     ends: list[ActorTerminated] = []
     system.event_stream.subscribe(ends.append, ActorTerminated)
     ref = system.spawn(player([]), "a")

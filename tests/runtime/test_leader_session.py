@@ -1,4 +1,4 @@
-"""Fencing: what a former leader says reaches no handler."""
+"""Fencing: messages of a former leader reach no handler."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_revoked_session_is_stale(system: SeededSystem) -> None:
     assert log == ["a start", "a change"]
 
 
-def test_a_restart_forgets_what_was_accepted(system: SeededSystem) -> None:
+def test_a_restart_forgets_accepted_elements(system: SeededSystem) -> None:
     log: list[str] = []
     part = {"start": lambda context: context.accept_session(NOW), "fail": fails}
     ref = system.spawn(player(log, part), "a")

@@ -31,13 +31,13 @@ from tests.runtime.players import Say, player, says
 
 @message("test.numbered")
 class Numbered(Message):
-    """teller -> listener: the `number`-th of this teller."""
+    """teller -> listener: the `number`-th message of this teller."""
 
     teller: int
     number: int
 
 
-def test_what_is_no_mailbox_is_refused_where_it_is_named() -> None:
+def test_an_invalid_mailbox_is_refused_by_its_props() -> None:
     with pytest.raises(ValueError, match="'drop_new', 'drop_oldest' and 'fail'"):
         BoundedMailbox(1, "block")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a function of the message, not 3"):
@@ -93,7 +93,7 @@ def test_a_broken_priority_is_a_failure_of_the_actor_whose_mailbox_it_is(system:
         reply.get()
 
 
-def test_a_message_without_priority_is_a_dead_letter_where_its_actor_stops_first(system: SeededSystem) -> None:
+def test_a_message_without_priority_is_a_dead_letter_if_its_actor_stops_first(system: SeededSystem) -> None:
     letters = lost_in(system)
     ref = listener(system, StablePriorityMailbox(lambda message: 1 // 0), [])
     system.run_until_idle()
@@ -159,7 +159,7 @@ KINDS = [
 
 
 class Counting(Actor):
-    """Notes what each teller told, and answers where it was asked."""
+    """Records the messages of each sender, and answers asks."""
 
     def __init__(self, heard: dict[int, list[int]]) -> None:
         self.heard = heard
@@ -206,7 +206,7 @@ def test_on_threads_each_message_is_handled_or_lost_once_and_each_ask_ends(kind:
         assert sorted([*heard[teller], *lost[teller]]) == list(range(100))
     for reply in replies:
         try:
-            answer = reply.get(timeout=60)  # A turn that was killed may end after the system has.
+            answer = reply.get(timeout=60)  # A killed turn may end after the system has terminated.
         except (ActorDeadError, MailboxOverflowError):
             continue
         assert isinstance(answer, Numbered)

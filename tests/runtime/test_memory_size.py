@@ -16,7 +16,7 @@ def test_a_size_is_read_to_the_byte(written: MemorySize, size: int) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "MB", "1.5MB", "-1", "0", 0, -5, "1 parsec", True, None, 1.5])
-def test_what_cannot_be_read_is_refused_by_its_value(written: object) -> None:
+def test_an_unreadable_text_is_refused_with_its_value(written: object) -> None:
     with pytest.raises(ValueError, match="the file size") as refused:
         positive_size_bytes(written, "the file size")  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""Random trees of actors in every order of events that two hundred seeds draw, and on real threads."""
+"""Random trees of actors with the events of two hundred seeds, and on real threads."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROUNDS_ON_THREADS = 30
 
 
 def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> World:
-    """One world from its beginning to its end: about two thousand steps, and more within the turns that wait."""
+    """Run one world from its start to its end: about two thousand steps, and more within the turns that wait."""
     world = World(seed)
     dice = world.dice
     system = SeededSystem(seed, serialize_messages=seed % 4 == 0, recorder=recorder)
@@ -63,10 +63,10 @@ def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> Worl
     "seed",
     [*range(QUICK_SEEDS), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(QUICK_SEEDS, SEEDS))],
 )
-def test_whatever_the_order_the_laws_hold(seed: int) -> None:
+def test_the_laws_hold_in_any_order(seed: int) -> None:
     world = play(seed)
 
-    again = f"python -m pytest 'tests/runtime/test_model.py::test_whatever_the_order_the_laws_hold[{seed}]'"
+    again = f"python -m pytest 'tests/runtime/test_model.py::test_the_laws_hold_in_any_order[{seed}]'"
     assert not world.broken, f"seed {seed}; again: {again}"
 
 
@@ -79,7 +79,7 @@ def test_the_same_seed_makes_the_same_world(seed: int) -> None:
 
 
 class Witness(Recorder):
-    """A recorder that checks what it is told."""
+    """A recorder that checks its input."""
 
     def __init__(self) -> None:
         self.sent: Counter[int] = Counter()
@@ -126,7 +126,7 @@ class Witness(Recorder):
 @pytest.mark.parametrize(
     "seed", [SEEDS, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(SEEDS + 1, SEEDS + 5))]
 )
-def test_a_record_tells_of_everything_that_turns_send(seed: int) -> None:
+def test_a_record_contains_everything_that_turns_send(seed: int) -> None:
     witness = Witness()
 
     world = play(seed, recorder=witness)
@@ -139,7 +139,7 @@ def test_a_record_tells_of_everything_that_turns_send(seed: int) -> None:
     assert len(by_actors) > 100
 
 
-def test_nothing_of_an_ended_system_stays_in_memory() -> None:
+def test_an_ended_system_leaves_memory() -> None:
     world = play(SEEDS + 10, rounds=50)
     cells = [weakref.ref(ref.actor_inbox.owner) for ref in world.refs]
     pykka_seam.sweep()
@@ -165,7 +165,7 @@ def test_on_threads_the_laws_hold_too(seed: int) -> None:
             for _ in range(8):
                 speak = world.tell if world.dice.random() < 0.8 else world.ask
                 speak(world.someone(), None, world.dice.randrange(8))
-            # Not faster than they are heard: an ask from outside is answered behind what was told before it.
+            # Not faster than they are handled: an ask from outside is answered after all earlier messages.
             world.ask_and_wait(world.someone())
 
     speakers = [threading.Thread(target=speaks, name=f"speaker {number}") for number in range(2)]

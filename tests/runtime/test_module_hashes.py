@@ -1,4 +1,4 @@
-"""Hashes of code: who recorded and who replays must come to the same, whichever module they begin with."""
+"""Hashes of code: recording and replay must compute the same ones, whichever module they begin with."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PACKAGE = flykka.runtime.trace.file.__name__
 MODULE = flykka.runtime.trace.file.reader.__name__
 
 
-def test_a_package_has_the_hash_that_its_modules_tell_of_it() -> None:
+def test_the_hash_of_a_package_is_the_same_from_each_of_its_modules() -> None:
     assert module_hashes(PACKAGE)[PACKAGE] == module_hashes(MODULE)[PACKAGE]
 
 

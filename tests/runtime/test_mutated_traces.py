@@ -1,4 +1,4 @@
-"""Traces with sound checksums and any content are read, or refused with the exit code for that, and nothing else."""
+"""Traces with valid checksums and any content are read, or refused with the documented exit code."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ COMMANDS = [
 
 
 def read_mutations(count: int, seed: int, folder: Path, commands: float = 0.01) -> Counter[str]:
-    """What came of mutated traces: how many were read, or refused by which error; so many by commands."""
+    """The outcomes of mutated traces: how many were read, or refused by which error; so many by commands."""
     random, outcomes = Random(seed), Counter[str]()
     weights, mutators = zip(*_bases(folder, seed), strict=True)
     for number in range(count):

@@ -1,4 +1,4 @@
-"""Messages and actors that are declared in a notebook's cells, which are run again and again."""
+"""Messages and actors declared in notebook cells, which are executed again and again."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_cells_that_are_run_again_work_as_the_first_time(run_cell: Run, system: 
 @pytest.mark.parametrize(
     "again", [(MESSAGES, ENVELOPE), (MESSAGES,)], ids=["all messages", "without those that build on the cell"]
 )
-def test_an_actor_from_before_hears_messages_that_were_declared_again(
+def test_an_older_actor_handles_messages_that_were_declared_again(
     run_cell: Run, system: ActorSystem, again: tuple[str, ...]
 ) -> None:
     for cell in (MESSAGES, ENVELOPE, ACTOR):

@@ -1,4 +1,4 @@
-"""Actors with every kind of mailbox that stash, become, fail and die as the dice say: each message is seen to once."""
+"""Actors with every kind of mailbox that stash, become, fail and die by the dice: each message is handled once."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from flykka.runtime.testing.seeded import SeededSystem
 
 @message("test.task")
 class Task(Message):
-    """test -> worker: do what the dice say; `token` names this message."""
+    """test -> worker: do what the dice decide; `token` identifies this message."""
 
     token: int
 
 
 @message("test.urgent_task")
 class UrgentTask(ControlMessage):
-    """test -> worker: as a Task."""
+    """test -> worker: a Task that is a control message."""
 
     token: int
 
@@ -51,7 +51,7 @@ KINDS: list[MailboxType] = [
 
 
 class Worker(Actor):
-    """Handles a task, puts it aside, becomes another, fails or stops."""
+    """Handles a task, stashes it, changes its behaviour, fails or stops."""
 
     def __init__(self, done: Counter[int], silences: list[int]) -> None:
         self.done = done

@@ -1,4 +1,4 @@
-"""What is written into a checkpoint may be read by those who may read the folder that it is written into."""
+"""Files of a checkpoint get the read permissions of the folder that they are written into."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_folders_below_a_private_one_are_private_and_so_are_their_files(tmp_path
     assert mode(tmp_path / "above") == 0o755
 
 
-def test_what_is_written_into_a_folder_of_the_group_is_read_by_the_group(tmp_path: Path) -> None:
+def test_files_in_a_group_readable_folder_are_group_readable(tmp_path: Path) -> None:
     job = tmp_path / "job"
     before = os.umask(0o077)
     try:

@@ -1,4 +1,4 @@
-"""The thread of a pinned actor: Pykka starts it, it outlives every failure of a turn, and ends with its actor."""
+"""The thread of a pinned actor: Pykka starts it, it survives every failure of a turn, and ends with its actor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ def thread_of(ref: ActorRef) -> threading.Thread:
 
 
 def started(system: ActorSystem, props: Props) -> ActorRef:
-    """An actor that has taken its first turns."""
     ref = system.spawn(props.with_dispatcher("pinned"), "a")
     assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
     return ref
@@ -40,7 +39,7 @@ def assert_ends(thread: threading.Thread) -> None:
     assert not thread.is_alive()
 
 
-def test_a_pinned_actor_is_pykkas_threading_actor_where_there_are_threads() -> None:
+def test_a_pinned_actor_is_a_pykka_threading_actor_if_there_are_threads() -> None:
     pinned = player([]).with_dispatcher("pinned")
     with ActorSystem("threads") as threaded, SeededSystem(1) as seeded:
         assert isinstance(threaded.spawn(pinned, "a").actor_inbox.owner, pykka.ThreadingActor)
@@ -134,7 +133,7 @@ def test_the_thread_outlives_a_queue_that_fails(threaded: ActorSystem, caplog: p
 
 
 @pytest.mark.parametrize("theirs", [pykka_messages._ActorStop(), pykka_messages.ProxyGetAttr(("system",))])
-def test_what_pykka_would_carry_out_itself_is_a_message_as_any_other(theirs: object) -> None:
+def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
     unhandled: list[object] = []
     with ActorSystem("threads") as system:
         system.event_stream.subscribe(lambda event: unhandled.append(event.message), UnhandledMessage)
@@ -147,7 +146,7 @@ def test_what_pykka_would_carry_out_itself_is_a_message_as_any_other(theirs: obj
 
 
 class Heavy:
-    """Stands for a message: those of ours have no weak references."""
+    """Stands in for a message: our messages support no weak references."""
 
 
 def test_a_thread_that_waits_keeps_no_message_in_memory() -> None:

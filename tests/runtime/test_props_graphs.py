@@ -1,4 +1,4 @@
-"""Props are told by names and plain values, and by nothing that would have to be trusted."""
+"""Props consist of names and plain values, and of nothing that would have to be trusted."""
 
 from __future__ import annotations
 
@@ -19,16 +19,14 @@ from tests.runtime.players import says
 
 
 class Worker(Actor):
-    """Works."""
+    """An actor with a method."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.given = (args, kwargs)
 
-    def handle_message(self, message: Message) -> None:
-        """Nothing."""
+    def handle_message(self, message: Message) -> None: ...
 
-    def works(self) -> None:
-        """A method."""
+    def works(self) -> None: ...
 
 
 class Colour(Enum):
@@ -39,7 +37,7 @@ class Colour(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a worker is told."""
+    """The constructor argument of a worker."""
 
     name: str
     sizes: tuple[int, ...] = ()
@@ -70,7 +68,7 @@ def text(*args: Any, **kwargs: Any) -> str:
     ],
     ids=repr,
 )
-def test_what_has_a_form_is_told_by_it(item: object, expected: str) -> None:
+def test_known_types_are_described_by_their_form(item: object, expected: str) -> None:
     assert text(item) == f"({expected})"
     assert text(name=item) == f"(name={expected})"
 
@@ -89,19 +87,19 @@ def inner() -> object:
     ],
     ids=["lock", "lambda", "method", "object"],
 )
-def test_what_has_no_form_is_told_by_its_class(item: object, name: str) -> None:
+def test_other_objects_are_described_by_their_class(item: object, name: str) -> None:
     assert text(item) == f"(<{name}>)"
     assert text([item]) == f"(list(<{name}>))"
 
 
-def test_what_contains_itself_is_told_once() -> None:
+def test_a_self_referencing_value_is_described_once() -> None:
     endless: list[object] = []
     endless.append((endless,))
 
     assert text(endless).startswith("(list(tuple(list(")
 
 
-def test_the_props_are_those_of_the_moment() -> None:
+def test_packed_props_do_not_follow_later_changes() -> None:
     words = ["now"]
     packed = pack_props(Props(Worker, words))
     words.append("later")
@@ -117,7 +115,7 @@ class Plant:
     engine: object
 
 
-def test_the_classes_of_what_has_a_name_are_found_wherever_it_is() -> None:
+def test_classes_with_unique_names_are_found_in_any_module() -> None:
     packed = pack_props(Props(Worker, (Plant(threading.Lock()), Plant(Settings("s"))), engine=object()))
     assert packed is not None
 
@@ -134,7 +132,7 @@ def test_equal_sets_make_equal_graphs() -> None:
 
 @dataclass
 class Grumpy:
-    """Does not like to be looked at."""
+    """Raises when it is inspected."""
 
     name: str = "grumpy"
 
@@ -144,12 +142,12 @@ class Grumpy:
         return super().__getattribute__(name)
 
 
-def test_an_argument_that_cannot_be_looked_at_leaves_no_graph() -> None:
+def test_an_argument_that_cannot_be_inspected_leaves_no_graph() -> None:
     grumpy = object.__new__(Grumpy)
 
     assert pack_props(Props(Worker, grumpy)) is None
 
 
 @pytest.mark.slow
-def test_a_graph_that_is_too_large_is_none() -> None:
+def test_a_graph_that_is_too_large_is_refused() -> None:
     assert pack_props(Props(Worker, bytes(MAX_PROPS_BYTES))) is None

@@ -1,4 +1,4 @@
-"""The names that `flykka.runtime` offers to who writes actors."""
+"""The names that `flykka.runtime` exports to authors of actors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 import flykka.runtime
 
 
-def test_every_public_name_leads_to_what_is_called_so() -> None:
+def test_every_public_name_resolves_to_an_object_of_that_name() -> None:
     for name in flykka.runtime.__all__:
         assert getattr(flykka.runtime, name).__name__ == name
 

@@ -1,4 +1,4 @@
-"""What someone who knows Pykka reaches for on a kernel actor: it works as there, or says what to do here."""
+"""Names of Pykka's API on a kernel actor: each works as in Pykka, or its error names the replacement."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def parrot(log: list[str]) -> Props:
 
 
 def by_class(actor_class: type[Actor]) -> list[pykka.ActorRef[Any]]:
-    """Pykka declares that it wants a class of its own; an instance of ours has a cell that is one."""
+    """Pykka's signature requires its own class; an instance of ours has a cell that is one."""
     return pykka.ActorRegistry.get_by_class(actor_class)
 
 
-def test_tell_returns_at_once_and_nothing(threaded: ActorSystem) -> None:
+def test_sending_returns_none_at_once(threaded: ActorSystem) -> None:
     log: list[str] = []
     ref = threaded.spawn(parrot(log), "a")
 
@@ -87,7 +87,7 @@ def test_futures_can_be_mapped_filtered_reduced_and_joined(system: SeededSystem)
     assert pykka.get_all([text(), text()], timeout=1) == ["reply"] * 2
 
 
-def test_stop_says_whether_the_actor_was_alive(threaded: ActorSystem) -> None:
+def test_stop_returns_whether_the_actor_was_alive(threaded: ActorSystem) -> None:
     ref = threaded.spawn(parrot([]), "a")
     other = threaded.spawn(parrot([]), "b")
 
@@ -120,7 +120,7 @@ def test_an_actor_made_by_a_function_is_found_as_an_actor(system: SeededSystem) 
     assert ref in by_class(Actor)
 
 
-def test_the_class_behind_a_dead_ref_is_that_of_any_actor(system: SeededSystem) -> None:
+def test_the_class_of_a_dead_ref_is_actor(system: SeededSystem) -> None:
     assert system.dead_ref("/user/nobody").actor_class is Actor
 
 
@@ -136,7 +136,7 @@ def test_a_broadcast_reaches_the_actors_of_a_class(system: SeededSystem) -> None
     assert logs == [["a start", "a hello"], ["b start", "b hello"], ["c start"]]
 
 
-def test_a_proxy_is_refused_with_the_way_it_is_done_here(system: SeededSystem) -> None:
+def test_a_proxy_is_refused_with_the_alternative(system: SeededSystem) -> None:
     ref = system.spawn(parrot([]), "a")
 
     with pytest.raises(ProxyNotSupportedError) as refused:
@@ -156,7 +156,7 @@ class Returns(Actor):
 
 
 class ReturnsLater(Actor):
-    """As `Returns`, in a coroutine."""
+    """Like `Returns`, in a coroutine."""
 
     async def handle_message(self, message: Message) -> None:
         await self.context.sleep("1s")
@@ -164,7 +164,7 @@ class ReturnsLater(Actor):
 
 
 @pytest.mark.parametrize("actor", [Returns, ReturnsLater])
-def test_who_returns_a_reply_is_told_how_to_reply(system: SeededSystem, actor: type[Actor]) -> None:
+def test_a_handler_that_returns_a_reply_fails_with_advice(system: SeededSystem, actor: type[Actor]) -> None:
     ref = system.spawn(Props(actor), "a")
 
     with pytest.raises(AskFailedError) as failed:
@@ -176,7 +176,7 @@ def test_who_returns_a_reply_is_told_how_to_reply(system: SeededSystem, actor: t
     )
 
 
-def test_who_returns_a_coroutine_outside_an_event_loop_is_told_where_to_await_it(system: SeededSystem) -> None:
+def test_a_coroutine_returned_outside_an_event_loop_is_refused_with_advice(system: SeededSystem) -> None:
     class Hands(Actor):
         def handle_message(self, message: Message) -> Awaitable[None]:
             return self._handle()
@@ -191,7 +191,7 @@ def test_who_returns_a_coroutine_outside_an_event_loop_is_told_where_to_await_it
 
 
 @pytest.mark.parametrize("actor", [Returns, ReturnsLater])
-def test_what_a_handler_returns_to_a_tell_is_of_no_consequence(system: SeededSystem, actor: type[Actor]) -> None:
+def test_the_return_value_of_a_handler_is_ignored(system: SeededSystem, actor: type[Actor]) -> None:
     failed: list[Message] = []
     system.event_stream.subscribe(failed.append, Message)
 
@@ -201,7 +201,7 @@ def test_what_a_handler_returns_to_a_tell_is_of_no_consequence(system: SeededSys
     assert failed == []
 
 
-def test_who_has_replied_may_return_what_it_likes(system: SeededSystem) -> None:
+def test_a_handler_that_has_replied_may_return_anything(system: SeededSystem) -> None:
     class Both(Actor):
         def handle_message(self, message: Message) -> None:
             replies(self.context)
@@ -213,7 +213,7 @@ def test_who_has_replied_may_return_what_it_likes(system: SeededSystem) -> None:
     assert ref.ask(says("question")) == says("reply")
 
 
-def test_an_actor_that_waits_for_messages_where_pykka_brings_them_is_refused() -> None:
+def test_an_actor_that_waits_for_messages_in_pykkas_loop_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Late\.on_receive is Pykka's way: here messages come to handle_message"):
 
         class Late(Actor):
@@ -221,7 +221,7 @@ def test_an_actor_that_waits_for_messages_where_pykka_brings_them_is_refused() -
 
 
 class Plain(pykka.ThreadingActor):
-    """An actor as Pykka has them."""
+    """A plain Pykka actor."""
 
 
 @pytest.mark.parametrize(
@@ -246,7 +246,7 @@ def test_an_actor_is_spawned_from_props(system: SeededSystem, spawned: Props) ->
 
 
 @pytest.mark.parametrize("no_message", ["increment", {"command": "increment"}, None])
-def test_what_is_no_message_is_refused_where_messages_are_encoded(system: SeededSystem, no_message: Message) -> None:
+def test_a_class_that_is_no_message_is_refused_when_encoded(system: SeededSystem, no_message: Message) -> None:
     ref = system.spawn(player([]), "a")
 
     with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is no message: a message is of a class"):
@@ -254,6 +254,6 @@ def test_what_is_no_message_is_refused_where_messages_are_encoded(system: Seeded
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a/b"])
-def test_a_name_that_is_none_is_refused_with_what_a_name_is(system: SeededSystem, name: str) -> None:
+def test_an_invalid_name_is_refused_with_the_rule_for_names(system: SeededSystem, name: str) -> None:
     with pytest.raises(InvalidActorNameError, match=f"no actor under /user can be called {name!r}: a name begins with"):
         system.spawn(player([]), name)

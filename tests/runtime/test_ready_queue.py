@@ -1,4 +1,4 @@
-"""The queue of what is ready to run: nothing is lost between those who bring and those who wait."""
+"""The queue of ready actors: nothing is lost between producers and waiting consumers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _held() -> threading.Lock:
     return latch
 
 
-def test_what_is_ready_comes_in_its_order() -> None:
+def test_ready_actors_run_in_order() -> None:
     queue = ReadyQueue()
     jobs = [Job(number) for number in range(3)]
     for job in jobs:
@@ -31,7 +31,7 @@ def test_what_is_ready_comes_in_its_order() -> None:
     assert [queue.get(_held()) for _ in jobs] == jobs
 
 
-def test_of_those_who_wait_the_last_one_is_woken() -> None:
+def test_the_last_waiter_is_woken() -> None:
     queue = ReadyQueue()
     arrivals: list[str] = []
 
@@ -67,7 +67,7 @@ def test_a_caller_that_brings_something_meanwhile_is_not_waited_for() -> None:
     assert not queue._idle
 
 
-def test_a_wake_that_comes_with_the_rising_is_not_lost() -> None:
+def test_a_wake_up_concurrent_with_a_timeout_is_not_lost() -> None:
     queue = ReadyQueue()
     job = Job(0)
 

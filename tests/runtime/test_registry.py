@@ -12,7 +12,7 @@ from tests.runtime.players import player
 
 def test_unregistering_many_takes_one_pass(system: SeededSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
-    # When to sweep is decided by how many live: none of another test's, which may not have ended yet.
+    # The number of live actors decides when to sweep: none of another test may be left.
     monkeypatch.setattr(ActorRegistry, "_actor_refs", [])
     refs = [system.spawn(player([]), f"a{number}") for number in range(40)]
     before = len(ActorRegistry.get_all())

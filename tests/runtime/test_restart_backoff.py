@@ -1,4 +1,4 @@
-"""Restarts that wait: the delays, what happens meanwhile, and what the old instance still gets to do."""
+"""Delayed restarts: the delays, events meanwhile, and the hooks that the old instance still runs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def tell_words(system: SeededSystem, name: str, *words: str) -> None:
     system.run_until_idle()
 
 
-def test_the_new_instance_is_made_when_the_delay_is_over(system: SeededSystem) -> None:
+def test_the_new_instance_is_created_after_the_delay(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
 
@@ -48,7 +48,7 @@ def test_the_new_instance_is_made_when_the_delay_is_over(system: SeededSystem) -
     assert log == ["c fail", "c stop", "c restart"]
 
 
-def test_what_is_told_meanwhile_waits_in_the_mailbox(system: SeededSystem) -> None:
+def test_messages_sent_meanwhile_wait_in_the_mailbox(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
 
@@ -74,7 +74,7 @@ def test_each_delay_is_twice_the_last_up_to_the_limit(system: SeededSystem) -> N
     assert waits == [100, 200, 400, 400]
 
 
-def test_the_delays_begin_again_behind_a_quiet_time(system: SeededSystem) -> None:
+def test_the_delays_are_reset_after_a_quiet_period(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN), "c")
     tell_words(system, "c", "fail")
@@ -167,7 +167,7 @@ def test_a_limit_holds_with_delays_too(system: SeededSystem) -> None:
     assert system.find("/user/p/c") is None
 
 
-def test_what_the_old_instance_held_is_given_back_at_once(system: SeededSystem) -> None:
+def test_resources_of_the_old_instance_are_closed_at_once(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Connection:
@@ -187,7 +187,7 @@ def test_what_the_old_instance_held_is_given_back_at_once(system: SeededSystem) 
     assert log == ["c fail", "c stop", "closed", "c restart"]
 
 
-def test_the_trace_tells_of_the_delay(tmp_path: Path) -> None:
+def test_the_trace_contains_the_delay(tmp_path: Path) -> None:
     log: list[str] = []
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "trace")) as system:
         family(system, log, OneForOne(backoff=PLAIN), "c")
@@ -239,7 +239,7 @@ def test_delays_grow_without_end_and_stay_below_the_limit() -> None:
     assert all(3_600_000 <= delay <= 3_960_000 for delay in delays[2:])
 
 
-def test_what_makes_no_sense_is_refused_at_once() -> None:
+def test_invalid_backoff_settings_are_refused_at_once() -> None:
     with pytest.raises(ValueError, match="max_backoff '1s' is shorter than min_backoff '2s'"):
         Backoff(min_backoff="2s", max_backoff="1s")
     with pytest.raises(ValueError, match="random_factor 2"):

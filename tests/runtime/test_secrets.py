@@ -51,7 +51,7 @@ def test_a_failure_is_without_secrets_and_so_are_its_causes() -> None:
 
 
 @pytest.mark.parametrize("name", ["flykka", "flykka.actors.job_master"])
-def test_a_log_is_without_secrets_whatever_handler_it_has(name: str) -> None:
+def test_secrets_are_masked_in_logs_with_any_handler(name: str) -> None:
     written = io.StringIO()
     handler, logger = logging.StreamHandler(written), logging.getLogger(name)
     handler.setFormatter(logging.Formatter("%(message)s"))

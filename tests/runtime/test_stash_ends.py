@@ -1,4 +1,4 @@
-"""The stash at a restart, at a stop, and when a kill comes in the midst of it."""
+"""The stash at a restart, at a stop, and during a kill."""
 
 from __future__ import annotations
 
@@ -46,9 +46,7 @@ def test_a_restart_puts_the_stash_back_into_the_mailbox(system: SeededSystem) ->
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_at_the_end_what_is_stashed_and_what_waits_are_dead_letters_in_their_order(
-    system: SeededSystem, end: str
-) -> None:
+def test_stashed_and_queued_messages_become_dead_letters_in_order_at_the_end(system: SeededSystem, end: str) -> None:
     letters = lost_in(system)
     ref = system.spawn(shop([]), "shop")
     tell_all(ref, "a")
@@ -88,7 +86,7 @@ class Lethal(Envelope):
         return self
 
 
-def test_what_is_stashed_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
+def test_messages_stashed_during_a_kill_are_dead_letters(system: SeededSystem) -> None:
     letters = lost_in(system)
     ref = system.spawn(shop([]), "shop")
 
@@ -99,7 +97,7 @@ def test_what_is_stashed_in_the_moment_of_a_kill_is_a_dead_letter(system: Seeded
 
 
 class LethalMailbox:
-    """Its actor is killed when something comes back from the stash."""
+    """Kills its actor when a stashed message returns."""
 
     def create(self, owner: Cell) -> MessageQueue:
         class Queue(deque[Entry]):
@@ -110,7 +108,7 @@ class LethalMailbox:
         return Queue()
 
 
-def test_what_comes_back_in_the_moment_of_a_kill_is_a_dead_letter(system: SeededSystem) -> None:
+def test_messages_unstashed_during_a_kill_are_dead_letters(system: SeededSystem) -> None:
     letters = lost_in(system)
     ref = system.spawn(shop([]).with_mailbox(LethalMailbox()), "shop")
 
@@ -121,7 +119,7 @@ def test_what_comes_back_in_the_moment_of_a_kill_is_a_dead_letter(system: Seeded
 
 
 class Undecided(Actor):
-    """Handles, stashes or unstashes, as the dice say."""
+    """Handles, stashes or unstashes by the dice."""
 
     def __init__(self, seen: list[str], moment: threading.Event, seed: int) -> None:
         self.seen = seen
@@ -145,7 +143,7 @@ class Undecided(Actor):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_kill_at_any_moment_loses_no_stashed_message_and_none_twice(seed: int) -> None:
+def test_a_kill_at_any_moment_loses_or_duplicates_no_stashed_message(seed: int) -> None:
     seen: list[str] = []
     lost: list[str] = []
     moment = threading.Event()
@@ -159,6 +157,6 @@ def test_a_kill_at_any_moment_loses_no_stashed_message_and_none_twice(seed: int)
         system.kill(ref)
         teller.join()
 
-    # The one in hand when the kill came is neither, if it was about to be stashed.
+    # The current message at the kill is neither, if it was about to be stashed.
     assert len(seen) + len(lost) >= len(told) - 1
     assert len({*seen, *lost}) == len(seen) + len(lost)

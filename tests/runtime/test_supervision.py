@@ -1,4 +1,4 @@
-"""What becomes of an actor that raises."""
+"""The supervision of an actor that raises."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def test_an_actor_that_cannot_start_is_stopped(system: SeededSystem) -> None:
     assert "as the part says" in failures[0].failure.stack_trace
 
 
-def test_a_factory_that_fails_leaves_nothing_behind(system: SeededSystem) -> None:
+def test_a_failing_factory_leaves_no_child(system: SeededSystem) -> None:
     def broken() -> Actor:
         raise ValueError("no actor today")
 

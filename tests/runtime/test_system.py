@@ -1,4 +1,4 @@
-"""A system that cannot begin, or cannot give everything back: nothing is left behind, and no one waits for ever."""
+"""A system that fails to start or to release its resources leaves nothing open, and no caller waits for ever."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Unclosable(FlightRecorder):
 
 
 class Work:
-    """Blocking work that says when it was done."""
+    """Blocking work that records when it was done."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -35,7 +35,7 @@ class Work:
 
 
 def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the operating system has no more of them."""
+    """Fail to start threads, as when the operating system has no more of them."""
 
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -53,7 +53,7 @@ def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"default_ask_timeout": "5s"}, ValueError),
     ],
 )
-def test_a_system_that_is_refused_leaves_no_thread_behind(option: dict[str, Any], error: type[Exception]) -> None:
+def test_a_refused_system_leaves_no_thread(option: dict[str, Any], error: type[Exception]) -> None:
     before = threading.enumerate()
 
     with pytest.raises(error, match=next(iter(option))):
@@ -62,7 +62,7 @@ def test_a_system_that_is_refused_leaves_no_thread_behind(option: dict[str, Any]
     assert threading.enumerate() == before
 
 
-def test_who_waits_for_the_end_is_not_kept_by_a_recorder_that_cannot_be_closed(
+def test_a_recorder_that_cannot_be_closed_does_not_block_termination(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     system = SeededSystem(recorder=Unclosable())
@@ -73,7 +73,7 @@ def test_who_waits_for_the_end_is_not_kept_by_a_recorder_that_cannot_be_closed(
 
 
 @pytest.mark.parametrize("dispatcher", ["pinned", "loop"])
-def test_an_actor_that_can_have_no_thread_does_not_stay_behind(
+def test_an_actor_that_gets_no_thread_is_not_left_registered(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, dispatcher: DispatcherName
 ) -> None:
     props: Props = player([], {"hello": replies}).with_dispatcher(dispatcher)
@@ -102,16 +102,16 @@ def test_work_that_can_have_no_thread_is_not_done_later(monkeypatch: pytest.Monk
     pool.shutdown()
 
 
-def test_who_takes_the_name_of_one_that_has_just_ended_is_a_child(threaded: ActorSystem) -> None:
+def test_an_actor_that_reuses_a_just_freed_name_is_a_child(threaded: ActorSystem) -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         for number in range(500):
             threaded.spawn(player([]), f"a{number}").stop()
-            # Under `/user` note is taken of the end in this moment, on another thread.
+            # The guardian `/user` records the end at this moment, on another thread.
             threaded.spawn(player([]), f"a{number}")
     finally:
         sys.setswitchinterval(interval)
 
-    # One that its parent does not know would outlive it, and its system.
+    # An actor that its parent does not know would outlive it, and its system.
     assert threaded.terminate().wait(timeout=5)

@@ -1,4 +1,4 @@
-"""Temporary folders are private, are found by no guess, and go at the latest with the next start."""
+"""Temporary folders are private, cannot be guessed, and are removed at the next start at the latest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ folder = TemporaryFolder("held", left_to_others="left" in sys.argv)
 print(folder.path, flush=True)
 sys.stdin.readline()
 """
-"""A process that holds a folder until a line comes from the process that began it, or it is killed."""
+"""A process that holds a folder until its parent sends a line, or it is killed."""
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-def test_a_folder_is_private_whatever_the_umask_and_goes_when_it_is_removed(temporary: Path) -> None:
+def test_a_folder_is_private_at_any_umask_and_can_be_removed(temporary: Path) -> None:
     before = os.umask(0)
     try:
         with TemporaryFolder("kind") as folder:

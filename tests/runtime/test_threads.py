@@ -1,4 +1,4 @@
-"""What only real threads can show. Each test waits for events, never for time."""
+"""Behaviour that needs real threads. Each test waits for events, never for time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_an_actor_takes_one_turn_at_a_time(threaded: ActorSystem) -> None:
     assert set(most) == {1}
 
 
-def test_a_pinned_actor_may_block_while_all_others_go_on(threaded: ActorSystem) -> None:
+def test_a_pinned_actor_may_block_while_all_others_run(threaded: ActorSystem) -> None:
     free = threading.Event()
     for number in range(6):
         blocked = threaded.spawn(player([], {"x": lambda _: free.wait(5)}).with_dispatcher("pinned"), f"p{number}")

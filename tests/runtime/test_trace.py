@@ -1,4 +1,4 @@
-"""What the recorder writes, the reader finds, also behind a crash or a flipped bit."""
+"""The reader finds everything that the recorder wrote, even after a crash or a flipped bit."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def turns_of(trace: TraceReader, path: str) -> list[Turn]:
     return [turn for turn in trace.turns if turn.recipient.path == path]
 
 
-def test_the_header_says_what_was_recorded(tmp_path: Path) -> None:
+def test_the_header_describes_the_recording(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace"):
         pass
 
@@ -105,7 +105,7 @@ def test_timers_are_turns_of_their_own_kind(tmp_path: Path) -> None:
     assert (tick.kind, tick.message, tick.now_ms, tick.cause) == ("timer", says("tick"), 50, create.sequence)
 
 
-def test_a_kill_is_recorded_and_no_turn_comes_behind_it(tmp_path: Path) -> None:
+def test_a_kill_is_recorded_and_no_turn_follows_it(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
         child = player([])
         ref = system.spawn(player([], {"start": lambda c: c.spawn(child, "c")}), "a")
@@ -198,7 +198,7 @@ def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path)
     assert "Say(text=1)" in odd.message.reason
 
 
-def test_what_the_file_has_no_form_for_does_not_lose_the_turn(tmp_path: Path) -> None:
+def test_an_unencodable_value_does_not_lose_the_turn(tmp_path: Path) -> None:
     key = frozenset({"periodic"})
     with recorded_system(tmp_path / "run.trace") as system:
         system.spawn(player([], {"start": lambda c: c.timers.start_once(key, 50, says("tick"))}), "a")

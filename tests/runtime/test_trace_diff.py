@@ -1,4 +1,4 @@
-"""Two recordings compared: what is a difference, which one is the first, and what is none."""
+"""Two recordings compared: differences, the first one, and ignored ones."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def sequence_numbers(found: Difference) -> tuple[int | None, int | None]:
     return None if left is None else left.sequence, None if right is None else right.sequence
 
 
-def test_runs_that_tell_the_same_are_the_same() -> None:
+def test_equal_runs_have_no_difference() -> None:
     run: list[Record] = [turn(1, ALICE, "a"), turn(2, BOB, "b"), Killed(sequence=3, now_ms=0, ref=BOB)]
 
     assert first_difference(run, run) == Comparison(same=3, actors=2, difference=None)
@@ -67,7 +67,7 @@ def test_when_it_was_and_how_actors_took_turns_is_no_difference() -> None:
     assert first_difference(left, right).difference is None
 
 
-def test_the_first_turn_that_says_something_else_is_told_with_its_field() -> None:
+def test_the_first_turn_with_a_different_message_is_reported_with_its_field() -> None:
     left = [turn(1, ALICE, "a"), turn(2, ALICE, "b"), turn(3, ALICE, "c")]
     right = [turn(1, ALICE, "a"), turn(2, ALICE, "x"), turn(3, ALICE, "c")]
 
@@ -101,32 +101,32 @@ def test_the_first_turn_that_says_something_else_is_told_with_its_field() -> Non
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-def test_who_said_it_what_came_of_it_and_how_it_ended_are_compared(left: Record, right: Record, path: str) -> None:
+def test_sender_effects_and_end_of_a_turn_are_compared(left: Record, right: Record, path: str) -> None:
     assert difference([left], [right]).fields[0].path == path
 
 
-def test_of_several_actors_that_differ_the_first_of_the_left_run_is_told() -> None:
+def test_the_first_difference_of_the_left_run_is_reported_among_several() -> None:
     left = [turn(1, BOB, "early"), turn(2, ALICE, "late")]
     right = [turn(1, ALICE, "LATE"), turn(2, BOB, "EARLY")]
 
     assert difference(left, right).actor == "/user/bob"
 
 
-def test_a_run_that_has_no_more_of_an_actor_is_told_so() -> None:
+def test_a_run_that_lacks_turns_of_an_actor_is_reported() -> None:
     longer = [turn(1, ALICE, "a"), turn(2, ALICE, "b")]
 
     assert sequence_numbers(difference(longer, longer[:1])) == (2, None)
     assert sequence_numbers(difference(longer[:1], longer)) == (None, 2)
 
 
-def test_a_turn_that_comes_later_in_the_other_run_is_told_as_another_order() -> None:
+def test_a_turn_that_comes_later_in_the_other_run_is_reported_as_reordered() -> None:
     left = [turn(1, ALICE, "a"), turn(2, ALICE, "b")]
     right = [turn(1, ALICE, "b"), turn(2, ALICE, "a")]
 
     assert difference(left, right).moved_to == 2
 
 
-def test_the_causes_of_both_sides_are_told_the_nearest_first() -> None:
+def test_the_causes_of_both_sides_are_listed_nearest_first() -> None:
     left = [turn(1, BOB, "go"), turn(2, BOB, "on", cause=1), turn(3, ALICE, "a", cause=2)]
     right = [turn(1, BOB, "go"), turn(2, BOB, "on", cause=1), turn(3, ALICE, "b", cause=1)]
 
@@ -153,7 +153,7 @@ def test_an_id_that_stands_for_two_others_is_a_difference() -> None:
     assert difference(right, left).number == 2
 
 
-def test_only_what_is_wanted_is_compared() -> None:
+def test_only_requested_parts_are_compared() -> None:
     left = [turn(1, ALICE, "a"), turn(2, BOB, "b")]
     right = [turn(1, ALICE, "x"), turn(2, BOB, "b")]
 

@@ -1,4 +1,4 @@
-"""A turn's record holds everything that it did, and what it was told that was no message."""
+"""A turn's record holds all of its effects, and the inputs that were not messages."""
 
 from __future__ import annotations
 
@@ -54,12 +54,11 @@ PLAYER = "tests.runtime.players:Player"
 class Closes:
     """A resource."""
 
-    def close(self) -> None:
-        """Nothing is held."""
+    def close(self) -> None: ...
 
 
 def effects_of(path: Path, deed: Deed) -> tuple[Effect, ...]:
-    """What the record of a turn says that did this, as /user/a, beside a /user/b."""
+    """The recorded effects of a turn that did this, as /user/a, beside a /user/b."""
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(player([], {"question": replies, "fail": fails}), "b")
         system.spawn(player([], {"go": deed}), "a").tell(says("go"))
@@ -74,8 +73,7 @@ def b(context: ActorContext) -> object:
     return context.system.dead_ref("/user/b", 1)
 
 
-def wears(_message: Message) -> None:
-    """A behaviour."""
+def wears(_message: Message) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -122,7 +120,7 @@ def wears(_message: Message) -> None:
     ],
     ids=lambda case: type(case[0]).__name__ if isinstance(case, tuple) else "",
 )
-def test_whatever_a_turn_does_is_in_its_record(tmp_path: Path, deed: Deed, expected: tuple[Effect, ...]) -> None:
+def test_every_effect_of_a_turn_is_recorded(tmp_path: Path, deed: Deed, expected: tuple[Effect, ...]) -> None:
     assert effects_of(tmp_path / "run.trace", deed) == expected
 
 
@@ -131,7 +129,7 @@ def test_every_kind_of_effect_has_one_place_and_one_record() -> None:
     assert len(set(EFFECTS)) == len(EFFECTS)
 
 
-def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
+def test_a_spawned_actor_is_reported_with_its_class(tmp_path: Path) -> None:
     def spawns(context: ActorContext) -> None:
         context.spawn(player([]), "child")
         context.spawn_top_level(player([]), "guest")
@@ -145,7 +143,7 @@ def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
         ("/user/guest", PLAYER),
         (
             "/user/made",
-            f"{__name__}:{test_who_is_spawned_is_told_with_its_class.__name__}.<locals>.spawns.<locals>.<lambda>",
+            f"{__name__}:{test_a_spawned_actor_is_reported_with_its_class.__name__}.<locals>.spawns.<locals>.<lambda>",
         ),
     ]
 
@@ -153,11 +151,10 @@ def test_who_is_spawned_is_told_with_its_class(tmp_path: Path) -> None:
 class Player_(Actor):
     """Count one more."""
 
-    def handle_message(self, message: Message) -> None:
-        """Nothing."""
+    def handle_message(self, message: Message) -> None: ...
 
 
-def test_who_is_spawned_from_outside_has_a_record_ahead_of_its_turns(tmp_path: Path) -> None:
+def test_an_actor_spawned_from_outside_has_a_record_before_its_turns(tmp_path: Path) -> None:
     with SeededSystem(5, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         system.advance(7)
         ref = system.spawn(Props(Player_), "a")
@@ -179,7 +176,7 @@ def test_a_kill_within_a_turn_is_its_effect(tmp_path: Path) -> None:
     assert kill.ref.path == "/user/b"
 
 
-def test_what_a_turn_finds_out_about_others_is_in_its_record(tmp_path: Path) -> None:
+def test_a_turns_observations_of_other_actors_are_recorded(tmp_path: Path) -> None:
     def looks(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -229,7 +226,7 @@ def test_an_ask_within_a_turn_has_its_question_its_promise_and_its_answer(tmp_pa
     assert answer == Awaited(now_ms=0, message=says("reply"), failure=None, promise=question.promise)
 
 
-def test_replies_that_a_turn_gets_later_stand_where_it_got_them(tmp_path: Path) -> None:
+def test_later_replies_of_a_turn_are_recorded_at_their_point(tmp_path: Path) -> None:
     def asks_two(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -267,9 +264,7 @@ def test_an_ask_that_fails_has_the_failure(tmp_path: Path, word: str, failure: s
         (Directive.ESCALATE, ["ESCALATE"]),
     ],
 )
-def test_what_a_parent_decides_about_a_failure_is_in_its_record(
-    tmp_path: Path, directive: Directive, told: list[str]
-) -> None:
+def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directive: Directive, told: list[str]) -> None:
     path = tmp_path / "run.trace"
     strategy = OneForOne(decider=lambda _: directive)
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
@@ -290,7 +285,7 @@ def test_what_a_parent_decides_about_a_failure_is_in_its_record(
 
 
 class Waits(Actor):
-    """Awaits whatever its word says, and tells itself that it has."""
+    """Awaits what its word prescribes, and sends itself a message when it is done."""
 
     def __init__(self, awaits: Callable[[ActorContext], object]) -> None:
         self._awaits = awaits
@@ -331,7 +326,7 @@ def coroutine_turn(path: Path, awaits: Callable[[ActorContext], object]) -> tupl
     return turn.effects
 
 
-def test_a_coroutine_has_the_outcomes_of_what_it_awaited_where_it_went_on(tmp_path: Path) -> None:
+def test_a_coroutine_records_each_awaited_outcome_at_the_point_of_resumption(tmp_path: Path) -> None:
     effects = coroutine_turn(tmp_path / "run.trace", _asks_and_sleeps)
 
     assert [type(effect) for effect in effects] == [Lookup, Send, Awaited, Awaited, Send, Awaited, Send]
@@ -342,7 +337,7 @@ def test_a_coroutine_has_the_outcomes_of_what_it_awaited_where_it_went_on(tmp_pa
     assert failed.failure.type_name == "AskFailedError"
 
 
-def test_outcomes_stand_in_the_order_in_which_a_coroutine_went_on(tmp_path: Path) -> None:
+def test_outcomes_are_in_the_order_in_which_a_coroutine_resumed(tmp_path: Path) -> None:
     effects = coroutine_turn(tmp_path / "run.trace", _asks_two)
 
     assert [effect.now_ms for effect in effects if isinstance(effect, Awaited)] == [10, 20]

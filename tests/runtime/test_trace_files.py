@@ -1,4 +1,4 @@
-"""What a reader makes of files that are damaged, foreign, of another version, or not files at all."""
+"""Reading files that are damaged, foreign, of another version, or not files at all."""
 
 from __future__ import annotations
 
@@ -103,12 +103,12 @@ def test_a_flipped_bit_anywhere_ends_the_trace_there(tmp_path: Path, whole: tupl
         assert found == records[: len(found)]
         assert trace.truncated is not None
         assert trace.truncated.offset == max(begin for begin in begins if begin <= place)
-        # Not even where it is the length of the last frame that says more than there is.
+        # Not even if the length of the last frame exceeds the file.
         assert not trace.truncated.is_cut_off
         assert trace.damage == trace.truncated
 
 
-def test_a_trace_that_was_not_closed_says_so_and_is_read_to_its_end(
+def test_an_unclosed_trace_is_marked_and_read_to_its_end(
     tmp_path: Path, whole: tuple[list[bytes], list[Record]]
 ) -> None:
     frames, records = whole
@@ -122,9 +122,7 @@ def test_a_trace_that_was_not_closed_says_so_and_is_read_to_its_end(
     assert "was not closed" in trace.truncated.reason
 
 
-def test_a_file_that_goes_on_behind_its_end_is_damaged_there(
-    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
-) -> None:
+def test_data_after_the_end_of_a_file_is_damage(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
     frames, records = whole
     path = tmp_path / "long.trace"
     path.write_bytes(b"".join(frames) + frames[1])
@@ -193,7 +191,7 @@ def test_a_killed_process_leaves_a_trace_that_is_read_to_its_last_whole_block(tm
     ],
     ids=["empty", "text", "short", "no map", "list", "no version", "no such version", "newer", "older", "no system"],
 )
-def test_what_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
+def test_a_file_that_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "other"
     path.write_bytes(data)
 
@@ -223,7 +221,7 @@ def test_a_header_of_other_types_is_refused_with_what_it_has(
         TraceReader.open(path)
 
 
-def test_what_is_added_to_a_header_may_be_of_other_types_no_more_than_the_header(tmp_path: Path) -> None:
+def test_later_additions_to_a_header_must_have_valid_types(tmp_path: Path) -> None:
     path = tmp_path / "other"
     path.write_bytes(header("odd", 0) + framed(bytes([NAMES]) + msgpack.packb({"schemas": ["test.say"]})))
 
@@ -243,7 +241,7 @@ def test_a_folder_and_a_file_that_may_not_be_read_are_refused_as_the_system_does
     [b"not compressed", b"", b"x\x9cK\xcaI,\x02\x00\x06Y\x02\x1a"],
     ids=["not compressed", "empty", "no chunk"],
 )
-def test_a_block_that_nobody_wrote_so_is_named_by_its_place(tmp_path: Path, content: bytes) -> None:
+def test_an_invalid_block_is_named_by_its_position(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "odd.trace"
     head = header("odd", 0)
     path.write_bytes(head + framed(bytes([BLOCK]) + content) + framed(bytes([END]) + msgpack.packb({})))
@@ -254,10 +252,10 @@ def test_a_block_that_nobody_wrote_so_is_named_by_its_place(tmp_path: Path, cont
         list(trace.records())
 
 
-def test_content_whose_parts_do_not_fit_is_named_by_its_block_when_it_is_asked_for(tmp_path: Path) -> None:
+def test_inconsistent_content_is_named_by_its_block_when_read(tmp_path: Path) -> None:
     path = tmp_path / "odd.trace"
     head = header("odd", 0)
-    # Of a turn that has sent its message to the tenth of one ref.
+    # The columns of a turn that has sent its message to the tenth ref of one.
     columns = [[1], [0], [0], [None], [None], [0], [0], [[(0, 9, 0)]], [None], [None]]
     chunk = msgpack.packb(([("/user/a", 1)], [b"\x80"], [], columns))
     path.write_bytes(head + block([chunk]) + framed(bytes([END]) + msgpack.packb({})))
@@ -268,7 +266,7 @@ def test_content_whose_parts_do_not_fit_is_named_by_its_block_when_it_is_asked_f
         _ = turn.effects
 
 
-def test_a_record_behind_more_turns_than_there_are_is_read_behind_those(tmp_path: Path) -> None:
+def test_a_record_after_nonexistent_turns_is_read_after_the_last_one(tmp_path: Path) -> None:
     path = tmp_path / "odd.trace"
     chunk = msgpack.packb(([("/user/a", 1)], [], [(5, 1, 1, 0, 0)], []))
     path.write_bytes(header("odd", 0) + block([chunk]) + framed(bytes([END]) + msgpack.packb({})))
@@ -329,5 +327,5 @@ def test_a_trace_is_read_a_block_at_a_time(tmp_path: Path) -> None:
     first = next(iter(TraceReader.open(path)))
 
     assert isinstance(first, Turn)
-    # A reader that stops early leaves no file behind that is open.
+    # A reader that stops early leaves no file open.
     assert not opened or os.listdir("/proc/self/fd") == opened

@@ -1,4 +1,4 @@
-"""Records come in the order in which their turns began, however late these ended."""
+"""Records are in the order in which their turns began, however late these ended."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORDS = 3_000
 
 
 class Sleeper(Actor):
-    """Takes a minute for each message."""
+    """Sleeps a minute for each message."""
 
     def __init__(self, hearer: Ref) -> None:
         self._hearer = hearer
@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_turn_that_ended_thousands_of_turns_later_comes_in_its_place(path: Path) -> None:
+def test_a_turn_that_ends_thousands_of_turns_later_keeps_its_place(path: Path) -> None:
     trace = TraceReader.open(path)
     written = [record.sequence for record in trace.records()]
     long = next(turn for turn in trace if turn.message == Say(text="long") and turn.recipient.path == "/user/sleeper")
@@ -65,7 +65,7 @@ def test_and_is_replayed_there(path: Path) -> None:
     assert result.compared == result.turns > WORDS
 
 
-def test_and_is_the_cause_of_what_it_led_to(path: Path) -> None:
+def test_a_long_turn_is_the_cause_of_its_messages(path: Path) -> None:
     trace = TraceReader.open(path)
     heard = next(turn for turn in trace if turn.message == Say(text="long") and turn.recipient.path == "/user/busy")
 

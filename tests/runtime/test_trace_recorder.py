@@ -1,4 +1,4 @@
-"""What a recorder can be told: how large, what to hide, what else to tell; and what its header says of the code."""
+"""Options of a recorder: its size, redaction and extra columns; and the code version in its header."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SOMEONE = Ref("/user/someone", 1)
 
 
 def take_turns(recorder: TraceRecorder, messages: list[Message]) -> None:
-    """Record a turn for each."""
+    """Record a turn for each message."""
     recorder.open(system="told", seed=0)
     for number, told in enumerate(messages, start=1):
         recorder.turn(number, number, SOMEONE, Envelope(told, None, None), [("send", SOMEONE, told)], None)
@@ -43,7 +43,7 @@ def handled(path: Path, ref: Ref) -> list[Turn]:
     return [turn for turn in TraceReader.open(path) if turn.recipient == ref and turn.kind == "message"]
 
 
-def test_a_recording_ends_at_its_size_cap_and_the_system_goes_on(
+def test_a_recording_ends_at_its_size_cap_and_the_system_continues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path, log = tmp_path / "run.trace", list[str]()
@@ -72,7 +72,7 @@ def test_a_recording_below_its_cap_is_whole(tmp_path: Path, caplog: pytest.LogCa
 
 @message("test.secret")
 class Secret(Message):
-    """test -> player: what nobody may read."""
+    """test -> player: a text that must not be readable in the trace."""
 
     password: str
     user: str = "somebody"
@@ -83,7 +83,7 @@ def hide(secret: Message) -> Message:
     return replace(secret, password="***")
 
 
-def test_what_is_redacted_is_nowhere_in_the_file_and_the_header_names_its_tag(tmp_path: Path) -> None:
+def test_a_redacted_message_is_absent_and_the_header_names_its_tag(tmp_path: Path) -> None:
     path, secret = tmp_path / "run.trace", Secret(password="open sesame")
 
     take_turns(TraceRecorder(path, redact={Secret: hide}), [says("hello"), secret])
@@ -96,7 +96,7 @@ def test_what_is_redacted_is_nowhere_in_the_file_and_the_header_names_its_tag(tm
     assert secret.password == "open sesame"
 
 
-def test_what_a_leader_says_under_its_session_is_redacted_too(tmp_path: Path) -> None:
+def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
     path, session = tmp_path / "run.trace", LeaderSessionId("s")
     with SeededSystem(5, recorder=TraceRecorder(path, redact={Secret: hide})) as system:
         ref = system.spawn(player([], {"start": lambda c: c.accept_session(session)}), "a")
@@ -117,7 +117,7 @@ def test_what_a_leader_says_under_its_session_is_redacted_too(tmp_path: Path) ->
     ],
     ids=["another class", "raises"],
 )
-def test_what_cannot_be_redacted_is_not_written_at_all(tmp_path: Path, redact: object, said: str) -> None:
+def test_messages_that_cannot_be_redacted_are_not_written(tmp_path: Path, redact: object, said: str) -> None:
     path = tmp_path / "run.trace"
 
     take_turns(TraceRecorder(path, redact={Secret: redact}), [Secret(password="open sesame")])  # type: ignore[dict-item]
@@ -131,14 +131,14 @@ def test_what_cannot_be_redacted_is_not_written_at_all(tmp_path: Path, redact: o
 
 @message("test.load")
 class Load(Message):
-    """test -> player: much of it."""
+    """test -> player: a large text."""
 
     data: bytes
     more: tuple[str, ...] = ()
 
 
 @pytest.mark.slow
-def test_a_message_that_is_too_large_is_told_by_its_size_and_fingerprint(tmp_path: Path) -> None:
+def test_a_message_that_is_too_large_is_described_by_size_and_fingerprint(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     data = bytes(MAX_MESSAGE_BYTES + 1)
 
@@ -180,7 +180,7 @@ class Counter(Actor):
         self.count += 1
 
 
-def test_with_digests_each_turn_tells_the_state_behind_it(tmp_path: Path) -> None:
+def test_with_digests_each_turn_has_a_hash_of_its_state(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, digests=True)) as system:
         ref = system.spawn(Props(Counter), "a")
@@ -196,13 +196,13 @@ def test_with_digests_each_turn_tells_the_state_behind_it(tmp_path: Path) -> Non
     assert [turn.digest for turn in handled(path, ref)] == states
 
 
-def test_without_them_there_are_none(tmp_path: Path) -> None:
+def test_turns_have_no_digest_by_default(tmp_path: Path) -> None:
     take_turns(TraceRecorder(tmp_path / "run.trace"), [says("x")])
 
     assert [turn.digest for turn in TraceReader.open(tmp_path / "run.trace")] == [None]
 
 
-def test_the_header_has_hashes_of_what_was_said_and_of_who_was_there(tmp_path: Path) -> None:
+def test_the_header_has_hashes_of_message_and_actor_modules(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(Props(Counter), "a").tell(says("x"))

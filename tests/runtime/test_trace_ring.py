@@ -1,4 +1,4 @@
-"""A ring keeps the last turns, begins with the actors as they were there, and replays."""
+"""A ring retains the last turns, begins with the state of the actors there, and replays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @dataclass
 class Notes:
-    """What a clerk has noted."""
+    """The notes of a clerk."""
 
     words: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
@@ -37,7 +37,7 @@ class Notes:
 
 
 class Clerk(Actor):
-    """Holds a bit of everything, and answers with what it knows."""
+    """Holds values of many kinds, and answers with its state."""
 
     def __init__(self, reports_to: Ref, notes: Notes | None = None) -> None:
         self._reports_to = reports_to
@@ -49,7 +49,6 @@ class Clerk(Actor):
         self._helper: Ref | None = None
 
     def pre_start(self) -> None:
-        """Have a helper."""
         self._helper = self.context.spawn(Props(Helper), "helper")
         self.context.watch(self._helper)
         self.context.timers.start_fixed_delay("beat", 70, says("beat"))
@@ -90,7 +89,7 @@ class Helper(Actor):
         self.count = 0
 
     def handle_message(self, message: Message) -> None:
-        """One more; the parent hears of every tenth."""
+        """Count, and report every tenth to the parent."""
         self.count += 1
         if self.count % 10 == 0:
             self.context.parent.tell(says(f"ten {self.count}"))
@@ -160,16 +159,15 @@ def test_wherever_it_begins_a_ring_replays(tmp_path: Path, ring: int) -> None:
 
 
 class Locked(Actor):
-    """Holds what no trace can keep."""
+    """Holds an object that cannot be written to a trace."""
 
     def __init__(self) -> None:
         self._secret = (lambda: None, "x")
 
-    def handle_message(self, message: Message) -> None:
-        """Nothing."""
+    def handle_message(self, message: Message) -> None: ...
 
 
-def test_who_holds_what_cannot_be_kept_is_named_with_the_place(tmp_path: Path) -> None:
+def test_an_actor_with_unrecordable_state_is_named_with_its_attribute(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=10)) as system:
         ref = system.spawn(Props(Locked), "locked")
@@ -185,7 +183,7 @@ def test_who_holds_what_cannot_be_kept_is_named_with_the_place(tmp_path: Path) -
 
 
 class Lookout:
-    """Looks at the world outside, when it is first asked to."""
+    """Accesses an external object at the first call."""
 
     outside_state = True
 
@@ -194,7 +192,7 @@ class Lookout:
 
     @cached_property
     def view(self) -> Callable[[], str]:
-        """What no trace can keep."""
+        """An object that cannot be written to a trace."""
         return lambda: self.name
 
 
@@ -207,11 +205,11 @@ class Watchman(Actor):
         self._lookout.view()
 
     def handle_message(self, message: Message) -> None:
-        """Tell where it looks from."""
+        """Report the name of the lookout."""
         self._reports_to.tell(says(self._lookout.name))
 
 
-def test_what_reaches_the_world_outside_is_kept_without_what_it_has_reached(tmp_path: Path) -> None:
+def test_an_object_with_external_resources_is_kept_without_them(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=20)) as system:
         ref = system.spawn(Props(Watchman, system.spawn(player([]), "a")), "watchman")
@@ -226,7 +224,7 @@ def test_what_reaches_the_world_outside_is_kept_without_what_it_has_reached(tmp_
 
 
 class Prickly:
-    """Cannot be shown, which is asked of it as a key."""
+    """A dictionary key that cannot be printed."""
 
     __slots__ = ()
 
@@ -235,16 +233,15 @@ class Prickly:
 
 
 class Handler(Actor):
-    """Holds it."""
+    """Holds a `Prickly`."""
 
     def __init__(self) -> None:
         self._by_key = {Prickly(): "x"}
 
-    def handle_message(self, message: Message) -> None:
-        """Nothing."""
+    def handle_message(self, message: Message) -> None: ...
 
 
-def test_what_cannot_even_be_looked_at_harms_no_turn(tmp_path: Path) -> None:
+def test_an_object_that_cannot_be_inspected_fails_no_turn(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=10)) as system:
         ref = system.spawn(Props(Handler), "handler")
@@ -273,7 +270,7 @@ def test_a_dump_writes_what_there_is_while_the_system_runs(tmp_path: Path) -> No
     assert min(record.sequence for record in TraceReader.open(path).records()) > max(first)
 
 
-def test_nothing_is_written_before_the_end_and_nothing_is_left_of_another_run(tmp_path: Path) -> None:
+def test_an_archive_is_written_at_the_end_and_replaces_older_runs(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     path.write_bytes(b"of another run")
     with SeededSystem(5, recorder=TraceRecorder(path, ring=50)) as system:

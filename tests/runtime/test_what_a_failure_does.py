@@ -1,4 +1,4 @@
-"""What follows when an actor raises: the first table of "What happens when" in docs/kernel.md, case by case."""
+"""Consequences of an exception: the first table of "What happens when" in docs/kernel.md, case by case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ALL_KINDS = [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError, 
 
 
 @pytest.mark.parametrize("error", ALL_KINDS)
-def test_whatever_a_handler_raises_the_asker_hears_and_the_actor_goes_on(
+def test_any_exception_of_a_handler_reaches_the_asker_and_the_actor_continues(
     system: SeededSystem, bystander: list[str], error: type[BaseException]
 ) -> None:
     ref = system.spawn(player([], {"fail": raises(error), "q": replies}), "a")
@@ -39,7 +39,7 @@ def test_whatever_a_handler_raises_the_asker_hears_and_the_actor_goes_on(
     ("error", "restarted"),
     [(ValueError, "c"), (asyncio.CancelledError, "c"), (SystemExit, "p"), (KeyboardInterrupt, "p")],
 )
-def test_by_default_an_exception_restarts_the_child_and_what_is_graver_its_parent(
+def test_an_exception_restarts_the_child_and_a_graver_error_escalates_by_default(
     system: SeededSystem, bystander: list[str], error: type[BaseException], restarted: str
 ) -> None:
     log: list[str] = []
@@ -53,7 +53,7 @@ def test_by_default_an_exception_restarts_the_child_and_what_is_graver_its_paren
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_an_actor_whose_initialiser_raises_is_stopped_and_its_watcher_told(
+def test_an_actor_whose_initialiser_raises_is_stopped_and_its_watcher_notified(
     system: SeededSystem, bystander: list[str], error: type[BaseException]
 ) -> None:
     class Unborn(Actor):
@@ -82,7 +82,7 @@ def test_an_actor_whose_pre_start_raises_has_its_post_stop_and_its_children_end(
     assert failures == ["ActorInitializationError"]
 
 
-def test_a_resumed_actor_that_could_not_start_is_produced_again(system: SeededSystem, bystander: list[str]) -> None:
+def test_a_resumed_actor_that_could_not_start_is_created_again(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
     tries: list[str] = []
 
@@ -133,7 +133,7 @@ def test_a_post_stop_that_raises_is_reported_and_the_actor_ends(
     assert log[-1] == "w sees the end of /user/a"
 
 
-def test_a_pre_restart_that_raises_is_reported_and_the_restart_goes_on(
+def test_a_raising_pre_restart_is_reported_and_the_restart_continues(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []
@@ -161,7 +161,7 @@ def test_a_post_restart_that_raises_stops_the_actor(
 
 
 class Undecided(OneForOne):
-    """A strategy that is wrong in some other way than by its decider."""
+    """A strategy that fails elsewhere than in its decider."""
 
     __slots__ = ()
 
@@ -210,7 +210,7 @@ def test_an_undecided_failure_shows_the_first_one_too(system: SeededSystem) -> N
     assert "LookupError" in traces[1]
 
 
-def test_two_children_that_escalate_at_once_both_go_on(system: SeededSystem, bystander: list[str]) -> None:
+def test_two_children_that_escalate_at_once_both_resume(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
     child = player(log, {"fail": fails})
     parent = player(log, {"start": spawns(child, "a", "b")}, ESCALATING)

@@ -1,4 +1,4 @@
-"""One thing while the other: the second table of "What happens when" in docs/kernel.md, case by case."""
+"""Concurrent events: the second table of "What happens when" in docs/kernel.md, case by case."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_restart_during_a_stop_loses(system: SeededSystem, bystander: list[str
     assert system.find("/user/p/c") is None
 
 
-def test_a_name_used_twice_is_the_failure_of_who_used_it(
+def test_a_duplicate_name_fails_the_spawning_actor(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []
@@ -141,7 +141,7 @@ def test_a_system_terminated_by_its_own_actor_ends(kind: str) -> None:
     ],
     ids=["terminate", "terminated", "itself", "its parent"],
 )
-def test_an_actor_that_waits_for_its_own_end_is_told_at_once(kind: str, wait: Deed) -> None:
+def test_an_actor_that_waits_for_its_own_end_fails_at_once(kind: str, wait: Deed) -> None:
     system = SeededSystem(1) if kind == "seeded" else ActorSystem("impatient")
     failures: list[str] = []
     system.event_stream.subscribe(lambda event: failures.append(event.failure.type_name), ActorFailed)

@@ -1,4 +1,4 @@
-"""Mutates what stands in traces, and computes the checksums again: nothing of it is damage on the way."""
+"""Mutates the content of traces, with valid checksums: the mutations are not damage in transit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What master hooks may be, and what becomes of what they raise."""
+"""Valid master hooks, and the handling of exceptions that they raise."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ class Hook(MasterTriggerRestoreHook):
         return cast("bytes | None", self._answer)
 
 
-def test_who_wants_nothing_back_leaves_no_state() -> None:
+def test_a_hook_without_state_leaves_no_master_state() -> None:
     states = MasterHooks([Hook("a", b"state"), Hook("b")]).trigger(7, 1_000)
 
     assert states == (MasterState(identifier="a", data=b"state"),)
 
 
-def test_of_two_with_one_name_the_first_stays() -> None:
+def test_the_first_of_two_equal_names_stays() -> None:
     first, second = Hook("a"), Hook("a")
     hooks = MasterHooks([first])
 
@@ -68,7 +68,7 @@ def test_a_hook_without_a_name_is_refused(identifier: str) -> None:
         MasterHooks([Hook(identifier)])
 
 
-def test_what_is_no_hook_is_refused() -> None:
+def test_an_invalid_hook_is_refused() -> None:
     with pytest.raises(MasterHookError, match="has to be a MasterTriggerRestoreHook, not 'hook'"):
         MasterHooks([cast("MasterTriggerRestoreHook", "hook")])
 
@@ -106,7 +106,7 @@ def test_all_are_closed_whatever_one_of_them_raises() -> None:
     assert last.calls == ["close"]
 
 
-def test_a_job_has_them_reset_when_it_starts_and_closed_when_it_has_ended(tmp_path: Path) -> None:
+def test_hooks_are_reset_when_a_job_starts_and_closed_when_it_ends(tmp_path: Path) -> None:
     hook = Hook("a")
     with SeededSystem(3) as system:
         cluster = JobCluster(system, tmp_path)

@@ -1,4 +1,4 @@
-"""What a coordinator tells tasks, gathered by TaskManager."""
+"""A coordinator's messages to tasks are grouped by TaskManager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staged files that a checkpoint refers to are compared with what was written, unless they were published since."""
+"""Staged files of a checkpoint are compared with the written ones, unless they have been published since."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SUBTASK = "sink-12345678-0-of-2"
 
 
 class Staged:
-    """A sink of files that has staged three, and one of transactions that has staged two in a table."""
+    """A file sink with three staged files, and a transactional sink with two staged batches in a table."""
 
     def __init__(self, folder: Path) -> None:
         self.output, self.table = folder / "out", folder / "table"

@@ -1,4 +1,4 @@
-"""A job that is to end with its client: signs of life keep it, their absence cancels it, and it is told why."""
+"""An attached job: heartbeats of its client keep it running, their absence cancels it with a reason."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def give_sign_of_life(cluster: JobCluster) -> None:
     cluster.tell(cluster.job_manager, heartbeat)
 
 
-def test_a_job_whose_client_is_silent_is_cancelled_and_its_history_and_its_result_say_why(cluster: JobCluster) -> None:
+def test_a_job_with_a_silent_client_is_cancelled_with_a_reason(cluster: JobCluster) -> None:
     task_manager = cluster.run(attached(cluster), slots=1)
 
     cluster.system.advance(TIMEOUT_MS)
@@ -53,7 +53,7 @@ def test_a_job_whose_client_is_silent_is_cancelled_and_its_history_and_its_resul
     assert (entry.root.cause, entry.outcome) == (result.cause, FailureOutcome.CANCELED)
 
 
-def test_a_job_whose_client_gives_signs_of_life_goes_on(cluster: JobCluster) -> None:
+def test_a_job_continues_while_its_client_sends_heartbeats(cluster: JobCluster) -> None:
     cluster.run(attached(cluster), slots=1)
 
     for _ in range(5):
@@ -72,7 +72,7 @@ def test_a_job_that_is_not_to_end_with_its_client_does_not(cluster: JobCluster) 
     assert cluster.statuses()[-1] is JobStatus.RUNNING
 
 
-def test_a_client_that_comes_by_itself_is_waited_for_from_its_first_sign_of_life_on(cluster: JobCluster) -> None:
+def test_an_unannounced_client_is_monitored_from_its_first_heartbeat(cluster: JobCluster) -> None:
     cluster.run(replace(attached(cluster), client_heartbeat=None), slots=1)
     give_sign_of_life(cluster)
 

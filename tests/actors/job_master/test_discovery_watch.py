@@ -1,4 +1,4 @@
-"""A source is woken when something has changed, once, and only as long as somebody needs it."""
+"""A source is woken once per change, and only as long as a reader needs it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG_MS = 60_000
 
 
 def wait_over() -> None:
-    """Wait until no source is watched any more."""
+    """Wait until no source is watched."""
     for thread in threading.enumerate():
         if thread.name == "flykka-discovery":
             thread.join(10)
@@ -21,7 +21,7 @@ def wait_over() -> None:
 
 
 class Source:
-    """Counts how often it was woken, and looked at."""
+    """Counts its wake-ups and discoveries."""
 
     def __init__(self, *, is_needed: Callable[[], bool] = lambda: True) -> None:
         self.woken = threading.Semaphore(0)
@@ -46,7 +46,7 @@ def test_a_source_is_woken_once_when_something_has_changed() -> None:
     assert not source.woken.acquire(blocking=False)
 
 
-def test_a_watch_that_has_ended_wakes_nobody() -> None:
+def test_an_ended_watch_wakes_no_source() -> None:
     source = Source()
     source.watch.begin(source.looks(changed=False), LONG_MS)
     assert source.looked.acquire(timeout=10)
@@ -57,7 +57,7 @@ def test_a_watch_that_has_ended_wakes_nobody() -> None:
     assert not source.woken.acquire(blocking=False)
 
 
-def test_a_source_that_has_ended_or_is_about_to_look_is_not_woken() -> None:
+def test_an_ended_source_or_one_about_to_discover_is_not_woken() -> None:
     ended, late = Source(is_needed=lambda: False), Source()
 
     ended.watch.begin(ended.looks(changed=True), LONG_MS)
@@ -68,7 +68,7 @@ def test_a_source_that_has_ended_or_is_about_to_look_is_not_woken() -> None:
     assert not late.woken.acquire(blocking=False)
 
 
-def test_a_look_that_fails_is_logged_and_leaves_the_rest_to_the_next_discovery(
+def test_a_failed_discovery_is_logged_and_repeated_later(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     source = Source()

@@ -1,4 +1,4 @@
-"""Splits between a JobMaster and the readers: what comes too late, twice, or from others takes none and loses none."""
+"""Splits between a JobMaster and the readers: late, duplicate and foreign requests get none and lose none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_an_attempt_of_another_vertex_takes_no_split(cluster: JobCluster) -> Non
     assert cluster.heard(task_manager, AddSplits) == []
 
 
-def test_an_attempt_that_nobody_knows_takes_no_split(cluster: JobCluster) -> None:
+def test_an_unknown_attempt_takes_no_split(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.request_splits("job_source_0_7")
@@ -59,7 +59,7 @@ def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next
     assert [(each.attempt, each.splits) for each in handed] == [("job_source_0_1", (file_split("file-0"),))]
 
 
-def test_a_look_that_is_told_twice_hands_nothing_out_twice(cluster: JobCluster) -> None:
+def test_a_duplicate_discovery_assigns_no_split_twice(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     again = SplitsDiscovered(
         operator_id=OperatorId("source"), splits=(file_split("file-0"),), finished=False, begun_at=b"", position=b"1"
@@ -73,7 +73,7 @@ def test_a_look_that_is_told_twice_hands_nothing_out_twice(cluster: JobCluster) 
     assert handed == ["file-0", "file-1", "file-2"]
 
 
-def test_a_restore_that_is_told_twice_takes_nothing_back_from_running_readers(cluster: JobCluster) -> None:
+def test_a_duplicate_restore_takes_no_splits_from_running_readers(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     cluster.request_splits()
 

@@ -1,4 +1,4 @@
-"""Deadlines of clients: put off by every sign of life, told once when they are over."""
+"""Deadlines of clients: postponed by every heartbeat, reported once when they have passed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def timer(delay_ms: int) -> StartTimer:
     return StartTimer(key="client-job", delay_ms=delay_ms, message=JobClientExpired(job_id=JOB))
 
 
-def test_a_client_that_gives_no_sign_of_life_expires_once() -> None:
+def test_a_client_without_heartbeats_expires_once() -> None:
     sessions = ClientSessions()
 
     assert sessions.heartbeat(JOB, expires_ms=180, now=0) == [timer(180)]
@@ -31,7 +31,7 @@ def test_a_sign_of_life_puts_the_deadline_off() -> None:
     assert sessions.expire(JOB, now=210)
 
 
-def test_one_that_comes_late_takes_nothing_back() -> None:
+def test_a_late_restore_takes_no_splits_back() -> None:
     sessions = ClientSessions()
     sessions.heartbeat(JOB, expires_ms=210, now=30)
 
@@ -39,14 +39,14 @@ def test_one_that_comes_late_takes_nothing_back() -> None:
     assert not sessions.expire(JOB, now=180)
 
 
-def test_a_deadline_that_is_over_when_it_is_told_is_acted_on_at_once() -> None:
+def test_a_deadline_that_has_already_passed_takes_effect_at_once() -> None:
     sessions = ClientSessions()
 
     assert sessions.heartbeat(JOB, expires_ms=10, now=30_000) == [timer(0)]
     assert sessions.expire(JOB, now=30_001) == [ClientExpired(job_id=JOB)]
 
 
-def test_nobody_waits_for_the_client_of_a_job_that_has_ended() -> None:
+def test_the_client_of_an_ended_job_is_not_monitored() -> None:
     sessions = ClientSessions()
     sessions.heartbeat(JOB, expires_ms=180, now=0)
 

@@ -1,4 +1,4 @@
-"""Heartbeats: a target that is silent for longer than its timeout is given up, once."""
+"""Heartbeats: a target that is silent for longer than its timeout is reported lost, once."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_the_asked_side_sends_nothing_of_itself() -> None:
     assert effects == []
 
 
-def test_a_silent_target_is_given_up_when_its_timeout_has_passed() -> None:
+def test_a_silent_target_is_lost_after_its_timeout() -> None:
     monitor = HeartbeatMonitor()
     expect(monitor, "a", timeout_ms=50)
 
@@ -58,7 +58,7 @@ def test_a_silent_target_is_given_up_when_its_timeout_has_passed() -> None:
     assert after == [TargetTimedOut(target="a", silent_ms=50)]
 
 
-def test_a_target_is_given_up_once() -> None:
+def test_a_target_is_reported_lost_once() -> None:
     monitor = HeartbeatMonitor()
     watch(monitor, "a", timeout_ms=50)
     monitor.tick(50)
@@ -69,7 +69,7 @@ def test_a_target_is_given_up_once() -> None:
     assert monitor.targets == ()
 
 
-def test_a_sign_of_life_starts_the_timeout_again() -> None:
+def test_a_heartbeat_restarts_the_timeout() -> None:
     monitor = HeartbeatMonitor()
     expect(monitor, "a", timeout_ms=50)
     monitor.heartbeat_received("a", 30)
@@ -102,7 +102,7 @@ def test_watching_a_target_again_counts_from_now() -> None:
     assert effects == []
 
 
-def test_a_target_that_is_watched_no_more_is_not_given_up() -> None:
+def test_an_unmonitored_target_is_not_reported_lost() -> None:
     monitor = HeartbeatMonitor()
     watch(monitor, "a", timeout_ms=50)
     monitor.unmonitor("a")
@@ -141,7 +141,7 @@ def test_one_that_was_expected_to_come_is_asked_from_then_on() -> None:
 
 
 def ticking() -> HeartbeatMonitor:
-    """A monitor that is to be ticked every 10 ms, and expects a."""
+    """A monitor that ticks every 10 ms, and expects heartbeats of `a`."""
     monitor = HeartbeatMonitor()
     monitor.begin_ticks(10, 0)
     expect(monitor, "a")
@@ -168,7 +168,7 @@ def test_a_peer_that_stays_silent_after_a_gap_is_given_up() -> None:
     assert ticks[3] == [TargetTimedOut(target="a", silent_ms=50)]
 
 
-def test_gaps_that_come_again_and_again_hide_no_dead_peer() -> None:
+def test_repeated_gaps_do_not_hide_a_dead_peer() -> None:
     monitor = ticking()
     monitor.tick(10)
 

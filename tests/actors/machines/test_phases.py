@@ -1,4 +1,4 @@
-"""The tables of moves of machines: each has every phase, and a move that is not in its table raises."""
+"""The transition tables of machines: each has every phase, and a transition that is not in its table raises."""
 
 from __future__ import annotations
 

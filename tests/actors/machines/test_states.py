@@ -29,13 +29,13 @@ def test_every_state_stands_in_its_table() -> None:
     assert EXECUTION_MOVES.keys() == set(ExecutionState)
 
 
-def test_nothing_moves_out_of_an_end() -> None:
+def test_terminal_states_have_no_transitions() -> None:
     assert all(not JOB_MOVES[status] for status in JOB_TERMINAL)
     assert all(not EXECUTION_MOVES[state] for state in EXECUTION_TERMINAL)
 
 
 @pytest.mark.parametrize("status", sorted(set(JobStatus) - JOB_TERMINAL - {JobStatus.RECONCILING}))
-def test_a_job_can_be_suspended_wherever_it_stands(status: JobStatus) -> None:
+def test_a_job_can_be_suspended_in_any_state(status: JobStatus) -> None:
     assert job_may_move(status, JobStatus.SUSPENDED)
 
 
@@ -55,10 +55,10 @@ def test_the_diagrams_draw_every_move_of_the_tables_and_no_other() -> None:
     assert "    CANCELED --> [*]" in execution
 
 
-def test_a_task_moves_only_where_its_attempt_may_be_told_so() -> None:
+def test_a_task_transition_is_allowed_only_if_the_execution_allows_it() -> None:
     reported = {(source, target) for source, targets in TASK_MOVES.items() for target in targets}
 
-    # CREATED to CANCELING is the TaskManager's own: what it has not begun, the JobMaster cancels at once.
+    # Only a TaskManager moves from CREATED to CANCELING: the JobMaster cancels an attempt that has not begun at once.
     assert {move for move in reported if not execution_may_move(*move)} == {
         (ExecutionState.CREATED, ExecutionState.CANCELING)
     }

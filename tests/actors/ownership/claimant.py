@@ -1,6 +1,7 @@
-"""A process that wants to own the checkpoint folder of a job: prints its number, or why it is refused.
+"""A process that tries to own the checkpoint folder of a job: prints its number, or the refusal.
 
-python -m tests.actors.ownership.claimant DIRECTORY [LEASE_MS]
+python -m
+tests.actors.ownership.claimant DIRECTORY [LEASE_MS]
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from flykka.actors.ownership.ownership import LEASE_MS, Waiting
 
 
 def main(directory: str, lease_ms: str = str(LEASE_MS)) -> int:
-    """Try once."""
     try:
         ownership = own(checkpoint_folder(directory, "counts", int(lease_ms)), Waiting(say=print))
     except JobOwnershipError as refused:

@@ -1,4 +1,4 @@
-"""A lease: the owner renews it, a newcomer believes its own clock, and a replaced owner does nothing more."""
+"""A lease: the owner renews it, a newcomer trusts its own clock, and a replaced owner stops writing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 class _NoTokens(set[str]):
     def add(self, token: str) -> None:
-        """Forget it."""
+        """Ignore the token."""
 
 
 def lease(clock: VirtualClock, *, patient: bool = False, directory: object = DIRECTORY) -> OwnerLease:
@@ -53,7 +53,7 @@ def test_a_newcomer_is_refused_if_the_lease_is_renewed_while_it_waits() -> None:
     owner.check()
 
 
-def test_a_newcomer_takes_over_after_a_whole_lease_without_a_renewal_on_its_own_clock() -> None:
+def test_a_newcomer_takes_over_after_a_lease_without_renewal() -> None:
     lease(VirtualClock(5.0))
     newcomer = VirtualClock(1_000_000.0)
 
@@ -87,7 +87,7 @@ def test_a_paused_and_replaced_owner_finds_its_successor_and_leaves_its_record_a
     owner._on_lost = heard.append
     owner.check()
     successor = lease(VirtualClock())
-    clock.seconds += LEASE  # It was stopped meanwhile.
+    clock.seconds += LEASE  # The process was suspended meanwhile.
 
     with pytest.raises(OwnershipLostError, match=r"to process .* \(owner 2\); this process was its owner 1"):
         owner.check()
@@ -102,7 +102,7 @@ def test_an_owner_whose_machine_was_paused_with_its_clock_finds_its_successor() 
     owner = lease(VirtualClock())
     lease(VirtualClock())
 
-    owner.check()  # Its clock says that the lease holds.
+    owner.check()  # By its clock the lease is valid.
     with pytest.raises(OwnershipLostError):
         owner.confirm()
     with pytest.raises(OwnershipLostError):
@@ -121,7 +121,7 @@ def test_an_owner_whose_lease_ran_out_renews_it_if_no_other_came() -> None:
         lease(watching)
 
 
-def test_of_two_newcomers_at_once_one_is_the_owner() -> None:
+def test_one_of_two_concurrent_newcomers_is_the_owner() -> None:
     lease(VirtualClock())
     owners: list[int] = []
     second = VirtualClock()
@@ -168,7 +168,7 @@ def test_a_store_without_exclusive_files_has_the_last_writer_as_owner(monkeypatc
     assert first.seconds == pytest.approx(LEASE / 3)
 
 
-def test_a_patient_waiter_waits_until_the_owner_is_gone() -> None:
+def test_a_patient_waiter_waits_until_the_owner_has_ended() -> None:
     owner = lease(VirtualClock())
     renewals = iter(range(5))
     standby = VirtualClock(each_pause=lambda: owner.confirm() if next(renewals, None) is not None else None)
@@ -180,7 +180,7 @@ def test_a_patient_waiter_waits_until_the_owner_is_gone() -> None:
     assert standby.seconds > LEASE
 
 
-def test_a_replaced_owner_of_a_sinks_folder_finds_that_its_record_is_gone(tmp_path: Path) -> None:
+def test_a_replaced_owner_of_a_sink_folder_loses_its_record(tmp_path: Path) -> None:
     files = FsspecFiles(MemoryFileSystem(), "/output/.flykka-staging")
     folder = sink_folder("memory://output", "/output/.flykka-staging", counts_in(tmp_path))
     clock = VirtualClock()

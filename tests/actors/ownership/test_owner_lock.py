@@ -127,13 +127,13 @@ def file(directory: Path) -> Path:
 
 
 def claimed(directory: Path, environment: dict[str, str] | None = None, command: tuple[str, ...] = ()) -> str:
-    """What another process says that wants to own the folder."""
+    """The output of another process that tries to own the folder."""
     claimant = [*command, sys.executable, "-m", "tests.actors.ownership.claimant", str(directory)]
     return subprocess.run(claimant, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False).stdout
 
 
 def claimed_by_nobody(directory: Path) -> str:
-    """What a process of another user says that wants to own the folder."""
+    """The output of a process of another user that tries to own the folder."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
     said, says = Pipe(duplex=False)
@@ -199,7 +199,7 @@ def test_a_process_in_a_container_that_mounts_the_folder_is_refused(shared: Path
 
 
 @pytest.mark.parametrize(("mode", "says"), [(0o644, "cannot be written"), (0o600, "cannot be read")])
-def test_the_record_of_another_user_who_has_ended_is_named(mode: int, says: str, shared: Path) -> None:
+def test_the_record_of_an_ended_process_of_another_user_is_named(mode: int, says: str, shared: Path) -> None:
     owner_of(shared).release()
     file(shared).chmod(mode)
 
@@ -224,7 +224,7 @@ def test_a_fork_neither_keeps_the_lock_nor_frees_it(tmp_path: Path) -> None:
         owner_of(tmp_path)
 
 
-def test_an_owner_whose_folder_was_made_again_by_another_has_lost_it(tmp_path: Path) -> None:
+def test_an_owner_whose_folder_was_recreated_by_another_has_lost_it(tmp_path: Path) -> None:
     first = owner_of(tmp_path)
     shutil.rmtree(tmp_path / "runs")
     first.check()
@@ -277,7 +277,7 @@ def test_runs_with_two_checkpoint_folders_share_no_output_folder(tmp_path: Path)
     own(folders[1], VirtualClock().waiting()).release()
 
 
-def test_an_unused_folder_is_left_as_it_was_found(tmp_path: Path) -> None:
+def test_an_unused_folder_is_not_changed(tmp_path: Path) -> None:
     output, checkpoints = tmp_path / "output", counts_in(tmp_path / "checkpoints")
     sink = sink_folder(str(output), str(output / ".flykka-staging"), checkpoints)
 

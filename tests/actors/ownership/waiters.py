@@ -14,7 +14,7 @@ def counts_in(directory: object, lease_ms: int = LEASE_MS) -> OwnedFolder:
 
 
 class VirtualClock:
-    """Seconds of one machine; a pause passes them at once. `each_pause` is what happens elsewhere meanwhile."""
+    """The clock of one machine; a pause advances it at once. `each_pause` is what happens elsewhere meanwhile."""
 
     def __init__(self, seconds: float = 0.0, each_pause: Callable[[], object] = lambda: None) -> None:
         self.seconds = seconds
@@ -22,11 +22,9 @@ class VirtualClock:
         self.said: list[str] = []
 
     def pause(self, seconds: float) -> bool:
-        """Pass the time."""
         self.seconds += seconds
         self.each_pause()
         return False
 
     def waiting(self, *, patient: bool = False) -> Waiting:
-        """The way to wait on this clock."""
         return Waiting(say=self.said.append, patient=patient, now=lambda: self.seconds, pause=self.pause)

@@ -1,4 +1,4 @@
-"""A TaskManager between a ResourceManager and a JobMaster that the test plays."""
+"""A TaskManager between a ResourceManager and a JobMaster that the test controls."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from tests.actors.task_manager_cluster import TaskManagerCluster, connect
 
 @pytest.fixture
 def cluster(system: SeededSystem) -> TaskManagerCluster:
-    """A TaskManager that has just started."""
     return TaskManagerCluster(system)
 
 
 @pytest.fixture
 def connected(cluster: TaskManagerCluster) -> TaskManagerCluster:
-    """A TaskManager that has offered a slot to the JobMaster, which has taken it."""
+    """A TaskManager with a slot that the JobMaster has accepted."""
     connect(cluster)
     return cluster

@@ -1,4 +1,4 @@
-"""A task that does not end when it is cancelled, and what becomes of its TaskManager."""
+"""A task that does not end when it is cancelled, and the fate of its TaskManager."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOON = TaskCancellationSettings(interval_ms=4, timeout_ms=10)
 
 
 class Stubborn(Actor):
-    """Closes when it has been told as often as it likes, which may be never."""
+    """Closes after so many requests, or never."""
 
     def __init__(self, told: list[Message], closes_when_told: int | None) -> None:
         self._told = told
@@ -55,7 +55,7 @@ def cancelled(system: SeededSystem, data: StubbornData) -> TaskManagerCluster:
     return cluster
 
 
-def test_a_bridge_that_closes_when_it_is_told_again_costs_nothing(system: SeededSystem) -> None:
+def test_a_bridge_that_closes_at_the_second_request_causes_no_failure(system: SeededSystem) -> None:
     data = StubbornData(closes_when_told=2)
 
     cluster = cancelled(system, data)
@@ -83,7 +83,7 @@ def test_a_task_that_never_ends_costs_its_task_manager(system: SeededSystem) -> 
     assert cluster.states() == [("x", ExecutionState.RUNNING)]
 
 
-def test_a_task_manager_that_gives_up_says_why_to_all_who_count_on_it(system: SeededSystem) -> None:
+def test_a_failing_task_manager_reports_the_reason_to_all_its_peers(system: SeededSystem) -> None:
     cluster = cancelled(system, StubbornData(closes_when_told=None))
 
     system.advance(10)
@@ -94,7 +94,7 @@ def test_a_task_manager_that_gives_up_says_why_to_all_who_count_on_it(system: Se
     assert heard[0].cause.type_name == "TaskCancellationTimeoutError"
 
 
-def test_what_the_job_says_goes_before_what_the_task_manager_was_started_with(system: SeededSystem) -> None:
+def test_settings_of_the_job_override_those_of_the_task_manager(system: SeededSystem) -> None:
     cluster = TaskManagerCluster(
         system, data_plane=StubbornData(None), task_cancellation=TaskCancellationSettings(timeout_ms=0)
     )

@@ -1,4 +1,4 @@
-"""A TaskManager hears that a JobManager leads: the JobMasters it served before may be of a former leader."""
+"""A TaskManager is notified of a new leader: the JobMasters it served before may belong to a former one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_new_leader_ends_the_tasks_of_the_one_before_and_frees_their_slots(con
     connected.resource_manager.expect(SlotAvailable)
 
 
-def test_what_a_former_leader_still_says_is_not_listened_to(connected: TaskManagerCluster) -> None:
+def test_messages_of_a_former_leader_are_ignored(connected: TaskManagerCluster) -> None:
     lead(connected, "second")
 
     connected.submit("x")
@@ -35,7 +35,7 @@ def test_what_a_former_leader_still_says_is_not_listened_to(connected: TaskManag
     assert connected.tasks() == []
 
 
-def test_a_leader_that_says_again_that_it_leads_disturbs_nobody(connected: TaskManagerCluster) -> None:
+def test_a_repeated_announcement_of_the_leader_changes_nothing(connected: TaskManagerCluster) -> None:
     lead(connected, "second")
     connected.allocate("b", 1)
     connected.welcome()

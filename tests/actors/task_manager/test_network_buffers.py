@@ -1,4 +1,4 @@
-"""A TaskManager and its network buffers: who has how many, and what becomes of an attempt that does not fit."""
+"""A TaskManager and its network buffers: their distribution, and the fate of an attempt that does not fit."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def connected_with(system: SeededSystem, network_buffers: int) -> TaskManagerClu
 
 
 def resized(cluster: TaskManagerCluster) -> list[tuple[int, ...]]:
-    """The sizes of outputs that Tasks are told of from now on."""
+    """The new sizes of outputs that Tasks are notified of."""
     told: list[tuple[int, ...]] = []
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
@@ -93,7 +93,7 @@ def test_an_attempt_that_ends_leaves_its_buffers_to_the_next(system: SeededSyste
     assert cluster.states()[-2:] == [("first", ExecutionState.CANCELED), ("second", ExecutionState.RUNNING)]
 
 
-def test_tasks_that_share_are_told_of_each_other_once_when_all_have_come(system: SeededSystem) -> None:
+def test_sharing_tasks_are_notified_once_when_all_have_arrived(system: SeededSystem) -> None:
     cluster = connected_with(system, network_buffers=6)
     told = resized(cluster)
 
@@ -104,7 +104,7 @@ def test_tasks_that_share_are_told_of_each_other_once_when_all_have_come(system:
     assert told == [(3,), (3,), (4,)]
 
 
-def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_request_is_answered(
+def test_messages_to_an_ended_producer_are_dropped_but_requests_are_answered(
     connected: TaskManagerCluster,
 ) -> None:
     gone = partition_id(ExecutionAttemptId("gone"), 0)
@@ -118,7 +118,7 @@ def test_what_a_consumer_says_of_a_producer_that_has_ended_reaches_nobody_and_a_
     assert connected.job_master.expect(ErrorResponse).partition_not_found
 
 
-def test_a_task_that_is_sent_what_it_does_not_read_tells_the_sender_to_stop(connected: TaskManagerCluster) -> None:
+def test_a_task_asks_the_sender_of_unread_data_to_stop(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     [name] = connected.tasks()
     task = connected.find(f"{HERE}/{name}")

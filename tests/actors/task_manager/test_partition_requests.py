@@ -1,4 +1,4 @@
-"""A Task and the TaskManager that it asks for a partition: an end without an answer is a failure of its own kind."""
+"""A Task that requests a partition from a TaskManager: its end without an answer is a failure of its own kind."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def last_state(cluster: TaskManagerCluster) -> UpdateTaskExecutionState:
     return cluster.job_master.heard(UpdateTaskExecutionState)[-1]
 
 
-def test_a_task_manager_that_ends_before_it_has_answered_fails_who_asked_and_the_partition_is_named(
+def test_a_request_fails_with_the_partition_if_the_task_manager_ends_first(
     connected: TaskManagerCluster,
 ) -> None:
     producers = Peer(connected.system, "producers")

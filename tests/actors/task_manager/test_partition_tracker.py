@@ -1,4 +1,4 @@
-"""Results that outlive their Tasks at a TaskManager: who reads them, and when they go."""
+"""Results that outlive their Tasks at a TaskManager: their readers and their release."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ WHOLE: list[Buffer] = [*BATCHES, Watermark(timestamp_ms=MAX), EndOfData(), EndOf
 
 
 class TwoBatches(EmptyEngine):
-    """Makes two batches out of every split."""
+    """Makes two batches of every split."""
 
     def read_splits(self, command: ReadSplits) -> StageResult:
         return StageResult(stage=command.stage, outputs=tuple(StageOutput(output=0, batch=batch) for batch in BATCHES))
 
 
 class Data(NoData):
-    """Notes which partitions are released."""
+    """Records the released partitions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ def buffers_received(reader: Peer) -> list[Buffer]:
     return [response.buffer for response in reader.heard(BufferResponse)]
 
 
-def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: TaskManagerCluster) -> None:
+def test_a_result_can_be_read_repeatedly_after_its_task_has_ended(cluster: TaskManagerCluster) -> None:
     finish_producer(cluster)
     first, second = Peer(cluster.system, "first"), Peer(cluster.system, "second")
 
@@ -132,7 +132,7 @@ def test_a_result_is_read_when_its_task_is_gone_again_and_again(cluster: TaskMan
     assert (buffers_received(first), buffers_received(second)) == (WHOLE, WHOLE)
 
 
-def test_nobody_reads_what_is_not_finished(cluster: TaskManagerCluster) -> None:
+def test_unfinished_results_are_not_read(cluster: TaskManagerCluster) -> None:
     submit(cluster)
     reader = Peer(cluster.system, "reader")
 
@@ -144,7 +144,7 @@ def test_nobody_reads_what_is_not_finished(cluster: TaskManagerCluster) -> None:
     assert "not finished" in answer.cause.message
 
 
-def test_what_is_released_is_not_found_any_more_and_freed(cluster: TaskManagerCluster, data: Data) -> None:
+def test_a_released_partition_is_freed_and_not_found(cluster: TaskManagerCluster, data: Data) -> None:
     finish_producer(cluster)
     reader = Peer(cluster.system, "reader")
 
@@ -156,7 +156,7 @@ def test_what_is_released_is_not_found_any_more_and_freed(cluster: TaskManagerCl
     assert data.partitions == [KEPT]
 
 
-def test_with_its_job_master_goes_what_was_kept_for_it(cluster: TaskManagerCluster, data: Data) -> None:
+def test_retained_partitions_are_released_with_their_job_master(cluster: TaskManagerCluster, data: Data) -> None:
     finish_producer(cluster)
 
     cluster.say(DisconnectJobMaster(job_id=JOB))
@@ -164,7 +164,7 @@ def test_with_its_job_master_goes_what_was_kept_for_it(cluster: TaskManagerClust
     assert data.partitions == [KEPT]
 
 
-def test_who_does_not_come_to_its_end_leaves_nothing(cluster: TaskManagerCluster, data: Data) -> None:
+def test_a_cancelled_task_leaves_no_partition(cluster: TaskManagerCluster, data: Data) -> None:
     submit(cluster)
 
     cluster.say(CancelTask(attempt=PRODUCER))
@@ -185,7 +185,7 @@ def test_a_task_that_is_killed_leaves_nothing(cluster: TaskManagerCluster, data:
     assert data.partitions == [KEPT]
 
 
-def test_credits_are_those_of_who_gives_them(cluster: TaskManagerCluster) -> None:
+def test_credits_belong_to_their_granting_reader(cluster: TaskManagerCluster) -> None:
     finish_producer(cluster)
     gone, reader = Peer(cluster.system, "gone"), Peer(cluster.system, "reader")
     ask(cluster, gone, credit=1)
@@ -199,7 +199,7 @@ def test_credits_are_those_of_who_gives_them(cluster: TaskManagerCluster) -> Non
     assert buffers_received(gone) == WHOLE[:1]
 
 
-def test_a_reader_fails_with_the_task_manager_that_keeps_what_it_reads(cluster: TaskManagerCluster) -> None:
+def test_a_reader_fails_with_the_task_manager_that_holds_its_input(cluster: TaskManagerCluster) -> None:
     keeper = Peer(cluster.system, "keeper")
     channel = InputChannelDescriptor(partition_id=KEPT, subpartition=0, task_manager=keeper.ref)
     gate = InputGateDescriptor(gate=0, channels=(channel,), consumed_partition_type=ResultPartitionType.BLOCKING)

@@ -1,4 +1,4 @@
-"""The TaskManager's actor: it registers, offers its slots, runs Tasks, and says so when one of them is lost."""
+"""The TaskManager's actor: it registers, offers its slots, runs Tasks, and reports lost ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from tests.actors.task_manager_cluster import (
 # The ResourceManager
 
 
-def test_it_introduces_itself_with_a_report_of_its_slots(cluster: TaskManagerCluster) -> None:
+def test_a_task_manager_registers_with_a_report_of_its_slots(cluster: TaskManagerCluster) -> None:
     registration = cluster.acknowledge()
 
     free = tuple(SlotStatus(slot_id=slot_id(HERE, index)) for index in range(2))
@@ -98,7 +98,7 @@ def test_when_the_resource_manager_refuses_it_it_ends(cluster: TaskManagerCluste
     assert not cluster.is_alive(HERE)
 
 
-def test_slots_are_given_under_the_session_of_the_resource_manager_only(cluster: TaskManagerCluster) -> None:
+def test_slots_are_allocated_only_under_the_resource_managers_session(cluster: TaskManagerCluster) -> None:
     dropped: list[DeadLetter] = []
     cluster.system.event_stream.subscribe(dropped.append, DeadLetter)
 
@@ -199,7 +199,7 @@ def test_after_it_left_the_session_of_a_job_master_is_stale(connected: TaskManag
     assert connected.job_master.heard(UpdateTaskExecutionState) == []
 
 
-def test_a_job_master_that_asks_is_not_given_up(connected: TaskManagerCluster) -> None:
+def test_a_job_master_that_sends_requests_is_not_given_up(connected: TaskManagerCluster) -> None:
     for _ in range(3 * TIMEOUT_MS // INTERVAL_MS):
         connected.system.advance(INTERVAL_MS)
         connected.say(HeartbeatRequest(origin=connected.job_master.ref, allocations=(AllocationId("a"),)))

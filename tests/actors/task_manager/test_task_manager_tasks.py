@@ -1,4 +1,4 @@
-"""A TaskManager and its Tasks: each attempt runs once, messages reach it, and its death is told."""
+"""A TaskManager and its Tasks: each attempt runs once, messages reach it, and its death is reported."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_deployments_that_come_together_are_acknowledged_together(connected: Tas
     assert len(answers) < 3
 
 
-def test_what_cannot_run_is_not_acknowledged(connected: TaskManagerCluster) -> None:
+def test_a_deployment_that_cannot_run_is_not_acknowledged(connected: TaskManagerCluster) -> None:
     connected.submit("x", "unknown")
 
     assert connected.job_master.heard(AcknowledgeDeployments) == []
@@ -94,7 +94,7 @@ def test_an_attempt_without_a_slot_is_reported_as_failed(connected: TaskManagerC
     assert update.failure.message == "job-1 holds no slot by unknown"
 
 
-def test_what_is_said_under_a_former_session_of_the_job_master_is_dropped(connected: TaskManagerCluster) -> None:
+def test_messages_under_a_former_job_master_session_are_dropped(connected: TaskManagerCluster) -> None:
     submit = SubmitTask(descriptor=descriptor("x"), job_master=connected.job_master.ref)
 
     connected.say(submit, LeaderSessionId("a former one"))
@@ -113,7 +113,7 @@ def test_messages_for_a_task_reach_it(connected: TaskManagerCluster) -> None:
     assert len(connected.job_master.heard(RequestSplits)) == 1
 
 
-def test_a_task_whose_slot_is_given_up_fails_and_is_not_taken_for_cancelled(connected: TaskManagerCluster) -> None:
+def test_a_task_whose_slot_is_released_fails_and_is_not_cancelled(connected: TaskManagerCluster) -> None:
     connected.submit("x")
 
     connected.say(FreeSlot(allocation_id=AllocationId("a")))
@@ -138,7 +138,7 @@ def test_a_task_that_dies_without_a_word_is_reported_as_failed(connected: TaskMa
     if death == "killed":
         connected.system.kill(task)
     else:
-        task.tell(ChainClosed())  # nobody had closed it
+        task.tell(ChainClosed())  # not closed on request
 
     assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
 
@@ -164,7 +164,7 @@ def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: TaskMa
     )
 
 
-def test_of_what_several_tasks_are_told_at_a_time_each_gets_its_own(connected: TaskManagerCluster) -> None:
+def test_each_task_gets_its_own_message_of_a_group(connected: TaskManagerCluster) -> None:
     triggers = [
         TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId(name), checkpoint_id=7, timestamp_ms=0)
         for name in ("x", "y")

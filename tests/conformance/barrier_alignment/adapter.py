@@ -1,8 +1,8 @@
 """Barriers at the input of one task, through a real gate.
 
-A blocked channel keeps its elements in its own queue, where Flink 1.9 sets them aside for all channels together. So the
+A blocked channel keeps its elements in its own queue, while Flink 1.9 sets them aside for all channels together. So the
 order between channels may differ, and the log of those cases is compared per channel, triggers and aborts in place.
-Since 1.11 it is the sender that stops behind a barrier: what arrives all the same is read.
+Since 1.11 the sender stops after a barrier: data that arrives nevertheless is read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Log = list[list[Any]]
 
 
 class TaskInput:
-    """A gate whose barriers go to a handler, and what an operator behind it sees."""
+    """A gate whose barriers go to a handler, and the input of the operator downstream of it."""
 
     def __init__(self, given: Case, elements: int, *, keeps_blocked: bool) -> None:
         only_known_words("given", given, GIVEN)
@@ -65,7 +65,7 @@ class TaskInput:
         self._is_over = False
         self._now_ms = 0
         self._ms_per_step = 1000 * given.get("seconds_per_step", 0)
-        # What the case calls the elements that are queued: their steps. An unaligned barrier is read at once.
+        # The case's names of the queued elements: their steps. An unaligned barrier is read at once.
         self._steps: list[deque[int]] = [deque() for _ in range(channels)]
         self._sequence = [0] * channels
 
@@ -78,7 +78,7 @@ class TaskInput:
         self._read_all()
 
     def end(self) -> None:
-        """The input is over: what is held back comes out, and barriers mean nothing any more."""
+        """End the input: blocked data is released, and later barriers are ignored."""
         self._is_over = True
         self.gate.unblock_all()
         self._read_all()
@@ -150,7 +150,7 @@ def _handler(given: Case) -> CheckpointBarrierHandler:
     end_of_partition = EndOfPartitionMode[given["end_of_partition"].upper()]
     match given["handler"]:
         case "aligning" | "unaligned":
-            # The barriers themselves say which of the two they want to be.
+            # The barriers themselves carry which of the two they are.
             return BarrierAligner(given["channels"], end_of_partition)
         case "tracking":
             return BarrierTracker(given["channels"], end_of_partition)
@@ -159,7 +159,7 @@ def _handler(given: Case) -> CheckpointBarrierHandler:
 
 
 def run_case(case: Case) -> None:
-    """Feed the steps to one task input, and compare what comes of them."""
+    """Feed the steps to one task input, and compare the results."""
     given, steps = case["given"], case["steps"]
     task = TaskInput(given, len(steps), keeps_blocked=_sets_aside(case))
 

@@ -1,4 +1,4 @@
-"""Area 01: which machine a case is about."""
+"""Area 01: the machine of each case."""
 
 from __future__ import annotations
 
@@ -36,7 +36,6 @@ COMPONENTS: dict[str, Callable[[Case], None]] = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case of area 01."""
     component = case["given"]["component"]
     if component not in COMPONENTS:
         raise UnknownWordError(f"component {component!r}")

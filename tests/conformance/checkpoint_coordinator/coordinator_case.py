@@ -1,4 +1,6 @@
-"""Area 01, components `coordinator` and `job`: the words of a case as events, its wants as what the machine shows."""
+"""Area 01, components `coordinator` and `job`: translates words of a case to events, and its expectations to the
+machine's state.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ WORDS = {"do", "want", "task", "cp", "state", "job", "reason", "ms", "status"} |
     "during_id_assignment",
     "rpc",
 }
-"""What steps may say; those with words of their own look more closely."""
+"""The words of all steps; steps with words of their own check them separately."""
 
 DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_000_000}
 
@@ -121,7 +123,7 @@ class CoordinatorCase:
             case "stop_scheduler":
                 world.handle(StopCheckpointScheduler(job_id=JOB))
             case "abort_pending":
-                # Pending checkpoints go with the attempts that take them: here these go on.
+                # Pending checkpoints end with the attempts that take them: here these continue.
                 world.handle(AbortPendingCheckpoints(job_id=JOB, reason=reason(step["reason"])))
                 world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "shutdown":
@@ -255,7 +257,7 @@ class CoordinatorCase:
                 raise UnknownWordError(word)
 
     def _discarded(self) -> Counter[str]:
-        """Counts the discards of each state, one by one or with all that was left of the job."""
+        """Count the discards of each state, one by one or with everything left of the job."""
         world = self._world
         discarded = Counter(world.disposed())
         if world.effects(events.DeleteJob):
@@ -282,7 +284,7 @@ class CoordinatorCase:
 
 
 def _in_any_order(told: list[Any], wanted: list[Any]) -> list[Any]:
-    """What was told, in the order of the case: the order between tasks is nobody's business."""
+    """The messages in the order of the case: the order between tasks does not matter."""
     return wanted if sorted(told, key=str) == sorted(wanted, key=str) else told
 
 
@@ -304,7 +306,7 @@ def _shared(name: str) -> str:
 
 
 def _state(word: Any) -> TaskStateSnapshot | None:
-    """A plain name is state of which a part is shared and a part is not; else the case says which is which."""
+    """A plain name is state with a shared and an exclusive part; other cases specify which is which."""
     match word:
         case None:
             return None

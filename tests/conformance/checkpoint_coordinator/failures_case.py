@@ -11,7 +11,6 @@ from tests.conformance.checkpoint_coordinator.words import reason
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     only_known_words("given", case["given"], {"component", "tolerable"})
     only_known_words("expect", case["expect"], {"job_failures", "counting_reasons", "construction_error"})
     if case["expect"].get("construction_error"):

@@ -16,14 +16,13 @@ from tests.conformance.case_files import Case, UnknownWordError, only_known_word
 from tests.conformance.checkpoint_coordinator.words import reason
 
 NOW = 2**40
-"""Late enough for any pause to have ended that nothing began."""
+"""Late enough for any pause to have ended."""
 
 LOADS = {"pending", "cleaning", "triggering", "since_last_completion_ms"}
 GIVEN = {"component", "max_pending", "max_queued", "min_pause_ms", "requests"} | LOADS
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     gate = _Gate(case["given"])
     for step in case["steps"]:
         only_known_words("step", step, {"do", "request", "want", "ms"} | LOADS)

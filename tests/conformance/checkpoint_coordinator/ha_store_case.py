@@ -1,4 +1,4 @@
-"""Area 01, component `store` with high availability: what the pointers in the store of the leader bring back."""
+"""Area 01, component `store` with high availability: checkpoints recovered from the leader's store."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class HaStore:
         )
 
     def _perform(self, effects: Iterable[object]) -> None:
-        """Delete what the store lets go of, as the storage does."""
+        """Delete the discarded checkpoints, as the storage does."""
         for effect in effects:
             match effect:
                 case Dispose(retained=gone):

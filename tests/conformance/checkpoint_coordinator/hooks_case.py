@@ -24,7 +24,7 @@ TASKS = ("a", "b")
 
 
 class RecordingHook(MasterTriggerRestoreHook):
-    """Remembers how it was called; it wants `state` back."""
+    """Records its calls; expects `state` at a restore."""
 
     def __init__(self, identifier: str, state: Any = None) -> None:
         self._identifier = identifier
@@ -57,7 +57,6 @@ class RecordingHook(MasterTriggerRestoreHook):
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     if isinstance(case["steps"][0], list):
         _register(case)
     else:
@@ -122,7 +121,7 @@ class _Hooked:
             case "restore_latest" | "restore_latest_to_subtasks":
                 known = {"do", "want", "error_if_none", "allow_unmatched", "subtasks"}
                 only_known_words("restore", step, known)
-                # Subtasks alone may not need all that is in the checkpoint.
+                # The given subtasks may not need all state of the checkpoint.
                 self._restore(allow_non_restored_state=step.get("allow_unmatched", "subtasks" in step))
                 if step.get("error_if_none") and not len(world.machine.completed):
                     # The answer to each request is that there is nothing to start from.
@@ -191,7 +190,7 @@ class _Hooked:
 
 
 def _only(calls: list[list[Any]]) -> list[Any] | None:
-    """What it was called with, where it was called; once at most."""
+    """The arguments of its only call, if it was called."""
     assert len(calls) <= 1, calls
     return calls[0] if calls else None
 

@@ -22,7 +22,6 @@ GIVEN = {"component", "forced", "tasks", "collected_states", "kind"}
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     pending = _Pending(case)
     for step in case["steps"]:
         pending.do(step)
@@ -37,7 +36,7 @@ class _Pending:
         given = case["given"]
         only_known_words("given", given, GIVEN)
         collected = given.get("collected_states", ())
-        # One task more than acknowledges, where the case does not count them: it wants the checkpoint pending.
+        # One task more than acknowledges if the case gives no count: the case needs a pending checkpoint.
         tasks = [planned_task(str(number)) for number in range(given.get("tasks", len(collected) + 1))]
         self._world = Coordination(*tasks, storage_answers=False, tolerable_failures=1_000)
         self._begin(given.get("kind", "checkpoint"), forced=given.get("forced", False))
@@ -57,7 +56,7 @@ class _Pending:
             case "finalize":
                 self._expect_legal(lambda: self._world.written(1))
             case "run_async_cleanup":
-                pass  # What is to be deleted is told at once.
+                pass  # Deletions are requested at once.
             case "set_timeout_handle":
                 pass  # A pending checkpoint has had it since it began.
             case word:
@@ -110,7 +109,7 @@ class _Pending:
         try:
             act()
         except AssertionError:
-            # What cannot happen is an assertion here, and an IllegalStateException there.
+            # An impossible state is an assertion here, and an IllegalStateException in Flink.
             self._error = "illegal state"
 
 

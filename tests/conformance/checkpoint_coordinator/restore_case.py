@@ -1,4 +1,4 @@
-"""Area 01, component `restore`: what the subtasks of a job get back from a store that was recovered."""
+"""Area 01, component `restore`: the state that subtasks of a job get from a recovered store."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ Vertices = Mapping[str, Mapping[str, int]]
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     given = case["given"]
     only_known_words("given", given, GIVEN)
     if given["checkpoint"] != ACKNOWLEDGED:
@@ -94,7 +93,7 @@ class _Restore:
                 }
                 return self._assigned == own
             case "error":
-                # A case may name the kind of error; here there is one kind, and its text says what does not fit.
+                # A case may name the kind of error; here there is one kind, and its text names the mismatch.
                 return value if (self._error is not None) == bool(value) else self._error
             case _:
                 raise UnknownWordError(word)

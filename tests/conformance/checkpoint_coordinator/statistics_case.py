@@ -27,14 +27,16 @@ FIGURES = {
     "checkpointed_size": "incremental_bytes",
     "processed_data": "processed_bytes",
     "persisted_data": "persisted_bytes",
-    # What waited while barriers were aligned; with credits it waits where it is, and is persisted if it is overtaken.
+    # Data that waited for the alignment; with credits it waits at the sender, and is persisted if it is overtaken.
     "alignment_buffered": "persisted_bytes",
 }
-"""The figures of a checkpoint, and what they are called here."""
+"""The figures of a checkpoint, and their names here."""
 
 
 def run_counts(case: Case) -> None:
-    """Run one case of `stats_counts`: checkpoints that end are the oldest in progress, or strangers where none is."""
+    """Run one case of `stats_counts`: checkpoints that end are the oldest in progress, or unknown ones if there is
+    none.
+    """
     only_known_words("given", case["given"], {"component"})
     tracker = CheckpointStatsTracker({})
     frozen = tracker.counts

@@ -63,7 +63,7 @@ class _Store:
             case ["add", int(checkpoint_id), *kind] if kind in ([], ["savepoint"], ["checkpoint"]):
                 gone = store.add(completed_checkpoint(checkpoint_id, savepoint=kind == ["savepoint"]))
                 self._note(gone=[each for each in gone if store.is_discarded_when_subsumed(each)])
-                # Deleting is nobody's business inside `add`: it cannot fail by it, and so never raises here.
+                # Deletion is not part of `add`: its failure never raises here.
                 assert checkpoint_id in store or gone
             case ["shutdown", str(status)]:
                 held = list(store)
@@ -98,7 +98,7 @@ class _Store:
 
 
 def run_completed(case: Case) -> None:
-    """Run one case of `completed`: state, folder and metadata of one checkpoint go together."""
+    """Run one case of `completed`: state, folder and metadata of one checkpoint are deleted together."""
     only_known_words("given", case["given"], {"component", "discard_on"})
     discard_on = set(case["given"]["discard_on"])
     discarded = [path for step in case["steps"] for path in _discarded_by(step, discard_on)]
@@ -110,7 +110,7 @@ def run_completed(case: Case) -> None:
 
 
 def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
-    """What is deleted of a checkpoint that this happens to first."""
+    """The parts of a checkpoint that its first event of this kind deletes."""
     match step:
         case {"do": "subsume"} if "subsumed" in discard_on:
             return _what_a_subsumed_checkpoint_leaves()
@@ -174,7 +174,7 @@ class _Counter:
         self._drawn = new_checkpoints(JobId("job"))
 
     def get(self) -> int:
-        """The id that is drawn next."""
+        """Draw the next id."""
         return self._drawn.recover("the counter", 0).first_id
 
     def get_and_increment(self) -> int:

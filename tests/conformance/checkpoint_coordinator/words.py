@@ -1,4 +1,4 @@
-"""What several components of area 01 say: reasons, and how checkpoints are kept."""
+"""Vocabulary of several components of area 01: reasons, and the retention of checkpoints."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from tests.conformance.case_files import UnknownWordError
 
 PREFIXES = ("", "CHECKPOINT_", "CHECKPOINT_DECLINED_", "CHECKPOINT_DECLINED_ON_")
-"""What Flink's names of reasons begin with and ours do not."""
+"""Prefixes of Flink's names of reasons that ours lack."""
 
 NEVER_RETAINED = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
-"""What the checkpoints of the store cases are."""
+"""The properties of checkpoints in the store cases."""
 
 
 def reason(word: str) -> CheckpointDeclineReason:

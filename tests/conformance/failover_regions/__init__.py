@@ -1,1 +1,1 @@
-"""Area 04: pipelined regions, what fails over with what, who is scheduled when, which results may go."""
+"""Area 04: pipelined regions, their failover, their scheduling, and the release of results."""

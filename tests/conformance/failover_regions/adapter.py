@@ -1,4 +1,4 @@
-"""Area 04: which machine a case is about, and whether it does what the case wants."""
+"""Area 04: the machine of each case, and a check of its expectations."""
 
 from __future__ import annotations
 

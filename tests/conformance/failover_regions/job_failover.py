@@ -44,7 +44,7 @@ _RESTARTS = {"fixed-delay", "none", "held back", "raises once"}
 
 
 class JobFailover:
-    """One ExecutionGraph under test and its surroundings."""
+    """One ExecutionGraph under test and its environment."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, {"tasks", "edges", "schedule", "restart"})
@@ -66,7 +66,6 @@ class JobFailover:
         self._awaited: set[str] = set()
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, {"do", "task", "cause", "want"})
         self._before = {name: self._execution(name).number for name in self._places}
         self._awaited.clear()
@@ -94,7 +93,7 @@ class JobFailover:
             case unknown:
                 raise UnknownWordError(unknown)
 
-    # The surroundings
+    # The environment
 
     def _tell(self, event: Event) -> None:
         self._now += 1
@@ -116,7 +115,7 @@ class JobFailover:
                 case RestartScheduled(version=version, tasks=tasks):
                     self._awaited |= set(tasks)
                     self._timers.append(version)
-                    # What is held back is the failover of a region, and not that of the job.
+                    # Only the failover of a region is delayed, not that of the job.
                     if not self._holds_timers or self.graph.status is JobStatus.RESTARTING:
                         self._fire(version)
 
@@ -146,16 +145,15 @@ class JobFailover:
         self._tell(UpdateTaskExecutionState(state=update))
 
     def _restarts(self, name: str, number: int) -> bool:
-        """True if it has got an attempt behind `number`, or gets one when all that are to restart have ended."""
+        """True if it has an attempt after `number`, or gets one when all tasks to restart have ended."""
         return self._execution(name).number > number or self.graph.subtask(*self._places[name]).name in self._awaited
 
     def _execution(self, name: str) -> Execution:
         return self.graph.subtask(*self._places[name]).execution
 
-    # What is seen
+    # Observations
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         match word:
             case "states":
                 return {name: self._execution(name).state for name in wanted} == wanted
@@ -180,7 +178,7 @@ class JobFailover:
 
 
 def _job(tasks: list[str], edges: list[list[str]]) -> tuple[JobGraph, dict[str, tuple[JobVertexId, int]]]:
-    """The job of these tasks, and where each is: `v21` is the first subtask of `v2`, where the edges allow that."""
+    """The job of these tasks, and the place of each: `v21` is the first subtask of `v2`, if the edges allow that."""
     subtasks: dict[str, list[str]] = {}
     for task in tasks:
         subtasks.setdefault(task[:-1], []).append(task)

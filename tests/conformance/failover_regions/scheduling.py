@@ -1,4 +1,4 @@
-"""The vocabulary of area 04 for who is scheduled when."""
+"""The scheduling vocabulary of area 04."""
 
 from __future__ import annotations
 
@@ -40,7 +40,6 @@ class SchedulingCase:
                 raise UnknownWordError(f"mode {unknown!r}")
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, {"do", "task", "tasks", "want"})
         self._last = self._happen(step)
         self._groups += self._last
@@ -61,7 +60,6 @@ class SchedulingCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         match word:
             case "all_wants_hold":
                 return True

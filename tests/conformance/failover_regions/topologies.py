@@ -33,7 +33,7 @@ def topology_of(given: Mapping[str, Any]) -> SchedulingTopology[str]:
 
 
 def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """Its regions. Where the case does not ask for it, those that form a circle are kept apart, as before 1.11."""
+    """Its regions. By default those that form a circle are kept apart, as before 1.11."""
     topology = topology_of(given)
     if given.get("merge_cycles", False) or given.get("co_location", False):
         return topology.regions
@@ -41,7 +41,7 @@ def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def in_need_of_restart(given: Mapping[str, Any], tasks: Collection[str]) -> list[str]:
-    """Those of the tasks that get a new attempt, by the states that the case gives to all of them."""
+    """The tasks that get a new attempt, by the states that the case gives to all of them."""
     connections = [[producer, consumer, "all", kind] for producer, consumer, kind in given["edges"]]
     scheduling = TaskScheduling(job_graph_of(dict.fromkeys(given["tasks"], 1), connections), now=0)
     for name, state in given["states"].items():
@@ -63,7 +63,7 @@ def _reach(execution: Execution, state: str) -> None:
 
 
 def job_graph_of(parallelisms: Mapping[str, int], connections: list[list[str]]) -> JobGraph:
-    """A job of these vertices; each connection is an output of its own of the vertex that it leads out of."""
+    """A job of these vertices; each connection is a separate output of its source vertex."""
     numbers: dict[int, int] = {}
     outputs = dict.fromkeys(parallelisms, 0)
     for index, (source, _, _, _) in enumerate(connections):
@@ -94,7 +94,7 @@ def _edges(name: str, connections: list[list[str]], numbers: Mapping[int, int]) 
 
 
 def _vertex(name: str, parallelism: int, outputs: int, inputs: tuple[JobEdge, ...]) -> JobVertex:
-    # Each vertex in a group of its own: slots are not what these cases are about.
+    # Each vertex is in a group of its own: slots do not matter in these cases.
     made = vertex(name, parallelism, reads=tuple(edge.source for edge in inputs), group=name)
     return replace(made, inputs=inputs, outputs=(OperatorId(name),) * outputs)
 

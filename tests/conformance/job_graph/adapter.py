@@ -1,4 +1,4 @@
-"""Area 06: which machine a case is about, and what is expected of it."""
+"""Area 06: the machine and the expectations of each case."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _program(case: Case) -> None:
 def _see_program(case: Case) -> None:
     program = ProgramCase(case["given"])
     if "error" in case["expect"]:
-        # What is wrong with a program may be seen only when its JobGraph is made.
+        # Some errors of a program appear only when its JobGraph is made.
         built = program.job_graph
         assert not (case["expect"]["error"] and built.vertices), "nothing is wrong with the program"
     for word, wanted in case["expect"].items():
@@ -106,7 +106,7 @@ def _vertex_graph(case: Case) -> None:
 
 
 def _expect_error(expect: Case, see: Callable[[], None]) -> None:
-    """`error` is what is raised: anything (true), nothing (null, false), or an error whose text has the word."""
+    """`error` is the expected exception: any (true), no exception (null, false), or one whose text has the word."""
     wanted = expect.get("error")
     if not wanted:
         see()

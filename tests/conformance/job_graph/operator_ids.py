@@ -21,7 +21,7 @@ from tests.conformance.job_graph.words import WrittenOperator, WrittenProgram, r
 
 
 class OperatorIdsCase:
-    """One program or two, and what ids their operators have."""
+    """One program or two, and the ids of their operators."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, {"kind", "program", "second_program"})

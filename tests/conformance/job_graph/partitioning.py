@@ -1,4 +1,4 @@
-"""Repartitioning calls on streams, in the notes that a program keeps of them."""
+"""Repartitioning calls on streams, as a program records them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _CALLS = {
 
 
 def edge_partitioners(given: Mapping[str, Any]) -> dict[str, str]:
-    """By the name of the stream, how its rows reach the operator that reads behind all calls."""
+    """How the rows of each stream, by name, reach the operator that reads it after all calls."""
     only_known_words("given", given, {"kind", "from", "calls", "branches", "after_union"})
     branches = given["branches"] if given["kind"] == "union" else [[given["from"], given["calls"]]]
     sources: list[Transformation] = []

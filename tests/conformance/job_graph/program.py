@@ -1,4 +1,4 @@
-"""A program of area 06 as a StreamGraph, and what became of it in the JobGraph."""
+"""A program of area 06 as a StreamGraph, and its JobGraph."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from tests.conformance.case_files import UnknownWordError, only_known_words
 from tests.flykka.api.without_spark import without_spark
 
 NEVER_MS = 9_223_372_036_854_775_807
-"""Flink's word for a checkpoint interval that is not set; here it is None."""
+"""Flink's value of an unset checkpoint interval; here it is None."""
 
 _NOT_SET: dict[tuple[str, int], None] = {("max_parallelism", -1): None}
-"""Flink's word for a setting that nobody made."""
+"""Flink's value of an unset setting."""
 
 _GIVEN = {
     "kind",
@@ -61,7 +61,7 @@ _OPERATOR = {
 
 
 class ProgramCase:
-    """One program, its StreamGraph and, as far as there is anything in it, its JobGraph."""
+    """One program, its StreamGraph and, unless it is empty, its JobGraph."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
@@ -102,7 +102,7 @@ class ProgramCase:
 
     @property
     def job_graph(self) -> JobGraph:
-        """What would be submitted."""
+        """The submitted job graph."""
         return job_graph_of(self._graph)
 
     @property

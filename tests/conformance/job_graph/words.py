@@ -1,9 +1,9 @@
 """Programs in words.
 
-A program is written as `src > map(uid x) > keyed reduce > sink and > map > sink2`: `and >` goes on from the source,
-`and same with y` repeats what stands behind the last operator with a uid, its last one with the uid y. Brackets are
-chains: `src>[map>filter]`. A name is `map(name A)` or `map named A`. What holds for all of it stands behind a semicolon
-or a comma.
+A program is written as `src > map(uid x) > keyed reduce > sink and > map > sink2`: `and >` continues from the source,
+`and same with y` repeats what follows the last operator with a uid, its last one with the uid y. Brackets are chains:
+`src>[map>filter]`. A name is `map(name A)` or `map named A`. Clauses about the whole program follow a semicolon or a
+comma.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from flykka.actors.machines.job_graph.stream_graph import ChainingStrategy
 from tests.conformance.case_files import UnknownWordError
 
-# Cases refer to the program of another by what is special in it.
+# Cases refer to the program of another one by its distinctive feature.
 _UNION_PROGRAM = "src > map > filter > keyed reduce > map and src > filter and src > filter, union, sink"
 _NAMED = {"the union program of chain-union-not-chained": _UNION_PROGRAM, "the union program": _UNION_PROGRAM}
 _AGAIN = re.compile(r"(the )?same( program)?( built)?( again| twice)?(?= *(,|;|$|with |but ))")
@@ -34,7 +34,7 @@ _NUMBERS = {"two": 2, "three": 3, "four": 4}
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenOperator:
-    """An operator that reads others by their places."""
+    """An operator that refers to its inputs by their places."""
 
     name: str
     inputs: tuple[int, ...]
@@ -54,13 +54,13 @@ class WrittenProgram:
     parallelism: int = 1
 
     def add(self, operator: WrittenOperator) -> int:
-        """Add an operator; its place."""
+        """Add an operator, and return its place."""
         self.operators.append(operator)
         return len(self.operators) - 1
 
 
 def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
-    """The program of a text; one that is the same as `before`, but for what is said behind it."""
+    """The program of a text; one that is the same as `before`, except for the clauses after it."""
     text = re.sub(r"\s*(?:->|→)\s*", " > ", _NAMED.get(text.strip(), text.strip()))
     same = _AGAIN.match(text)
     if same is not None and before is not None:
@@ -75,7 +75,7 @@ def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
 
 
 def _flow(text: str) -> tuple[WrittenProgram, str]:
-    """The dataflow that a text begins with, and what it says beside."""
+    """The dataflow at the beginning of a text, and the remaining clauses."""
     written = WrittenProgram()
     text = re.sub(r"one source feeding two identical ([^;,]+?) branches", r"src > \1 and > \1", text)
     many = re.match(r"(\w+) (?:identical )?sources, union, sink", text)
@@ -102,7 +102,7 @@ def _flow(text: str) -> tuple[WrittenProgram, str]:
 
 
 def _branch(written: WrittenProgram, text: str, *, is_first: bool) -> int:
-    """Operators in a row; the place of the last one."""
+    """Parse operators in a row, and return the place of the last one."""
     steps = text.split(">")
     last: int | None = None
     if not is_first and not steps[0].strip():
@@ -120,7 +120,7 @@ def _branch(written: WrittenProgram, text: str, *, is_first: bool) -> int:
                 inputs=() if last is None else (last,),
                 is_keyed=bool(found["keyed"]),
                 chaining=ChainingStrategy.HEAD if begins else ChainingStrategy.ALWAYS,
-                # `(uid)` says that there is one.
+                # `(uid)` means that there is one.
                 uid=ids.get("uid") or (found["name"] if "uid" in ids else None),
                 uid_hash=ids.get("hash"),
             )
@@ -141,7 +141,7 @@ def _ids(text: str) -> dict[str, str]:
 
 
 def _repeat(written: WrittenProgram, uid: str) -> None:
-    """The last branch once more, from behind its last operator with a uid; the last operator is called `uid`."""
+    """Repeat the last branch after its last operator with a uid; the last operator is called `uid`."""
     end = len(written.operators) - 1
     begin = max(place for place in range(end) if written.operators[place].uid is not None)
     last = begin
@@ -151,7 +151,7 @@ def _repeat(written: WrittenProgram, uid: str) -> None:
 
 
 def _apply(clause: str, written: WrittenProgram) -> None:
-    """What a text says of a whole program, or of one of its operators."""
+    """Apply a clause about a whole program, or about one of its operators."""
     named = re.fullmatch(
         r"(\w+) (starts a new chain|is not chained|disables chaining|(?:is )?renamed|has another name)", clause
     )
@@ -185,7 +185,7 @@ def _apply(clause: str, written: WrittenProgram) -> None:
 
 def _place(name: str, clause: str, written: WrittenProgram) -> int:
     names = [operator.name for operator in written.operators]
-    # A source is known as such, whatever it is called.
+    # A source is recognized under any name.
     if name in ("src", "source") and name not in names:
         return 0
     if name not in names:

@@ -1,4 +1,4 @@
-"""Area 07: which machine a case is about, and what is expected of it."""
+"""Area 07: the machine and the expectations of each case."""
 
 from __future__ import annotations
 
@@ -28,14 +28,15 @@ Given = dict[str, Any]
 Expect = dict[str, Any]
 
 _EMPTY = [0, -1]
-"""What a range is that a case calls null."""
+"""The range that a case calls null."""
 
 _GROUPS_LOOKED_AT = 20
-"""In each drawn vertex, beside the first and the last: a thousand vertices have millions of key groups."""
+"""The number of key groups checked in each drawn vertex, beside the first and the last: a thousand vertices have
+millions.
+"""
 
 
 def run_case(case: Case) -> None:
-    """Run one case. Raises `AssertionError` where ours differs, `UnknownWordError` for a word without translation."""
     given, expect = dict(case["given"]), dict(case["expect"])
     kind = given.pop("kind")
     if kind not in _KINDS:

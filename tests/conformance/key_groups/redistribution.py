@@ -22,11 +22,11 @@ MODES = {
 _OPERATOR = "operator"
 _MAX_PARALLELISM = 128
 _DRAWS = 1_000
-"""At most so many: ten times as many say no more, and take ten times as long."""
+"""The number of draws: ten times as many find nothing more, and take ten times as long."""
 
 
 def keyed_rescale(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """What each new subtask reads, and of whom."""
+    """What each new subtask reads, and from which old ones."""
     only_known_words("given", given, {"max_parallelism", "old_parallelism", "new_parallelism"})
     only_known_words("expect", expect, {"pieces"})
     old = chained_vertex([_OPERATOR], given["old_parallelism"], given["max_parallelism"])
@@ -97,7 +97,7 @@ def _assigned(
 
 
 def operator_rescale_property(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Lists by chance."""
+    """Random lists."""
     only_known_words("given", given, {"draws", "old_parallelism", "new_parallelism", "states", "elements"})
     if given["elements"] != _ELEMENTS or not given["states"].endswith(" names"):
         raise UnknownWordError(f"elements {given['elements']!r} of {given['states']!r}")

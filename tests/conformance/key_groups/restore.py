@@ -1,4 +1,4 @@
-"""What a job may start from, and who gets state then."""
+"""Checkpoints that a job may start from, and the receivers of their state."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OPERATORS = {"checkpoint_operators", "job_operators", "allow_non_restored"}
 _CHAINS = {"old_chains", "new_chains", "new_parallelism_of_second", "allow_non_restored"}
 
 _NUMBERS = {"old_parallelism", "new_parallelism", "max_parallelism", "old_max_parallelism", "new_max_parallelism"}
-"""As where keyed state is rescaled."""
+"""The same words as for rescaled keyed state."""
 
 _MAX_PARALLELISM = 128
 _CHAINED_PARALLELISM = 10
-"""The chains of a case with chains, unless it says otherwise: as in Flink's test, with that many key groups."""
+"""The default parallelism of chains in a case: as in Flink's test, with that many key groups."""
 _CHAINED_MAX_PARALLELISM = 64
 
 
 def restore(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Restore what the case describes in one of its ways: by tasks, operators or chains, or by their numbers alone."""
+    """Restore the checkpoint of the case, given by tasks, operators or chains, or by their numbers alone."""
     if "checkpoint" in given and given["checkpoint"] is None:
         only_known_words("given", given, {"checkpoint", "error_if_none"})
         _check(_without_checkpoint(error_if_none=given["error_if_none"]), expect)
@@ -59,7 +59,7 @@ def _without_checkpoint(*, error_if_none: bool) -> _Restored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Restored:
-    """A checkpoint, a job, and what became of the one in the other."""
+    """A checkpoint restored into a job."""
 
     checkpoint: CompletedCheckpoint
     assignment: StateAssignment
@@ -69,7 +69,7 @@ class _Restored:
         return {f"{vertex_id}_{subtask}" for vertex_id, subtask in self.assignment.states}
 
     def elements(self) -> dict[str, list[bytes]]:
-        """What was given to each operator, in all of its subtasks together."""
+        """The restored elements of each operator, of all its subtasks together."""
         return _elements(self.assignment.states.values())
 
     def keyed(self) -> dict[str, list[int]]:

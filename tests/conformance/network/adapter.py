@@ -1,4 +1,4 @@
-"""Area 09: which module translates the cases of which kind."""
+"""Area 09: the module that translates each kind of case."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ KINDS: dict[str, Callable[[Case], None]] = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     kind = case["given"]["kind"]
     if kind not in KINDS:
         raise UnknownWordError(f"kind: {kind}")

@@ -1,4 +1,4 @@
-"""Area 09, channel_queue: what one channel has received, in which order it is read, and what of it is in flight."""
+"""Area 09, channel_queue: the elements of one channel, their order of reading, and those in flight."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AROUND_THE_OVERFLOW = range(2**31 - 11, 2**31 + 3)
 
 
 class Channel:
-    """One channel whose sender begins with the number `first`; elements are called by how many came before them."""
+    """One channel whose sender begins with the number `first`; elements are named by the count of earlier ones."""
 
     def __init__(self, first: int, elements: int) -> None:
         [descriptor] = gate_descriptor().channels
@@ -94,5 +94,5 @@ def run_channel_queue(case: Case) -> None:
 
 
 def _called(read: list[Any], like: Any) -> Any:
-    """What was read, with its kind where the case says it."""
+    """The elements read, with their kind if the case specifies it."""
     return read if isinstance(like, list) else read[0]

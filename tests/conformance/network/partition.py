@@ -1,4 +1,4 @@
-"""Area 09, partition: who has it, who reads it, and what becomes of what comes too late."""
+"""Area 09, partition: its owner, its readers, and the fate of late requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPES = {
 
 
 class Output:
-    """A partition, which its task has when it is registered."""
+    """A partition, owned by its task once it is registered."""
 
     def __init__(self, given: Case) -> None:
         only_known_words(
@@ -81,13 +81,14 @@ class Output:
             case "error_names_partition":
                 assert (self.refused is not None and partition_id() in self.refused.cause.message) == wanted
             case "buffer_freed":
-                # A batch that was not taken stays with who made it; one that was dropped is released.
+                # A batch that was not accepted stays with its producer; a dropped one is released.
                 is_released = any(isinstance(effect, ReleaseBatch) for effect in self.effects)
                 is_freed = self.error is not None or is_released
                 assert is_freed == wanted
                 assert not is_freed or self.partition.queued_batches == 0
             case "consumer_scheduling_notifications" | "consumer_scheduling_notifications_after_finish":
-                # Consumers are deployed by the JobMaster: a partition tells nobody that there is something to read.
+                # Consumers are deployed by the JobMaster: a partition does not announce that there is something to
+                # read.
                 assert wanted == 0
             case "release_on_consumption":
                 assert self._is_gone_when_it_was_read() == wanted

@@ -1,4 +1,4 @@
-"""Area 09, partition requests: how a gate asks, and what it makes of the answers."""
+"""Area 09, partition requests: the requests of a gate, and its reactions to the answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _located(words: list[str]) -> InputGateDescriptor:
 
 
 class Requester:
-    """A gate, and the partition that its first channel asks for."""
+    """A gate, and the partition that its first channel requests."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, GIVEN | CREDITS)
@@ -87,7 +87,8 @@ class Requester:
             case {"do": "retrigger"}:
                 self._take(self.gate.on_error(error(not_found=True)))
             case {"do": "answer_partition_not_found"}:
-                # A request does not block: it has returned when the answer comes, and so does who brings the answer.
+                # A request does not block: it has returned when the answer arrives, and so has the sender of the
+                # answer.
                 self._take(self.gate.on_error(error(not_found=True)), retries=False)
                 self.network_thread_returned = True
                 self.checked_producer_state = _asks_for_producer_state()
@@ -109,7 +110,7 @@ class Requester:
             case "all_wants_hold":
                 pass
             case "delays_ms":
-                # A list that ends in the error says that no request follows the last one.
+                # A list that ends in the error means that no request follows the last one.
                 assert self.delays_ms == [delay for delay in wanted if not isinstance(delay, str)]
                 if isinstance(wanted[-1], str):
                     assert self.gate.failure is not None
@@ -152,7 +153,7 @@ class Requester:
                 raise UnknownWordError(f"want: {wanted}")
 
     def _take(self, effects: Iterable[object], *, retries: bool = True) -> None:
-        """Note what is sent; what is to be tried again is tried when its delay is over."""
+        """Record the sent messages, and run each retry when its delay has passed."""
         for effect in effects:
             match effect:
                 case RequestPartition():
@@ -196,7 +197,7 @@ class Requester:
 
 
 def _asks_for_producer_state() -> bool:
-    """True if a task that runs asks the JobMaster when a partition is not found."""
+    """True if a running task asks the JobMaster when a partition is not found."""
     task = Harness(descriptor(OperatorKind.SINK, channels=1))
     task.feed(StartTask(), ChainOpened())
     effects = task.feed(replace(error(not_found=True), partition_id=UPSTREAM[0]))

@@ -1,6 +1,7 @@
-"""Area 09, pools: the buffers of a TaskManager and what one pool has of them.
+"""Area 09, pools: the buffers of a TaskManager and the share of one pool.
 
-A thread that waits for a buffer is a listener here: both are told when there is one, or that there will be none.
+A thread that waits for a buffer is a listener here: both are notified when there is one, or that there will never be
+one.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ LOCAL_STEP = {"do", "n", "in", "channel", "name", "wants", "returns_buffer_at_on
 
 
 class Waiting:
-    """Somebody who waits for `wants` buffers of a pool."""
+    """A waiter for `wants` buffers of a pool."""
 
     def __init__(self, pool: LocalBufferPool[Waiting], wants: int, *, returns_buffer_at_once: bool = False) -> None:
         self.pool = pool
@@ -51,7 +52,7 @@ def _outcome(act: Callable[[], object]) -> str:
 
 
 def _take(pool: LocalBufferPool[Any], count: int) -> str:
-    """`ok`, `none` where there is not all of it, `error`."""
+    """`ok`, `none` if there are too few, or `error`."""
     try:
         return "ok" if pool.take_up_to(count) == count else "none"
     except NetworkBufferError:

@@ -1,7 +1,7 @@
 """Area 09, receiver: the channels of one gate and the credits they share.
 
-The channels are driven below their gate, which would announce credits at once: a case says when they are sent. Cases
-that speak of what the gate or the producer sees drive the gate.
+The channels are driven below their gate, which would announce credits at once: a case decides when they are sent. Cases
+about the view of the gate or the producer drive the gate.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class Receiver:
                 channel.credits.on_backlog(n)
             case {"do": "data", "seq": sequence_number, "backlog": backlog}:
                 if name in self.raising:
-                    # What may be raised where data is received is that there is no buffer for it.
+                    # The only error that receiving data may raise is a missing buffer.
                     while channel.credits.spend():
                         pass
                 if backlog is None:
@@ -179,14 +179,14 @@ class Receiver:
     def _data(self, name: str, sequence_number: int, backlog: int, buffer: Buffer) -> None:
         channel = self.channels[name]
         if not channel.credits.outstanding:
-            # What comes now was sent for a credit that its sender has heard of.
+            # The next data was sent for a credit that its sender knows.
             self._announce(name)
         failure = channel.on_buffer(response(buffer, sequence_number, channel.channel, backlog))
         if failure is not None:
             self.failures[name] = failure
 
     def _available_to(self, taker: ChannelCredits | None) -> None:
-        """A channel has a credit more. One that is open tells its producer when the case says so."""
+        """Give a channel another credit. An open channel announces it to its producer when the case asks for it."""
         if taker is None:
             return
         name = list(self.channels)[taker.channel]
@@ -266,7 +266,7 @@ def _run_gate(case: Case) -> None:
             case "gate_notified_times":
                 assert times_notified == wanted
             case "buffers_freed_on_release":
-                # What is not released at once is held, and goes with the task.
+                # Buffers that are not released at once are held, and released with the task.
                 held = {queued.buffer for queued in gate.channels[0].queue}
                 assert (_arrived(case) == _released(effects) | held) == wanted
             case "all_wants_hold":
@@ -276,7 +276,7 @@ def _run_gate(case: Case) -> None:
 
 
 def _run_unknown_channel(case: Case) -> None:
-    """A producer sends to a gate that does not read from it, or no more, and does what it is answered."""
+    """A producer sends to a gate that does not, or no longer, read from it, and obeys the answer."""
     gate, producer = requested_gate(1), partition(producer=7)
     producer.request(0, 1, CONSUMER)
     cancels: list[CancelPartitionRequest] = []

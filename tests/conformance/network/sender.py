@@ -1,8 +1,8 @@
-"""Area 09, sender: the readers of subpartitions and what they are sent.
+"""Area 09, sender: the readers of subpartitions and the messages to them.
 
-A message is on its way to its reader as soon as there is credit for it, and arrives when the connection is writable:
-a reader is enqueued while one is under way to it, and its credit is used up when it arrives. What is under way to a
-reader that has left is turned away there.
+A message is on its way to its reader as soon as there is credit for it, and arrives when the connection is writable: a
+reader is enqueued while one is under way to it, and its credit is used up when it arrives. A message under way to a
+reader that has left is rejected there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Reader:
             self._add(item, number)
 
     def notify(self) -> None:
-        """The reader is here, if it was not before."""
+        """Let the reader request the partition, if it has not done so."""
         if not self._is_here:
             self._is_here = True
             self._take(self.partition.request(0, self._credit, CONSUMER))
@@ -66,19 +66,19 @@ class _Reader:
         self._take(self.partition.cancel(0))
 
     def deliver(self) -> list[Message]:
-        """What arrives now."""
+        """The messages that arrive now."""
         arrived, self.under_way = self.under_way, []
         self.received += arrived
         return arrived
 
     @property
     def credit(self) -> int:
-        """What it has granted, and not got anything for."""
+        """Its unused credit."""
         return self.partition.subpartitions[0].credit + sum(map(_is_data, self._buffers()))
 
     @property
     def left(self) -> int:
-        """The items that it has not got."""
+        """The items that it has not received."""
         return self.partition.subpartitions[0].queued + len(self._buffers())
 
     @property
@@ -161,7 +161,7 @@ class Sender:
             case "enqueued":
                 return [name for name, reader in self._readers.items() if reader.is_enqueued]
             case "available":
-                # What may be sent is sent.
+                # Everything that may be sent is sent at once.
                 return False
             case "released" | "partition_released":
                 return self._only.partition.is_released

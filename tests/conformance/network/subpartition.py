@@ -1,6 +1,6 @@
-"""Area 09, subpartition: what its reader is sent, and what is given up.
+"""Area 09, subpartition: the messages to its reader, and the dropped data.
 
-A buffer of n bytes is a batch of n bytes. The view of a reader is the reader: where the case has one from the start, it
+A buffer of n bytes is a batch of n bytes. The view of a reader is the reader: if the case has one from the start, it
 has asked without a credit.
 """
 
@@ -124,13 +124,13 @@ class Pipelined:
         return [buffer for buffer in buffers_sent(self.effects) if isinstance(buffer, BatchRef)]
 
     def _take(self, effects: Iterable[PartitionEffect]) -> None:
-        """The reader hears of what it has not asked for: an event, or data that begins to wait."""
+        """Deliver unrequested messages to the reader: an event, or the announcement of a backlog."""
         to_reader = [each for each in effects if isinstance(each, Tell) and each.to == CONSUMER]
         self._notifications += len(to_reader)
         self._received += [each.message for each in to_reader if isinstance(each.message, BufferResponse)]
 
     def _poll(self) -> dict[str, Any] | None:
-        """Read the next element, with a credit where it needs one."""
+        """Read the next element, with a credit if it needs one."""
         subpartition = self.partition.subpartitions[0]
         if not self._received and subpartition.backlog:
             effects = self.partition.add_credit(0, 1)
@@ -154,7 +154,7 @@ class Pipelined:
 
     def _create_view(self) -> None:
         told = [each.message for each in self.partition.request(0, 0, CONSUMER) if isinstance(each, Tell)]
-        # Which error the reader is told is not for a subpartition to say.
+        # A subpartition does not decide which error the reader gets.
         self._error = "illegal_state" if any(isinstance(message, ErrorResponse) for message in told) else None
 
     def _add(self, size: int) -> bool:
@@ -162,7 +162,7 @@ class Pipelined:
         try:
             effects = self.partition.add_batch(buffer)
         except AssertionError:
-            # It stays with the task that has made it.
+            # It stays with its producer.
             self._rejected += 1
             return False
         is_rejected = ReleaseBatch(batch=buffer) in effects

@@ -1,1 +1,1 @@
-"""Area 03: restart strategies, the handling of failures, and which strategy holds."""
+"""Area 03: restart strategies, the handling of failures, and the choice of a strategy."""

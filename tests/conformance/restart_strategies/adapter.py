@@ -1,4 +1,4 @@
-"""Area 03: what a case is about, and whether strategy, handler, classifier or settings do what it wants."""
+"""Area 03: the subject of each case, and checks of strategy, handler, classifier or settings."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def run_case(case: Case) -> None:
 
 
 def configuration(given: Mapping[str, Any]) -> RestartStrategyConfiguration:
-    """What the case gives, as a job has it."""
+    """The restart strategy of the case, as a job's configuration."""
     match given["strategy"]:
         case "none":
             return NoRestartStrategyConfiguration()
@@ -180,7 +180,7 @@ def _run_classification(case: Case) -> None:
 
 
 class _SuppressRestartsError(Exception):
-    """What no restart can mend says so."""
+    """An error that declares itself unrecoverable by a restart."""
 
     suppress_restarts = True
 
@@ -210,7 +210,7 @@ def _failure(words: str) -> SerializedThrowable:
 
 
 def _wrapped(kinds: list[str]) -> Exception:
-    """Exceptions, each the cause of the next; the last one is what is thrown."""
+    """Exceptions, each the cause of the next; the last one is thrown."""
     makers: dict[str, Callable[[str], Exception]] = {
         "plain": ValueError,
         "unrecoverable": _SuppressRestartsError,
@@ -227,7 +227,7 @@ def _wrapped(kinds: list[str]) -> Exception:
     return made
 
 
-# Which strategy holds
+# The choice of a strategy
 
 
 def _run_resolution(case: Case) -> None:
@@ -262,7 +262,7 @@ def _compare(
             case "strategy":
                 assert _NAMES[type(found)] == wanted
             case "attempts" if wanted in ("unlimited", None, 2**31 - 1):
-                # Flink counts to the largest int there is; here there is no number.
+                # Flink counts to the largest int; here there is no limit.
                 assert isinstance(found, FixedDelayRestartStrategyConfiguration)
                 assert found.attempts is None
             case "attempts" | "delay_ms":

@@ -1,1 +1,1 @@
-"""Area 10: slots, from what a job needs of them to what a TaskManager says of them."""
+"""Area 10: slots, from the requirements of a job to the reports of a TaskManager."""

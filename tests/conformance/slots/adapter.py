@@ -1,4 +1,4 @@
-"""Area 10: which machine a case is about, and whether it does what the case wants."""
+"""Area 10: the machine of each case, and a check of its expectations."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from tests.conformance.slots.task_manager_case import TaskManagerCase
 
 
 class Subject(Protocol):
-    """A machine under test and its surroundings."""
+    """A machine under test and its environment."""
 
-    def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
+    def do(self, step: Mapping[str, Any]) -> None: ...
 
-    def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
+    def holds(self, word: str, wanted: Any) -> bool: ...
 
 
 _SUBJECTS: dict[str, Callable[[Case], Subject]] = {

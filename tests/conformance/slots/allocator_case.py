@@ -1,4 +1,4 @@
-"""Tasks that a job under test places: at once, or in slots that they share."""
+"""Placement of tasks of a job under test: at once, or in shared slots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.conformance.slots.words import profile
 
 
 class SchedulingCase:
-    """Tasks that are placed at once or not at all: those that would wait are taken back."""
+    """Tasks that are placed at once or not at all: waiting requests are cancelled."""
 
     def __init__(self, case: Case) -> None:
         only_known_words("given", case["given"], {"kind", "task_managers"})
@@ -34,7 +34,6 @@ class SchedulingCase:
             self._job.connect(name, slots)
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, {"do", "want", "task", "tasks", "group", "prefer", "co_location", "then", "tm"})
         match step["do"]:
             case "allocate":
@@ -59,7 +58,6 @@ class SchedulingCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         sharing = self._job.allocator.sharing
         match word:
             case "result":
@@ -135,11 +133,10 @@ class SharedSlotCase:
         self._may_retry = not job.failed
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """Such a case is told as a whole."""
+        """Such a case has no steps."""
         raise UnknownWordError(str(step))
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         match word:
             case "fulfilled":
                 return self._placed == set(wanted)
@@ -148,7 +145,7 @@ class SharedSlotCase:
             case "co_located_unit_kept":
                 return (bool(self._together) and {int(each) for each in self._together} <= self._placed) is wanted
             case "failed_may_retry":
-                # Nothing is said of it where nothing has failed.
+                # The case leaves it open if nothing has failed.
                 return (self._may_retry if self._placed != self._all else None) is wanted
             case _:
                 raise UnknownWordError(word)

@@ -1,4 +1,4 @@
-"""What a job needs of slots, and which of its subtasks share one."""
+"""The slots that a job needs, and the subtasks that share one."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER
 from tests.conformance.case_files import Case, only_known_words
 
 _ALONE = "alone:"
-"""A vertex that shares with nobody is in a group of its own, which bears its name behind this."""
+"""A vertex that shares with no other one is in a group of its own: this prefix and the vertex's name."""
 
 
 def check_slots_needed(case: Case) -> None:
-    """The number of slots all vertices take."""
+    """Check the number of slots of all vertices."""
     only_known_words("given", case["given"], {"kind", "vertices"})
     only_known_words("expect", case["expect"], {"slots"})
     assert slots_needed(_vertices(case["given"]["vertices"])) == case["expect"]["slots"]
 
 
 def check_parallelism(case: Case) -> None:
-    """What runs in so many slots."""
+    """Check the parallelism that fits into so many slots."""
     only_known_words("given", case["given"], {"kind", "vertices", "slots"})
     only_known_words("expect", case["expect"], {"parallelism"})
     found = parallelism_for(_vertices(case["given"]["vertices"]), case["given"]["slots"])
@@ -36,7 +36,7 @@ def check_parallelism(case: Case) -> None:
 
 
 def check_members(case: Case) -> None:
-    """Members of each group."""
+    """Check the members of each group."""
     only_known_words("given", case["given"], {"kind", "vertices", "edges"})
     only_known_words("expect", case["expect"], {"members", "without_group"})
     groups = slot_sharing_groups(_vertices(case["given"]["vertices"]))
@@ -48,7 +48,7 @@ def check_members(case: Case) -> None:
 
 
 def check_shared_slots(case: Case) -> None:
-    """Subtasks in one slot when all of them have asked for one."""
+    """Check which subtasks share a slot when all have requested one."""
     given = case["given"]
     only_known_words(
         "given",
@@ -71,7 +71,7 @@ def check_shared_slots(case: Case) -> None:
 
 
 def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
-    """As the product asks, but for the edges, which a case draws subtask by subtask."""
+    """The requests of the product, except for the edges, which a case draws subtask by subtask."""
     group_of = {name: f"g{number}" for number, names in enumerate(given["sharing_groups"]) for name in names}
     co_located = given.get("co_location", given.get("co_location_groups", ()))
     together = {name: f"c{n}" for n, names in enumerate(co_located) for name in names}
@@ -93,7 +93,7 @@ def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
 
 
 def _edges(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Each producer with each consumer, where the case says so of two vertices; else as it draws them."""
+    """Each producer with each consumer if the case asks for it between two vertices; else the edges of the case."""
     words = given["edges"]
     if words not in ("all to all", "two all-to-all edges"):
         return [(source, target) for source, target in words]

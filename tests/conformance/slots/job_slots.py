@@ -1,4 +1,4 @@
-"""The slots of a job under test: its ExecutionSlotAllocator, and what it was heard to say."""
+"""The slots of a job under test: its ExecutionSlotAllocator, and the recorded messages of it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER, connec
 
 
 class JobSlots:
-    """What a job asks for and is given, whatever words a case uses for it."""
+    """The requested and offered slots of a job, independent of the vocabulary of a case."""
 
     def __init__(self, **settings: Any) -> None:
         self.allocator = ExecutionSlotAllocator("a", JOB, JOB_MASTER, **settings)
@@ -38,7 +38,7 @@ class JobSlots:
         self.timers: dict[str, int] = {}
 
     def tell(self, event: AllocatorEvent) -> list[AllocatorEffect]:
-        """What follows from one event."""
+        """The effects of one event."""
         effects = self.allocator.handle(event, self.now)
         self.allocator.check()
         self.effects += effects
@@ -58,13 +58,13 @@ class JobSlots:
         return effects
 
     def connect(self, task_manager: str, slots: int = 0, size: ResourceSpec | None = None) -> None:
-        """A TaskManager is there, and offers so many slots that nobody has asked for."""
+        """Connect a TaskManager that offers so many slots without a request."""
         self.tell(connected(TaskManagerId(task_manager)))
         for index in range(slots):
             self.offer(task_manager, f"{task_manager}-{index}", index, size)
 
     def offer(self, task_manager: str, allocation: str, index: int, size: ResourceSpec | None = None) -> None:
-        """A slot for an allocation."""
+        """Offer a slot for an allocation."""
         name = TaskManagerId(task_manager)
         self._offering[name] = None
         offer = SlotOffer(
@@ -73,14 +73,14 @@ class JobSlots:
         self.tell(OfferSlots(task_manager_id=name, offers=(offer,)))
 
     def free_slots(self) -> tuple[AllocationId, ...]:
-        """What no task uses."""
+        """The slots without a task."""
         return free_slots(self.allocator.pool, *self._offering)
 
     def release(self, task: str) -> None:
-        """The task has finished."""
+        """Finish the task."""
         self.tell(ReturnSlot(attempt=ExecutionAttemptId(task), will_return=False))
 
     def told(self, kind: type[Any]) -> list[Any]:
-        """The messages of one kind that others were told so far."""
+        """The messages of one kind that the allocator has sent so far."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]

@@ -1,4 +1,4 @@
-"""The ResourceManager's SlotManager under test, beside TaskManagers that do as a case says."""
+"""The ResourceManager's SlotManager under test, beside TaskManagers that obey the case."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.conformance.slots.words import profile
 
 
 class ManagerCase:
-    """Slots are called `tm.index`."""
+    """A SlotManager under test; slots are named `tm.index`."""
 
     def __init__(self, case: Case) -> None:
         given = case["given"]
@@ -78,7 +78,6 @@ class ManagerCase:
             self._choose(given)
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, _STEP)
         self._step = []
         match step["do"]:
@@ -112,7 +111,6 @@ class ManagerCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         sent = [effect for effect in self._effects if isinstance(effect, AssignSlot)]
         states = self._slots.slot_states
         match word:
@@ -156,7 +154,7 @@ class ManagerCase:
             case "expected_slots":
                 return self._slots.task_manager_tracker.expected_slots == wanted
             case "expected_slots_taken":
-                # No request is promised a certain one: as many are taken as are waited for.
+                # Requests are not bound to a TaskManager: as many are started as are needed.
                 waiting = len(self._slots.waiting_requests)
                 return min(self._slots.task_manager_tracker.expected_slots, waiting) == wanted
             case "idle":
@@ -188,7 +186,7 @@ class ManagerCase:
             case _:
                 raise UnknownWordError(word)
 
-    # The surroundings
+    # The environment
 
     def _tell(self, event: SlotManagerEvent) -> None:
         effects = self._slots.handle(event, self._now)
@@ -216,7 +214,7 @@ class ManagerCase:
         self._jobs[allocation] = job
         name = AllocationId(allocation)
         self._tell(requested(allocation, job, resources))
-        # To fail at once is the answer to the request.
+        # A request may be answered by an immediate failure.
         self._error = next((failed for failed in _failures(self._step) if failed.allocation_id == name), None)
         if self._error is not None:
             self._errors.append(self._error)
@@ -252,7 +250,7 @@ class ManagerCase:
                 self._refused = slot
                 self._tell(AllocateSlotRefused(slot_id=slot, allocation_id=name, occupied_by=None))
             case "timeout" | "failed":
-                # No call fails here: what cannot be answered is not answered in time.
+                # No call fails here: an impossible answer is a missing answer.
                 self._now += ALLOCATE_TIMEOUT_MS
                 self._tell(HeartbeatDue())
             case ["occupied by", holder, _]:
@@ -283,7 +281,7 @@ class ManagerCase:
         return SlotId(name)
 
     def _is_named(self, name: str, slot: SlotId) -> bool:
-        """A name means what it was given to first; `the other one` is what has no name."""
+        """A name refers to the first slot that was given it; `the other one` is the slot without a name."""
         if name == "the other one":
             return slot not in self._names.values()
         return self._names.setdefault(name, slot) == slot

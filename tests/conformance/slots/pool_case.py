@@ -27,7 +27,7 @@ from tests.conformance.slots.words import profile
 
 
 class PoolCase:
-    """The pool behind the requests of a job."""
+    """The pool that serves the requests of a job."""
 
     def __init__(self, case: Case) -> None:
         given, steps = case["given"], case["steps"]
@@ -48,7 +48,6 @@ class PoolCase:
         self._batch = {step["request"] for step in steps if step["do"] == "request_batch"}
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, _POOL_STEP)
         job = self._job
         job.step = []
@@ -96,7 +95,6 @@ class PoolCase:
         self._reported = step.get("tm")
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         job, pool = self._job, self._job.allocator.pool
         match word:
             case "done":
@@ -154,7 +152,7 @@ class PoolCase:
         request = SlotRequest(
             attempt=ExecutionAttemptId(name),
             vertex_id=JobVertexId(step.get("vertex", name)),
-            # No two requests of a vertex are of one subtask.
+            # Each request of a vertex is for another subtask.
             subtask=len(self._asked_for),
             slot_sharing_group=step.get("group", f"alone:{name}"),
             resources=profile(step.get("profile")),

@@ -29,7 +29,7 @@ _HERE = TaskManagerId("task-manager-1")
 
 
 class TableCase:
-    """A slot is marked active by a task that arrives for it, and ends."""
+    """A slot table under test; a slot is marked active by a task that arrives for it, and ends."""
 
     def __init__(self, case: Case) -> None:
         only_known_words("given", case["given"], {"kind", "slots"})
@@ -45,7 +45,6 @@ class TableCase:
         self._result: object = None
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, {"do", "want", "index", "job", "allocation", "timeout_ms", "task", "ms"})
         self._step = []
         self._result = None
@@ -81,7 +80,6 @@ class TableCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         held = [status for status in self._table.report().slots if status.allocation_id is not None]
         states = self._table.slot_states
         match word:
@@ -124,7 +122,7 @@ class TableCase:
     def _requested(self, step: Mapping[str, Any], allocation: AllocationId) -> AllocateSlot:
         if step["index"] != "dynamic":
             return requested(allocation, step["index"], JobId(step["job"]))
-        # The ResourceManager numbers the slots that it has cut: behind the fixed ones, and none twice.
+        # The ResourceManager numbers dynamic slots: after the fixed ones, and no number twice.
         self._last_index += 1
         return replace(requested(allocation, self._last_index, JobId(step["job"])), cut=ResourceSpec())
 

@@ -1,4 +1,4 @@
-"""A TaskManager's actor under test, between a ResourceManager and a JobMaster that the case plays."""
+"""A TaskManager's actor under test, between a ResourceManager and a JobMaster that the case controls."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tests.actors.task_manager_cluster import HERE, JM_SESSION, JOB, RESOURCE_MA
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
 _INTERVAL_MS, _TIMEOUT_MS = 100_000, 300_000
-"""Of heartbeats: long beside all other timers."""
+"""Heartbeat interval and timeout: long compared with all other timers."""
 _LATER_SESSION = LeaderSessionId("later-job-master-session")
 
 
 class _Seen(TaskManager):
-    """A TaskManager whose slots the case looks at."""
+    """A TaskManager whose slots the case can inspect."""
 
     def state_of(self, allocation: str) -> TaskSlotState | None:
         """The state of the slot of an allocation."""
@@ -44,7 +44,7 @@ class _Seen(TaskManager):
 
 
 class TaskManagerCase:
-    """It is registered at the ResourceManager unless a case says otherwise, at the JobMaster with its first slot."""
+    """A TaskManager, by default registered at the ResourceManager, and at the JobMaster with its first slot."""
 
     def __init__(self, case: Case) -> None:
         given, steps = case["given"], case["steps"]
@@ -67,7 +67,6 @@ class TaskManagerCase:
             self._register()
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, _STEP)
         match step["do"]:
             case "allocate" | "slot_requested":
@@ -104,7 +103,6 @@ class TaskManagerCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         self._listen()
         seen = self._seen()
         match word:
@@ -131,7 +129,7 @@ class TaskManagerCase:
             case "failed_at_job_manager":
                 return sorted(self._failed) == sorted(wanted)
             case "reported_free_to_resource_manager":
-                # A case may say of a slot its number and what it was held for, or the second alone.
+                # A case may give a slot's number and its holder, or the holder alone.
                 has_numbers = bool(wanted) and isinstance(wanted[0], list)
                 numbered = sorted([_index(freed.slot_id), freed.allocation_id] for freed in self._freed)
                 names = sorted(freed.allocation_id for freed in self._freed)
@@ -142,10 +140,10 @@ class TaskManagerCase:
             case _:
                 raise UnknownWordError(word)
 
-    # The surroundings
+    # The environment
 
     def _listen(self) -> None:
-        """Take note of what both have heard."""
+        """Record the messages to both."""
         job_master, resource_manager = self._cluster.job_master, self._resource_manager
         self._registrations += resource_manager.heard(RegisterTaskManager)
         self._at_job_manager += job_master.heard(RegisterTaskManager)
@@ -168,7 +166,7 @@ class TaskManagerCase:
         return actor
 
     def _reported(self) -> dict[int, str | None]:
-        """What the TaskManager tells the ResourceManager of its slots."""
+        """The slots that the TaskManager reports to the ResourceManager."""
         self._resource_manager.heard(Heartbeat)
         request = HeartbeatRequest(origin=self._resource_manager.ref)
         self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
@@ -211,7 +209,7 @@ class TaskManagerCase:
         )
         self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
         self._listen()
-        # Nobody hears of a request that was refused admission.
+        # A request that was refused admission is not reported.
         self._outcome = "accepted" if allocation in self._confirmed else "error"
         if self._welcomes_at_once and self._outcome == "accepted":
             self._welcome()
@@ -251,7 +249,7 @@ class TaskManagerCase:
             self._listen()
 
     def _let_time_out(self, whom: str) -> None:
-        """The other one goes on asking for signs of life."""
+        """The other one keeps requesting heartbeats."""
         for _ in range(_TIMEOUT_MS // _INTERVAL_MS + 1):
             self._system.advance(_INTERVAL_MS)
             if whom == "job manager":

@@ -1,4 +1,4 @@
-"""What several of the adapters say alike."""
+"""Vocabulary that several of the adapters share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flykka.messages.graph.job_graph import ResourceSpec
 
 
 def profile(words: Sequence[float] | None) -> ResourceSpec:
-    """`[cores, MiB]`, or None where nothing is said."""
+    """`[cores, MiB]`, or None if unspecified."""
     if words is None:
         return ResourceSpec()
     cores, heap_mib = words

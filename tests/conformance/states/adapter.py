@@ -1,4 +1,4 @@
-"""Area 05: which machine a case is about, and whether it does what the case wants."""
+"""Area 05: the machine of each case, and a check of its expectations."""
 
 from __future__ import annotations
 

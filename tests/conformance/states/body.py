@@ -1,8 +1,8 @@
-"""The body of a task in words, as what a bridge tells.
+"""The body of a task in words, as answers of a bridge.
 
-`[blocks, then] returns | raises X(text)`, where X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks
-ends when it is interrupted, unless it is said that it cannot be. One that holds a lock which its cancel hook needs, or
-that ignores its cancel hook, lets go when it is interrupted, and that is when the bridge is told a second time.
+`[blocks, then] returns | raises X(text)`; X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks
+ends when it is interrupted, unless the case makes it uninterruptible. One that holds a lock which its cancel hook
+needs, or that ignores its cancel hook, ends when it is interrupted, that is, at the second request to close.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CANCEL_TASK = "CancelTaskException"
 
 
 class Body:
-    """What the user's code does."""
+    """The behaviour of the user's code."""
 
     def __init__(self, words: str) -> None:
         first, then, last = words.partition(", then ")
@@ -43,23 +43,23 @@ class Body:
         self._interrupts = 0
 
     def entered(self, descriptor: TaskDeploymentDescriptor) -> list[TaskEvent]:
-        """What comes of it at once."""
+        """Its immediate events."""
         return [] if self._blocks else [self.released(descriptor)]
 
     def released(self, descriptor: TaskDeploymentDescriptor) -> TaskEvent:
-        """What comes of it when it is not held up any more."""
+        """Its event when it is no longer blocked."""
         if self._outcome == "returns":
             source = descriptor.vertex.operators[0].operator_id
             return NoMoreSplits(attempt=descriptor.attempt, operator_id=source)
         found = _RAISES.fullmatch(self._outcome)
         raised = (found and found["raised"]) or "ValueError(raised by the body)"
         if raised.startswith(_CANCEL_TASK):
-            # What the body meets is that its producer is gone; here the task is told so, and cancels itself.
+            # In Flink the body finds that its producer is gone; here the task is notified, and cancels itself.
             return CancelTask(attempt=descriptor.attempt)
         return EngineFailed(cause=_told(raised))
 
     def ends_when_interrupted(self) -> bool:
-        """True if it comes to an end because the bridge is told to close, once more."""
+        """True if it ends at the second request to close the bridge."""
         self._interrupts += 1
         if self._is_stubborn:
             return False
@@ -67,12 +67,12 @@ class Body:
 
     @property
     def is_interrupted(self) -> bool:
-        """True if it was to come to an end."""
+        """True if it was interrupted."""
         return self._interrupts > 0
 
 
 def _told(raised: str) -> SerializedThrowable:
-    """What the bridge tells of an exception; an operator's name is what it wraps around the user's own."""
+    """The bridge's report of an exception; an operator's name wraps the user's own."""
     inner = raised
     is_wrapped = (nested := re.fullmatch(r"\w+\((\w+\(.*\))\)", raised)) is not None
     if nested is not None:

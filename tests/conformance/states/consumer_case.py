@@ -1,4 +1,4 @@
-"""Tasks that do not find the partition of their producer, each set back to one state before it is told something."""
+"""Tasks that do not find their producer's partition, each reset to one state before it gets an answer."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _FAILURES = {
 
 
 class ConsumerCase:
-    """What becomes of the consumers, and how often one asks for the partition again."""
+    """The final states of the consumers, and the repeated requests for the partition."""
 
     def __init__(self) -> None:
         self.after: dict[str, ExecutionState] = {}
         self.retries = 0
         self.state: ExecutionState | None = None
-        """Of the last one."""
+        """The state of the last consumer."""
 
     def producer_is(self, state: ExecutionState, reset_task_to: str) -> None:
-        """The JobMaster answers with a state of the producer."""
+        """Answer as the JobMaster with a state of the producer."""
         answer = self._answer(state=state)
         match reset_task_to:
             case "RUNNING":
@@ -47,7 +47,7 @@ class ConsumerCase:
         self.after[state] = self.state
 
     def producer_check_answers(self, answer: str) -> None:
-        """The JobMaster answers with a state, with a failure, or not in time."""
+        """Answer as the JobMaster with a state, with a failure, or not in time."""
         word = next((known for known in _FAILURES if known in answer.lower()), None)
         if answer in ExecutionState.__members__:
             self._tell(self._answer(state=ExecutionState(answer)))
@@ -81,7 +81,7 @@ class ConsumerCase:
         self.retries += sum(_asks_for_partition(effect) for effect in [*told, *again])
 
     def _tell_before_it_runs(self, answer: PartitionProducerState) -> None:
-        """Nothing is asked for before the bridge is open, so what it asks for then is the partition of the answer."""
+        """No partition is requested before the bridge is open, so the one requested then is that of the answer."""
         task = StreamTask(consumer_descriptor(), Ref("/task", 1))
         task.handle(StartTask(), now=0)
         told = self._told(task, answer)

@@ -1,4 +1,4 @@
-"""Attempts for the cases: a source that feeds nobody, and one that reads one partition."""
+"""Attempts for the cases: a source without consumers, and a task that reads one partition."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def source_descriptor(cancellation: TaskCancellationSettings) -> TaskDeploymentD
 
 
 def consumer_descriptor() -> TaskDeploymentDescriptor:
-    """An operator behind one producer."""
+    """An operator downstream of one producer."""
     of_source = descriptor("job_v_0_0")
     (operator,) = of_source.vertex.operators
     channel = InputChannelDescriptor(partition_id=PARTITION, subpartition=0, task_manager=Ref("/user/tm-1", 1))

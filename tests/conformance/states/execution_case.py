@@ -35,7 +35,7 @@ _STEP = {"do", "want", "slot"}
 
 
 class ExecutionCase:
-    """One attempt under test and what it did in the last step and before."""
+    """One attempt under test, its effects in the last step and before."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
@@ -68,7 +68,6 @@ class ExecutionCase:
         self._returned.clear()
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, _STEP)
         self._now += 1
         self._error = None
@@ -112,7 +111,7 @@ class ExecutionCase:
         return []
 
     def _schedule(self) -> list[AttemptEffect]:
-        """Ask for a slot. It is there at once or comes by a step of its own."""
+        """Request a slot, which is there at once or comes by a step of its own."""
         was_created = self._execution.state is ExecutionState.CREATED
         scheduled = self._execution.schedule(self._now)
         return scheduled + self._slot_arrives(self._slot.name) if was_created and self._slot.is_there else scheduled
@@ -138,7 +137,7 @@ class ExecutionCase:
         return self._execution.update(update, self._now)
 
     def see(self, word: str) -> Any:
-        """What the case wants to know under this word."""
+        """The observed value of this word."""
         execution = self._execution
         leaves = [effect for effect in self._effects if isinstance(effect, LeaveSlot)]
         match word:
@@ -172,7 +171,6 @@ class ExecutionCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         set_at = self._execution.timestamps
         match word:
             case "failure_cause_contains":
@@ -186,7 +184,7 @@ class ExecutionCase:
 
 
 class _Slot:
-    """The slot of a case: its name where it has one, else whether it is there at once and still alive."""
+    """The slot of a case: its name if it has one, else whether it is there at once and still alive."""
 
     def __init__(self, words: str) -> None:
         self.is_dead = "released" in words
@@ -198,7 +196,7 @@ class _Slot:
 
 
 def _refusal(words: str | None) -> str | None:
-    """What the TaskManager says against the task."""
+    """The reason for which the TaskManager refuses the task."""
     if words in (None, "succeeds"):
         return None
     assert words is not None
@@ -208,7 +206,7 @@ def _refusal(words: str | None) -> str | None:
 
 
 def _is_unreachable(words: str | None) -> bool:
-    """True if nobody will ever hear of the cancellation; that the task was not found is told by the task's own end."""
+    """True if the cancellation never arrives; a task that was not found is reported by its own end."""
     if words not in (None, "succeeds", "always fails", "does not find the task"):
         raise UnknownWordError(f"cancel_rpc {words!r}")
     return words == "always fails"

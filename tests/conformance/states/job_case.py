@@ -1,7 +1,7 @@
 """The vocabulary of area 05 for a job, in events of the ExecutionGraph.
 
-The adapter stands for the slot pool (as many slots as the case gives, without end where it does not say), for the
-coordinator (there is never a checkpoint) and for the restart timer.
+The adapter stands for the slot pool (as many slots as the case gives, unlimited by default), for the coordinator (there
+is never a checkpoint) and for the restart timer.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _Place = tuple[str, int]
 
 
 class JobCase:
-    """One ExecutionGraph under test and its surroundings."""
+    """One ExecutionGraph under test and its environment."""
 
     def __init__(self, given: Mapping[str, Any], *, is_since_1_11: bool) -> None:
         """Since 1.11 regions are deployed one by one, and requests wait for slots that were refused at once before."""
@@ -93,7 +93,6 @@ class JobCase:
         self._addressed: dict[str, Execution] = {}
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, _STEP)
         self._now += 1
         self._before = (self.graph.version, self._rpcs())
@@ -115,13 +114,13 @@ class JobCase:
             case "restart_fires":
                 self._fire_restarts()
             case "all_running":
-                # From now on the case speaks of these attempts, whatever became of former ones.
+                # From now on the case refers to these attempts, whatever became of former ones.
                 self._addressed.clear()
                 self._report_all(ExecutionState.DEPLOYING, ExecutionState.RUNNING)
             case "all_cancelled":
                 self._report_all(ExecutionState.CANCELING, ExecutionState.CANCELED)
             case "finish_all":
-                # A task may have finished before it was heard to run.
+                # A task may finish before it is reported to run.
                 self._report_all(ExecutionState.DEPLOYING, ExecutionState.FINISHED)
                 self._report_all(ExecutionState.RUNNING, ExecutionState.FINISHED)
             case "report_running" | "switch_to_running":
@@ -144,7 +143,7 @@ class JobCase:
             case unknown:
                 raise UnknownWordError(unknown)
 
-    # The surroundings
+    # The environment
 
     def _have_slots(self, slots: Any) -> None:
         if not isinstance(slots, int) and slots not in _NO_SLOTS:
@@ -227,7 +226,7 @@ class JobCase:
         return next(execution for execution in (*task.prior, task.execution) if execution.number == number)
 
     def _cancel_task(self, name: str) -> None:
-        # Alone among its fellows a task is cancelled by nobody yet: the graph is asked to draw the consequences.
+        # Only this task is cancelled, so the graph is asked to draw the consequences.
         execution = self._task(name).execution
         self._addressed[name] = execution
         self._surround(self.graph._perform(execution.cancel(self._now), self._now))
@@ -242,14 +241,14 @@ class JobCase:
         self._tell(UpdateTaskExecutionState(state=update))
 
     def _report_data(self, producer: str) -> None:
-        """A task has something to read. Consumers run already: the report is answered with the producer's state."""
+        """Report data of a task. Consumers run already: the report is answered with the producer's state."""
         tasks = self._tasks()
         names = {f"{task.job_vertex.vertex_id}_{task.subtask}": task.execution.attempt for task in tasks}
         attempt = names.get(producer, ExecutionAttemptId(f"{JOB}_{producer}_0_0"))
         asking = next(task.execution.attempt for task in tasks if not task.execution.is_terminal)
         self._tell(RequestPartitionProducerState(attempt=asking, partition_id=partition_id(attempt, 0)))
 
-    # What is seen
+    # Observations
 
     def _rpcs(self) -> int:
         return self._cancelled() + sum(isinstance(effect, Deploy) for effect in self._effects)
@@ -259,7 +258,7 @@ class JobCase:
         return sum(isinstance(message, CancelTask) for message in told)
 
     def see(self, word: str) -> Any:
-        """What the case wants to know under this word."""
+        """The observed value of this word."""
         version, rpcs = self._before
         match word:
             case "job":
@@ -285,13 +284,12 @@ class JobCase:
             case "restart_attempts_used":
                 return self._strategy.attempts_used
             case "local_failovers":
-                # Restart-all knows no local failover: every failure is the job's.
+                # Restart-all has no local failover: every failure is the job's.
                 return 0
             case unknown:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         match word:
             case "all_wants_hold":
                 return True
@@ -346,7 +344,7 @@ def _inputs(name: str, connections: Sequence[Sequence[str]]) -> tuple[JobEdge, .
 
 
 def _attempts(restart: Mapping[str, Any]) -> int | None:
-    """The number of restarts a strategy in words allows; None is without end."""
+    """The number of restarts that a strategy in words allows; None is unlimited."""
     words = restart["type"]
     if words == "fixed-delay":
         return int(restart["attempts"])

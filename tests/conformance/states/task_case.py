@@ -1,10 +1,10 @@
 """The vocabulary of area 05 for a task on its TaskManager, in events of `StreamTask`.
 
-User code runs in the bridge, so the body of the case is what a bridge answers: it is entered when the task asks for
-splits, it returns when there are none left, it raises when a stage fails, it is interrupted when the bridge is told to
-close. The task here is a source; the JobMaster takes the final checkpoint as soon as the data has ended, and answers
-stay under way until the case runs on. Flink's Task is FAILED when that is decided, ours when its bridge has closed: so
-what has failed is run on until then.
+User code runs in the bridge, so the body of the case becomes the answers of a bridge: it is entered when the task asks
+for splits, it returns when there are none left, it raises when a stage fails, it is interrupted when the bridge is
+asked to close. The task here is a source; the JobMaster takes the final checkpoint as soon as the data has ended, and
+answers stay under way until the case runs on. Flink's Task is FAILED when that is decided, ours when its bridge has
+closed: so a failed task is run until then.
 """
 
 from __future__ import annotations
@@ -71,8 +71,7 @@ _SETUP = {
     "network|buffer|result partition|input gate": "Network buffer pool has already been destroyed.",
     "instantiat|construct": "Could not instantiate the task's invokable class.",
 }
-"""What Flink's preparations say where they fail; here all of them are the bridge's, and the task passes on what it is
-told."""
+"""The error texts of Flink's preparations; here all of them are the bridge's, and the task passes its texts on."""
 
 _STEP = {"do", "want", "cause", "state", "reset_task_to", "answer"}
 _GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
@@ -85,7 +84,7 @@ class TaskCase:
         only_known_words("given", given, _GIVEN)
         if given.get("cancelling raises") not in (None, "out of memory"):
             raise UnknownWordError(f"cancelling raises {given['cancelling raises']!r}")
-        # What closing raises in a task that is cancelled is logged, and the bridge has closed all the same.
+        # An error of closing in a cancelled task is logged, and the bridge has closed nevertheless.
         self._body = Body(given.get("body", "returns"))
         self._unprepared = _unprepared(given.get("setup"))
         self._descriptor: TaskDeploymentDescriptor = source_descriptor(_cancellation({**given, **given.get("job", {})}))
@@ -109,7 +108,6 @@ class TaskCase:
         self._settle()
 
     def do(self, step: Mapping[str, Any]) -> None:
-        """One step of the case."""
         only_known_words("step", step, _STEP)
         match step["do"]:
             case "new":
@@ -137,7 +135,6 @@ class TaskCase:
                 raise UnknownWordError(unknown)
 
     def holds(self, word: str, wanted: Any) -> bool:
-        """True if what the case wants is so."""
         state = self._task.state.current
         match word:
             case "state":
@@ -182,11 +179,11 @@ class TaskCase:
                 raise UnknownWordError(unknown)
 
     def _released(self) -> TaskEvent:
-        """The body goes on; where it was interrupted before, it has come to an end with that."""
+        """Let the body continue; if it was interrupted before, that ends it."""
         return ChainClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
 
     def _start(self) -> None:
-        # The shell starts its machine before it takes any message.
+        # The actor starts its machine before it handles any message.
         if self._task.state.current is ExecutionState.CREATED:
             self._feed(StartTask())
 
@@ -272,7 +269,7 @@ def _cancellation(said: Mapping[str, Any]) -> TaskCancellationSettings:
 
 
 def _unprepared(setup: str | None) -> str | None:
-    """What is told of a preparation that fails: as the case says it, and as Flink does."""
+    """The report of a failed preparation: in the words of the case, and in Flink's."""
     if setup is None:
         return None
     told = next((text for words, text in _SETUP.items() if re.search(words, setup, re.IGNORECASE)), None)

@@ -28,7 +28,6 @@ HANDLERS = {
 
 
 def run_case(case: Case) -> None:
-    """Run one case. Raises `AssertionError` where ours differs, `UnknownWordError` for a word without translation."""
     match case["given"]:
         case {"kind": "valve"}:
             _run_valve(case)
@@ -90,7 +89,7 @@ def _run_generator(case: Case) -> None:
 
 
 def _fed(generator: WatermarkGenerator, steps: list[Any]) -> tuple[list[int], int | None]:
-    """The timestamps of the elements that were taken, and the step that failed."""
+    """The timestamps of the accepted elements, and the step that failed."""
     returned: list[int] = []
     for number, step in enumerate(steps):
         match step:
@@ -110,11 +109,11 @@ def _generator(given: dict[str, Any]) -> WatermarkGenerator:
     only_known_words("given", given, {"kind", "generator", "bound_ms", "on_violation"})
     match given["generator"]:
         case "bounded-out-of-orderness":
-            # The extractor of before Flink 1.11 says max - bound, the strategy since then max - delay - 1: the bound
-            # is a delay of one millisecond less.
+            # The extractor before Flink 1.11 emits max - bound, the strategy since then max - delay - 1: the bound is
+            # a delay of one millisecond less.
             return BoundedOutOfOrdernessWatermarks(given["bound_ms"] - 1)
         case "ascending":
-            # Flink's extractor logs unless it is told otherwise.
+            # Flink's extractor logs by default.
             return AscendingTimestampsWatermarks(HANDLERS[given.get("on_violation", "log")])
         case other:
             raise UnknownWordError(f"generator: {other}")
@@ -136,7 +135,7 @@ def _run_operator(case: Case) -> None:
 
 
 class _OperatorHarness:
-    """Feeds an operator; what comes out behind it. A periodic one is asked at each interval of processing time."""
+    """Feeds an operator and collects its output. A periodic one is asked at each interval of processing time."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self.output: list[list[Any]] = []
@@ -146,7 +145,6 @@ class _OperatorHarness:
         self._emitted_at_ms = 0
 
     def take(self, step: list[Any]) -> None:
-        """One step."""
         match step:
             case ["element", timestamp_ms, *marks] if marks in ([], ["marked"]):
                 self.output.append(["record", timestamp_ms])
@@ -157,7 +155,7 @@ class _OperatorHarness:
             case ["upstream_watermark", timestamp_ms]:
                 self._put(self._operator.on_watermark(Watermark(timestamp_ms=timestamp_ms)))
             case ["watermark", timestamp_ms]:
-                # The interval passes, and this is what is said then.
+                # The interval passes, and this is emitted then.
                 self._put(self._operator.emit())
                 assert self.output[-1] == ["watermark", timestamp_ms]
             case ["processing_time", now_ms]:

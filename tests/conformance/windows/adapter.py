@@ -20,7 +20,6 @@ ASSIGNER_WORDS = {"assigner", "time", "size_ms", "slide_ms", "offset_ms", "gap_m
 
 
 def run_case(case: Case) -> None:
-    """Run one case. Raises `AssertionError` where ours differs, `UnknownWordError` for a word without translation."""
     match case["given"]["kind"]:
         case "assign":
             _run_assign(case)

@@ -27,7 +27,7 @@ class Late:
 
 
 class Sums(ProcessWindowFunction):
-    """Tells the one row of a window, and the window."""
+    """Returns the one row of a window, and the window."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Row]) -> Iterator[Row]:
         (row,) = elements
@@ -43,12 +43,11 @@ class PointSessions(EventTimeSessionWindows):
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> list[TimeWindow]:
         if element["value"] == self.point_if:
             return [TimeWindow(timestamp, timestamp)]
-        # A class with slots is another one than the class that `super()` would find.
+        # The dataclass decorator with slots replaces the class, so that `super()` would find the wrong one.
         return list(EventTimeSessionWindows.assign_windows(self, element, timestamp, context))
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     given = case["given"]
     only_known_words("given", given, {"kind", "window", "trigger", "allowed_lateness_ms", "aggregate"})
     only_known_words("expect", case["expect"], {"late_output"})
@@ -79,7 +78,7 @@ def _done(table: StateTable, step: dict[str, Any]) -> tuple[list[Any], list[Any]
         case {"processing_time": now_ms}:
             rows = table.advance_processing_time(now_ms)
         case {"snapshot_and_restore": True}:
-            # The table does it with each step: all that is kept has gone through Arrow.
+            # As the table does with each step: all stored values have passed through Arrow.
             rows = []
         case other:
             raise UnknownWordError(f"step: {other}")

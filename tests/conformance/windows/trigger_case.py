@@ -19,7 +19,7 @@ TIMERS = "window_event_timers"
 
 
 class TriggerOperator(KeyedProcessFunction):
-    """Does with the trigger what each row says."""
+    """Applies the trigger command of each row."""
 
     def __init__(self, trigger: Trigger) -> None:
         self._trigger = trigger
@@ -54,7 +54,6 @@ class TriggerOperator(KeyedProcessFunction):
 
 
 def run_case(case: Case) -> None:
-    """Run one case."""
     given = case["given"]
     only_known_words("given", given, {"kind", "trigger", "n", "interval_ms", "inner_returns"})
     only_known_words("expect", case["expect"], {"all_wants_hold"})

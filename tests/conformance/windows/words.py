@@ -32,7 +32,7 @@ from tests.conformance.case_files import UnknownWordError
 
 @dataclass(frozen=True)
 class Clock:
-    """The processing time that an assigner is told."""
+    """A processing-time clock for an assigner."""
 
     now_ms: int
 
@@ -41,7 +41,7 @@ class Clock:
 
 
 def assigner(given: dict[str, Any]) -> WindowAssigner:
-    """The assigner of a case. Raises `DurationError` where its parameters do not fit."""
+    """The assigner of a case. Raises `DurationError` if its parameters do not fit."""
     is_event_time = {"event": True, "processing": False}[given.get("time", "event")]
     offset = given.get("offset_ms", 0)
     match given["assigner"]:
@@ -92,7 +92,7 @@ def _plain_trigger(given: dict[str, Any]) -> Trigger:
 
 
 class _Always(Trigger):
-    """Gives the same answer whatever happens."""
+    """Always returns the same result."""
 
     def __init__(self, answer: TriggerResult) -> None:
         self._answer = answer

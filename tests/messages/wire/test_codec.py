@@ -32,14 +32,14 @@ class Leaf(Value):
 
 @value("codec_test.big_leaf")
 class BigLeaf(Leaf):
-    """A leaf that stands wherever a leaf may."""
+    """A subclass, allowed wherever a leaf is."""
 
     weight: float = 1.0
 
 
 @value("codec_test.stone")
 class Stone(Value):
-    """No leaf."""
+    """A class that is not a leaf."""
 
 
 @message("codec_test.tree")
@@ -64,7 +64,7 @@ class Wrapped(Message):
 
 
 def the_wire_of(value: Value, **changes: object) -> bytes:
-    """The bytes of `value` with some fields changed behind the codec's back; `...` leaves one out."""
+    """The bytes of `value` with some fields changed without the codec; `...` leaves one out."""
     wire = {**msgpack.unpackb(encode(value)), **changes}
     return bytes(msgpack.packb({name: item for name, item in wire.items() if item is not ...}))
 
@@ -81,7 +81,7 @@ def the_wire_of(value: Value, **changes: object) -> bytes:
         Wrapped(message=Wrapped(message=Tree(name="yew"))),
     ],
 )
-def test_a_value_comes_back_as_it_went(value: Value) -> None:
+def test_a_value_round_trips(value: Value) -> None:
     wire = encode(value)
 
     back = decode(wire)
@@ -99,7 +99,7 @@ def test_the_same_value_makes_the_same_bytes_however_it_was_written() -> None:
     assert len(wires) == 1
 
 
-def test_a_ref_is_made_by_the_resolver_of_the_receiving_system() -> None:
+def test_a_ref_is_created_by_the_resolver_of_the_receiving_system() -> None:
     class LivingRef(Ref):
         pass
 
@@ -172,7 +172,7 @@ def test_a_value_cut_off_anywhere_is_refused() -> None:
             decode(wire[:length])
 
 
-def test_what_is_nested_without_end_is_refused_both_ways() -> None:
+def test_endless_nesting_is_refused_in_both_directions() -> None:
     deep: Message = TREE
     for _ in range(400):
         deep = Wrapped(message=deep)
@@ -187,7 +187,7 @@ def test_what_is_nested_without_end_is_refused_both_ways() -> None:
 
 
 class Sapling(Tree):
-    """Derives from a declared class, but nobody declared it."""
+    """Derives from a declared class without its own declaration."""
 
 
 class Pair(NamedTuple):
@@ -196,7 +196,7 @@ class Pair(NamedTuple):
 
 
 class Bare:
-    """A living object."""
+    """An undeclared class."""
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ class Bare:
         ({"owner": Ref(["user", "forester"], 3)}, "Tree.owner: not an address"),  # type: ignore[arg-type]
     ],
 )
-def test_what_does_not_fit_its_field_is_not_sent(changes: dict[str, Any], said: str) -> None:
+def test_values_of_the_wrong_type_are_not_sent(changes: dict[str, Any], said: str) -> None:
     tree = Tree(**{"name": "ash", **changes})
 
     with pytest.raises(EncodeError) as refusal:
@@ -245,7 +245,7 @@ def test_only_declared_values_are_sent(thing: Any, said: str) -> None:
 
 @value("codec_test.with_mapping")
 class WithMapping(Value):
-    """Nothing on the wire stands for a mapping."""
+    """A mapping has no form on the wire."""
 
     sizes: dict[str, int]
 
@@ -259,7 +259,7 @@ class Ambiguous(Value):
 
 @value("codec_test.homeless")
 class Homeless(Value):
-    """Its annotation names nothing."""
+    """Its annotation cannot be resolved."""
 
     where: Nowhere  # type: ignore[name-defined]  # noqa: F821
 
@@ -281,7 +281,7 @@ def test_a_field_that_no_message_can_carry_is_the_fault_of_its_class(undeclarabl
 
 @value("codec_test.positive")
 class Positive(Value):
-    """Looks at its field when it is made."""
+    """Validates its field when it is created."""
 
     number: int
 
@@ -290,7 +290,7 @@ class Positive(Value):
             raise ValueError("not above zero")
 
 
-def test_what_a_class_refuses_at_birth_is_refused_from_the_wire() -> None:
+def test_values_refused_by_the_constructor_are_refused_from_the_wire() -> None:
     wire = the_wire_of(Positive(number=1), number=-1)
 
     with pytest.raises(DecodeError, match="refused by Positive: not above zero"):

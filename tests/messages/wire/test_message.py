@@ -74,7 +74,7 @@ def test_a_class_that_is_declared_again_takes_its_tag_with_it() -> None:
     def declare() -> type[Message]:
         @message("message_test.cell")
         class Cell(Message):
-            """test -> test: as in a notebook, where a cell is run again."""
+            """test -> test: as in a notebook, when a cell is executed again."""
 
         return Cell
 

@@ -9,7 +9,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 
 
-def test_refs_are_equal_where_path_and_incarnation_are_whatever_their_class() -> None:
+def test_refs_are_equal_if_path_and_incarnation_are_whatever_their_class() -> None:
     class LivingRef(Ref):
         pass
 
@@ -20,6 +20,6 @@ def test_refs_are_equal_where_path_and_incarnation_are_whatever_their_class() ->
     assert Ref("/user/a", 1) != "/user/a#1"
 
 
-def test_nobody_can_be_told_anything_at_an_address_from_a_trace() -> None:
+def test_no_message_can_be_sent_to_an_address_from_a_trace() -> None:
     with pytest.raises(UnresolvedRefError, match="/user/a#1"):
         Ref("/user/a", 1).tell(Message())

@@ -16,7 +16,7 @@ from tests.runtime.players import Say, says
 
 
 class Chameleon(Actor):
-    """Becomes what it is told, and logs as what it heard the other words."""
+    """Becomes the behaviour that a word names, and logs all other words."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -72,7 +72,7 @@ def test_unbecome_goes_back_to_handle_message_from_anywhere(say: Callable[..., l
     assert say("become second", "become third", "unbecome", "x", "unbecome", "x") == ["first x", "first x"]
 
 
-def test_a_behaviour_that_is_kept_comes_back(say: Callable[..., list[str]]) -> None:
+def test_unbecome_restores_the_earlier_behaviour(say: Callable[..., list[str]]) -> None:
     told = say("stack second", "stack third", "x", "unbecome", "x", "unbecome", "x")
 
     assert told == ["third x", "second x", "first x"]
@@ -90,7 +90,7 @@ def test_a_behaviour_may_pass_on_to_handle_message(say: Callable[..., list[str]]
     assert say("become passing_on", "x") == ["passed on", "first x"]
 
 
-def test_what_cannot_handle_a_message_is_refused_where_it_is_named(system: SeededSystem) -> None:
+def test_an_invalid_behaviour_is_refused_by_become(system: SeededSystem) -> None:
     errors: list[str] = []
 
     async def waiting(_message: Message) -> None: ...

@@ -1,4 +1,4 @@
-"""`Terminated`: exactly once, for whatever end, behind all that the ended actor told."""
+"""`Terminated` comes exactly once, for any kind of end, after all messages of the ended actor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.players import Say, in_turn, player, says
 
 
-def test_a_watcher_is_told_once_however_often_it_watches(system: SeededSystem) -> None:
+def test_a_watcher_is_notified_once_however_often_it_watches(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(player([]), "a")
     watcher = system.spawn(player(log, {"watch": in_turn(lambda c: c.watch(ref), lambda c: c.watch(ref))}), "w")
@@ -37,7 +37,7 @@ def test_the_already_dead_are_reported_too(system: SeededSystem) -> None:
     assert log == ["w start", "w sees the end of /user/a"]
 
 
-def test_who_never_lived_is_reported_too(system: SeededSystem) -> None:
+def test_watching_a_ref_that_never_lived_reports_its_end(system: SeededSystem) -> None:
     log: list[str] = []
 
     system.spawn(player(log, {"start": lambda context: context.watch(Ref("/user/nobody", 3))}), "w")
@@ -46,12 +46,12 @@ def test_who_never_lived_is_reported_too(system: SeededSystem) -> None:
     assert log == ["w start", "w sees the end of /user/nobody"]
 
 
-def test_an_unwatch_holds_even_when_the_news_waits_in_the_mailbox(system: SeededSystem) -> None:
+def test_an_unwatch_drops_a_queued_terminated(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(player([]), "a")
 
     def unwatch(context: ActorContext) -> None:
-        # The end comes while this turn runs, so that its news lies behind it.
+        # The actor ends while this turn runs, so that `Terminated` is queued after it.
         system.kill(ref)
         while system.schedule.step():
             pass
@@ -65,7 +65,7 @@ def test_an_unwatch_holds_even_when_the_news_waits_in_the_mailbox(system: Seeded
     assert log == ["w start", "w watch", "w unwatch", "w later"]
 
 
-def test_the_news_comes_behind_what_the_ended_actor_told(system: SeededSystem) -> None:
+def test_terminated_follows_the_messages_of_the_ended_actor(system: SeededSystem) -> None:
     log: list[str] = []
     watcher = system.spawn(player(log), "w")
     part = {
@@ -100,7 +100,7 @@ def test_a_parent_may_watch_its_child(system: SeededSystem) -> None:
     assert log == ["p start", "p end", "p sees the end of /user/p/c", "0 left"]
 
 
-def test_who_has_no_answer_to_an_end_ends_too(system: SeededSystem) -> None:
+def test_an_unhandled_terminated_ends_the_watcher(system: SeededSystem) -> None:
     log: list[str] = []
 
     class Clinging(Actor):

@@ -1,4 +1,4 @@
-"""Making, stopping and naming actors."""
+"""Creating, stopping and naming actors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_kernel_actor_is_a_pykka_actor(system: SeededSystem) -> None:
     assert pykka.ActorRegistry.get_by_urn(ref.actor_urn) == ref
 
 
-def test_an_instance_is_made_in_its_own_turn(system: SeededSystem) -> None:
+def test_an_instance_is_created_in_its_own_turn(system: SeededSystem) -> None:
     log: list[str] = []
 
     system.spawn(player(log), "a")
@@ -75,7 +75,7 @@ def test_a_stop_overtakes_waiting_messages_and_they_are_dead_letters(system: See
     assert letters == ["too late"]
 
 
-def test_stop_says_whether_the_actor_was_alive(system: SeededSystem) -> None:
+def test_stop_returns_whether_the_actor_was_alive(system: SeededSystem) -> None:
     ref = system.spawn(player([]), "a")
 
     assert ref.stop() is True
@@ -93,7 +93,7 @@ def test_an_actor_may_stop_itself(system: SeededSystem) -> None:
     assert log == ["a start", "a end", "a stop"]
 
 
-def test_a_name_is_free_again_behind_the_end_and_gets_another_incarnation(system: SeededSystem) -> None:
+def test_a_name_is_free_after_the_end_and_gets_another_incarnation(system: SeededSystem) -> None:
     first = system.spawn(player([]), "a")
     with pytest.raises(InvalidActorNameError, match="not free"):
         system.spawn(player([]), "a")

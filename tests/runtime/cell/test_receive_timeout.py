@@ -1,4 +1,4 @@
-"""The receive timeout, in virtual time: news of a silence, which are true when they are handled."""
+"""The receive timeout, in virtual time: its message still holds when it is handled."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ from tests.runtime.players import Deed, Say, fails, player, says
 
 @message("test.heartbeat")
 class Heartbeat(NotInfluenceReceiveTimeout):
-    """test -> sleeper: you live; go on sleeping."""
+    """test -> sleeper: a heartbeat that does not restart the receive timeout."""
 
 
 class Sleeper(Actor):
-    """Logs when it heard what, and does what its part says for a word, `start` or `restart`."""
+    """Logs each word with its time, and does what its part prescribes for a word, `start` or `restart`."""
 
     def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
         self.log = log
@@ -46,7 +46,7 @@ class Sleeper(Actor):
         self.part.get("start", lambda _: None)(self.context)
 
     def post_restart(self, cause: BaseException | None) -> None:
-        """Set nothing again."""
+        """Set no timeout again."""
 
     def handle_message(self, message: Message) -> None:
         text = message.text if isinstance(message, Say) else type(message).__name__
@@ -62,7 +62,7 @@ def sleeper(system: ActorSystem, log: list[str], **part: Deed) -> ActorRef:
     return system.spawn(Props(Sleeper, log, {"start": timeout_of("100 ms"), **part}), "sleeper")
 
 
-def test_the_news_come_after_every_silence(system: SeededSystem) -> None:
+def test_the_receive_timeout_fires_after_every_silence(system: SeededSystem) -> None:
     log: list[str] = []
     sleeper(system, log)
 
@@ -71,7 +71,7 @@ def test_the_news_come_after_every_silence(system: SeededSystem) -> None:
     assert log == ["100 ReceiveTimeout", "200 ReceiveTimeout"]
 
 
-def test_every_message_begins_the_silence_again(system: SeededSystem) -> None:
+def test_every_message_restarts_the_receive_timeout(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log)
 
@@ -95,7 +95,7 @@ def test_messages_that_are_marked_do_not_count(system: SeededSystem) -> None:
     assert log == ["40 Heartbeat", "80 Heartbeat", "100 ReceiveTimeout", "120 Heartbeat"]
 
 
-def test_news_behind_another_message_in_the_mailbox_are_void(system: SeededSystem) -> None:
+def test_a_timeout_queued_after_another_message_is_void(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log)
     system.advance(99)
@@ -133,7 +133,7 @@ def test_it_can_be_set_again_and_off(system: SeededSystem) -> None:
     assert system.manual_clock.next_due() is None
 
 
-def test_news_that_wait_when_it_is_set_off_are_void(system: SeededSystem) -> None:
+def test_a_queued_timeout_is_void_after_it_is_turned_off(system: SeededSystem) -> None:
     log: list[str] = []
 
     def turn_off(context: ActorContext) -> None:
@@ -146,7 +146,7 @@ def test_news_that_wait_when_it_is_set_off_are_void(system: SeededSystem) -> Non
     assert log == ["0 off"]
 
 
-def test_a_restart_keeps_it_as_akka_does(system: SeededSystem) -> None:
+def test_a_restart_keeps_the_receive_timeout_as_in_akka(system: SeededSystem) -> None:
     log: list[str] = []
 
     ref = sleeper(system, log, fail=fails)
@@ -174,7 +174,7 @@ def test_the_delay_of_a_backoff_is_no_silence(system: SeededSystem) -> None:
     assert log == ["50 fail", "650 ReceiveTimeout", "750 ReceiveTimeout"]
 
 
-def test_it_holds_for_what_the_actor_becomes(system: SeededSystem) -> None:
+def test_the_receive_timeout_survives_become(system: SeededSystem) -> None:
     log: list[str] = []
 
     def become(context: ActorContext) -> None:
@@ -191,7 +191,7 @@ def test_it_holds_for_what_the_actor_becomes(system: SeededSystem) -> None:
     assert log == ["0 become", "other Say", "other ReceiveTimeout"]
 
 
-def test_news_that_are_stashed_come_back(system: SeededSystem) -> None:
+def test_a_stashed_timeout_is_unstashed(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(
         system, log, ReceiveTimeout=lambda context: context.stash(), back=lambda context: context.unstash_all()
@@ -213,7 +213,7 @@ def test_an_actor_that_has_ended_leaves_no_alarm(system: SeededSystem, end: str)
     assert system.manual_clock.next_due() is None
 
 
-def test_an_actor_killed_under_its_turn_sets_none(system: SeededSystem) -> None:
+def test_an_actor_killed_during_its_turn_sets_no_timeout(system: SeededSystem) -> None:
     def die(context: ActorContext) -> None:
         system.kill(context.ref)
         context.set_receive_timeout(5)
@@ -280,7 +280,7 @@ def test_it_is_in_the_record(tmp_path: Path) -> None:
     assert timeout.effects == (SetReceiveTimeout(timeout_ms=None),)
 
 
-def test_it_comes_in_real_time_too(threaded: ActorSystem) -> None:
+def test_the_receive_timeout_also_fires_in_real_time(threaded: ActorSystem) -> None:
     probe = TestProbe(threaded)
     heard = probe.ref
 

@@ -1,4 +1,4 @@
-"""The stash: what an actor puts aside comes back in its order."""
+"""The stash: stashed messages return in their order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.runtime.players import Deed, Say, player, says
 from tests.runtime.shop import Alarm, Drill, Open, Shop, shop
 
 
-def test_what_is_stashed_comes_back_in_its_order_ahead_of_what_waits(system: SeededSystem) -> None:
+def test_unstashed_messages_come_in_order_before_queued_ones(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log), "shop")
 
@@ -65,7 +65,7 @@ class SenderKeeper(Shop):
             super().handle_message(message)
 
 
-def test_stashing_again_what_came_back_is_no_error(system: SeededSystem) -> None:
+def test_restashing_an_unstashed_message_is_no_error(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log, {"retry": lambda context: context.unstash_all()}), "shop")
 
@@ -90,7 +90,7 @@ def test_the_same_message_is_stashed_once(system: SeededSystem) -> None:
     assert len(errors) == 1
 
 
-def test_where_no_message_is_in_hand_there_is_nothing_to_stash(system: SeededSystem) -> None:
+def test_stashing_without_a_current_message_fails(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
 
@@ -100,7 +100,7 @@ def test_where_no_message_is_in_hand_there_is_nothing_to_stash(system: SeededSys
     assert "can stash only while it handles a message" in failures[0].failure.stack_trace
 
 
-def test_outside_of_turns_there_is_nothing_in_hand(system: SeededSystem) -> None:
+def test_there_is_no_current_message_outside_of_turns(system: SeededSystem) -> None:
     kept: list[ActorContext] = []
     ref = system.spawn(player([], {"keep": kept.append}), "a")
     asked = ref.ask(says("keep"), block=False)
@@ -137,7 +137,7 @@ def test_the_limit_is_a_whole_number_above_0(capacity: object) -> None:
         shop([]).with_stash_capacity(capacity)  # type: ignore[arg-type]
 
 
-def test_a_stashed_timer_message_comes_back_though_its_timer_is_over(system: SeededSystem) -> None:
+def test_a_stashed_timer_message_returns_after_its_timer_has_ended(system: SeededSystem) -> None:
     log: list[str] = []
 
     def begin(context: ActorContext) -> None:
@@ -153,7 +153,7 @@ def test_a_stashed_timer_message_comes_back_though_its_timer_is_over(system: See
 
 
 @pytest.mark.parametrize("unwatched", [False, True])
-def test_stashed_news_of_an_end_come_back_unless_they_are_unwatched(system: SeededSystem, unwatched: bool) -> None:
+def test_a_stashed_terminated_is_unstashed_unless_unwatched(system: SeededSystem, unwatched: bool) -> None:
     log: list[str] = []
     watched = system.spawn(player([]), "watched")
     part: dict[str, Deed] = {
@@ -219,7 +219,7 @@ def test_every_kind_of_mailbox_takes_the_stash_back(
     assert log == [*order, "z"]
 
 
-def test_what_comes_back_is_ahead_of_its_equals_in_its_order(system: SeededSystem) -> None:
+def test_unstashed_messages_come_before_their_equals_in_order(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log).with_mailbox(StablePriorityMailbox(lambda message: 0)), "shop")
 
@@ -229,7 +229,7 @@ def test_what_comes_back_is_ahead_of_its_equals_in_its_order(system: SeededSyste
     assert log == ["a", "b", "c", "d"]
 
 
-def test_what_comes_back_is_ahead_in_its_own_lane(system: SeededSystem) -> None:
+def test_unstashed_messages_come_first_in_their_own_lane(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(shop(log).with_mailbox(ControlAwareMailbox()), "shop")
     for early in (says("a"), Alarm(), says("b")):
@@ -265,7 +265,7 @@ def test_the_stash_is_in_the_record(tmp_path: Path) -> None:
     assert [effect for effect in effects if isinstance(effect, Stash | UnstashAll)] == [Stash(), UnstashAll(count=1)]
 
 
-def test_a_message_told_twice_from_outside_is_stashed_twice(system: SeededSystem) -> None:
+def test_a_message_sent_twice_from_outside_is_stashed_twice(system: SeededSystem) -> None:
     log: list[str] = []
     again = says("again")
     opened: list[bool] = []

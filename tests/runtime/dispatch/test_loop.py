@@ -1,4 +1,4 @@
-"""What a coroutine of an actor may await, and what is refused: on the event loop and in virtual time."""
+"""The awaitables that a coroutine of an actor may use, and the refused ones: on the event loop and in virtual time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.runtime.players import Say, player, replies, says
 
 
 class Doer(Actor):
-    """Awaits one deed for each message, and tells the asker that it is done."""
+    """Awaits one deed for each message, and notifies the asker when it is done."""
 
     def __init__(self, deed: Callable[[ActorContext], Awaitable[object]]) -> None:
         self.deed = deed
@@ -52,7 +52,7 @@ def does(deed: Callable[[ActorContext], Awaitable[object]]) -> Props:
 # asyncio in virtual time
 
 
-def test_what_asyncio_makes_of_time_takes_virtual_time(system: SeededSystem) -> None:
+def test_asyncio_functions_on_time_use_virtual_time(system: SeededSystem) -> None:
     log: list[tuple[int, str]] = []
 
     def note(context: ActorContext, what: str) -> None:
@@ -81,7 +81,7 @@ def test_what_asyncio_makes_of_time_takes_virtual_time(system: SeededSystem) -> 
     assert system.manual_clock.next_due() is None
 
 
-def test_what_asyncio_makes_of_tasks_works(either: ActorSystem) -> None:
+def test_asyncio_functions_on_tasks_work(either: ActorSystem) -> None:
     got: list[int] = []
 
     async def deed(_context: ActorContext) -> None:
@@ -153,10 +153,10 @@ async def test_a_future_of_the_tests_own_loop_is_refused_in_virtual_time(system:
         await system.spawn(does(deed), "a").ask(says("go"), block=False)
 
 
-# What would block the loop
+# Calls that would block the loop
 
 
-def test_to_block_is_refused_before_anything_is_said(either: ActorSystem) -> None:
+def test_blocking_is_refused_before_anything_is_sent(either: ActorSystem) -> None:
     log: list[str] = []
     other = either.spawn(player(log, {"question": replies}), "other")
     refused: list[str] = []
@@ -193,7 +193,7 @@ def test_actors_that_await_each_other_are_named(either: ActorSystem, length: int
     assert len(chain) == length + 1
 
 
-def test_a_task_beside_the_turn_may_ask_who_asks_back(either: ActorSystem) -> None:
+def test_a_concurrent_task_may_ask_an_actor_that_asks_back(either: ActorSystem) -> None:
     async def ask_beside(context: ActorContext) -> None:
         beside.append(asyncio.ensure_future(_reply(other, context)))
         await asyncio.sleep(0)
@@ -214,7 +214,7 @@ def test_to_await_ones_own_end_is_refused(either: ActorSystem) -> None:
         either.spawn(does(lambda context: context.ref.stop(block=False)), "a").ask(says("go"), timeout=5)
 
 
-# How it fits in
+# Interaction with the rest of the kernel
 
 
 def test_a_turn_is_recorded_whole_when_its_coroutine_has_ended(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_only_the_loop_runs_coroutines() -> None:
             does(_nothing).with_dispatcher(dispatcher)
 
 
-def test_what_a_factory_makes_is_looked_at_when_it_is_made(system: SeededSystem) -> None:
+def test_the_product_of_a_factory_is_validated_when_it_is_created(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     made = Props(lambda: Doer(_nothing))

@@ -29,7 +29,7 @@ def test_the_outcome_arrives_as_a_message(system: SeededSystem) -> None:
     assert sorted(log) == ["a failed with integer division or modulo by zero", "a got 42", "a start"]
 
 
-def test_an_outcome_that_cannot_be_told_fails_the_actor(system: SeededSystem) -> None:
+def test_an_outcome_that_cannot_be_sent_fails_the_actor(system: SeededSystem) -> None:
     log: list[str] = []
 
     def broken(_value: object) -> Message:

@@ -1,4 +1,4 @@
-"""Futures: one result, no surprises."""
+"""Futures."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def test_a_wait_has_an_end() -> None:
         Future[int]().get(timeout=0.001)
 
 
-def test_an_interrupt_that_does_not_wake_the_main_thread_is_heard_all_the_same() -> None:
+def test_an_interrupt_that_does_not_wake_the_main_thread_still_takes_effect() -> None:
     main = threading.get_ident()
     heard = threading.Event()
 
     def interrupt() -> None:
         while sys._current_frames()[main].f_code.co_name != "_acquire":
             os.sched_yield()
-        # A signal for this thread leaves the other one asleep, as one does that comes just before it sleeps.
+        # A signal to this thread does not wake the other one, nor does one that arrives just before it sleeps.
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         heard.wait()
 
@@ -127,7 +127,7 @@ def test_join_filter_and_reduce_take_what_comes() -> None:
     assert total.get(timeout=0) == 13
 
 
-def test_a_failure_goes_through_what_is_derived() -> None:
+def test_a_failure_propagates_to_derived_futures() -> None:
     future: Future[int] = Future()
     mapped = future.map(lambda value: value + 1)
     try:

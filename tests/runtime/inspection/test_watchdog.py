@@ -1,4 +1,4 @@
-"""The watchdog tells who blocks a shared thread, and where."""
+"""The watchdog reports which actor blocks a shared thread, and at which line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.players import player, says
 
 
 class Gate:
-    """Holds every caller, until it is opened."""
+    """Blocks every caller until it is opened."""
 
     def __init__(self) -> None:
         self.reached = threading.Event()
@@ -48,7 +48,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def watchdog(threaded: ActorSystem) -> Iterator[Watchdog]:
-    """A watchdog that looks when it is told to; its threshold is an hour."""
+    """A watchdog that checks on demand; its threshold is an hour."""
     watchdog = Watchdog(threaded, 3_600_000)
     yield watchdog
     watchdog.close()
@@ -57,7 +57,7 @@ def watchdog(threaded: ActorSystem) -> Iterator[Watchdog]:
 HOUR = 3_600.0
 
 
-def test_a_turn_that_blocks_is_told_of_with_its_stack(caplog: pytest.LogCaptureFixture, gate: Gate) -> None:
+def test_a_blocking_turn_is_reported_with_its_stack(caplog: pytest.LogCaptureFixture, gate: Gate) -> None:
     slow: SimpleQueue[SlowTurn] = SimpleQueue()
     with ActorSystem("watched", slow_turn_threshold="20ms") as system:
         system.event_stream.subscribe(slow.put, SlowTurn)
@@ -75,7 +75,7 @@ def test_a_turn_that_blocks_is_told_of_with_its_stack(caplog: pytest.LogCaptureF
     assert "/user/a#1 has been handling Say for" in caplog.text
 
 
-def test_of_one_turn_it_tells_in_growing_intervals(
+def test_a_blocking_turn_is_reported_at_growing_intervals(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     threaded.spawn(player([], {"x": gate.hold}), "a").tell(says("x"))
@@ -143,7 +143,7 @@ def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate
         assert told == []
 
 
-def test_a_slow_start_is_told_of_too(
+def test_a_slow_start_is_reported(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     threaded.spawn(player([], {"start": gate.hold}), "a")
@@ -156,7 +156,7 @@ def test_a_slow_start_is_told_of_too(
     assert "in pre_start" in slow_turns[0].stack
 
 
-def test_a_coroutine_that_blocks_the_loop_is_told_of(
+def test_a_coroutine_that_blocks_the_loop_is_reported(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
     class Blocking(Actor):
@@ -184,13 +184,13 @@ def test_a_system_with_threads_has_one_until_its_end() -> None:
     assert not watchdog.is_alive()
 
 
-def test_it_may_be_left_out_and_a_seeded_system_has_none() -> None:
+def test_the_watchdog_is_optional_and_absent_in_a_seeded_system() -> None:
     with ActorSystem("not-watched", slow_turn_threshold=None), SeededSystem(name="seeded-not-watched"):
         assert watchdogs("not-watched") == []
         assert watchdogs("seeded-not-watched") == []
 
 
-def test_its_words_may_be_told_to_an_actor(threaded: ActorSystem, gate: Gate, watchdog: Watchdog) -> None:
+def test_its_messages_may_be_sent_to_an_actor(threaded: ActorSystem, gate: Gate, watchdog: Watchdog) -> None:
     heard = threading.Event()
 
     class Listener(Actor):

@@ -1,4 +1,4 @@
-"""Actors that do to each other whatever actors can do, as the dice fall."""
+"""Actors that do random deeds to each other."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.runtime.model.messages import Answer, Do, Done, Question, Tick
 
 MOST_ACTORS = 40
 DEEPEST_ASK = 5
-"""So many creatures may wait within each other's turns at a time: each has its frames on the one stack."""
+"""The limit of creatures that wait within each other's turns: each has its frames on the one stack."""
 
 
 class Wound(Exception):
-    """A failure that says what it wants done about it."""
+    """A failure that carries the directive for its supervisor."""
 
     def __init__(self, directive: Directive) -> None:
         super().__init__(directive.value)
@@ -32,7 +32,7 @@ class Wound(Exception):
 
 
 def decide(error: BaseException) -> Directive:
-    """What the wound wants; what is no wound restarts."""
+    """The directive of a `Wound`; any other error restarts."""
     return error.directive if isinstance(error, Wound) else Directive.RESTART
 
 
@@ -58,7 +58,7 @@ def some_failure(world: World) -> BaseException:
 
 
 def perhaps_fail(world: World) -> None:
-    """Now and then."""
+    """Raise now and then."""
     if world.likely(0.02):
         raise some_failure(world)
 
@@ -73,7 +73,7 @@ def spawn(world: World, spawner: ActorSystem | ActorContext) -> None:
 
 
 class Resource:
-    """Something to be closed."""
+    """A resource."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -88,7 +88,7 @@ class Resource:
 
 
 class Creature(Actor):
-    """Does what the dice say."""
+    """Does what the dice decide."""
 
     def __init__(self, world: World, strategy: SupervisorStrategy, pinned: bool) -> None:
         perhaps_fail(world)
@@ -117,7 +117,7 @@ class Creature(Actor):
 
     def pre_restart(self, cause: BaseException | None) -> None:
         if self.world.likely(0.3):
-            self.post_stop()  # As who keeps the children.
+            self.post_stop()  # As an actor that keeps its children.
         else:
             super().pre_restart(cause)
 
@@ -174,7 +174,7 @@ class Creature(Actor):
             self.world.ask(self.world.someone(), self.me, fuel - 1, block=True)
 
     def answers(self, token: int) -> None:
-        """At once, later, or never."""
+        """Answer at once, later, or never."""
         sender = self.context.sender
         assert sender is not None
         if self.world.likely(0.3):
@@ -236,7 +236,7 @@ class Creature(Actor):
         self.shut = not self.world.calm
 
     def puts_aside(self) -> None:
-        """What comes while it is shut; when it opens, all of it is taken in its order."""
+        """Stash all messages while it is shut; when it opens, they are handled in their order."""
         self.context.stash()
         if not self.world.likely(0.8):
             self.shut = False

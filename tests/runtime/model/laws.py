@@ -1,7 +1,5 @@
-"""The laws of the kernel, and the book that is kept of everything that happens in one system.
-
-An assertion within an actor would be one more failure for its parent to mend: so a broken law is noted, and the test
-looks at the notes.
+"""The laws of the kernel, and the records of everything that happens in one system. An assertion within an actor would
+be one more failure for its parent to handle: so a broken law is recorded, and the test checks the records.
 """
 
 from __future__ import annotations
@@ -35,12 +33,12 @@ class Lived(Protocol):
 
 
 class World:
-    """What all creatures of one system have written down.
+    """The records of all creatures of one system.
 
     Args:
-        seed: what the dice are made of.
-        exact: False on threads. There a kill lets a turn on another thread run on unheard, and what an actor says of
-            its end is known in one place sooner than in another: laws about these moments hold on one thread only.
+        seed: the seed of the dice.
+        exact: False on threads. There a turn on another thread may continue unobserved after a kill, and the end of an
+            actor is visible in one place sooner than in another: laws about these moments hold on one thread only.
     """
 
     def __init__(self, seed: int, *, exact: bool = True) -> None:
@@ -68,40 +66,40 @@ class World:
         self.ended: dict[Ref, EndReason] = {}
 
     def attach(self, system: ActorSystem) -> None:
-        """Listen to what the system says of itself."""
+        """Subscribe to the events of the system."""
         system.event_stream.subscribe(self._on_dead_letter, DeadLetter)
         system.event_stream.subscribe(self._on_terminated, ActorTerminated)
 
     def breaks(self, law: str, what: object) -> None:
-        """A law does not hold."""
+        """Record a broken law."""
         self.broken.append(f"{law}: {what}")
 
     def likely(self, probability: float) -> bool:
-        """Draw; never in a calm world, which is to come to an end."""
+        """Draw; never true in a calm world, which is to end."""
         return not self.calm and self.dice.random() < probability
 
     def someone(self) -> ActorRef:
-        """Mostly one who lives."""
+        """A random actor, mostly a living one."""
         living = list(self._living.values())
         return self.dice.choice(living if living and self.dice.random() < 0.9 else self.refs)
 
     @property
     def living(self) -> int:
-        """The number of live."""
+        """The number of live actors."""
         return len(self._living)
 
     def token(self) -> int:
-        """A number that names something."""
+        """A new token."""
         return next(self._tokens)
 
-    # What is sent
+    # Sending
 
     def tell(self, ref: ActorRef, speaker: ActorRef | None, fuel: int) -> None:
-        """Tell `ref` to do something."""
+        """Send `ref` a `Do`."""
         ref.tell(self._declared(Do, ref, speaker, fuel))
 
     def ask(self, ref: ActorRef, speaker: ActorRef | None, fuel: int, *, block: bool = False) -> None:
-        """Ask `ref`; every ask is completed, by its own answer where by any."""
+        """Ask `ref`; every ask is completed, and if by an answer then by its own."""
         question = self._declared(Question, ref, speaker, fuel)
         if not block:
             reply = self.asks[question.token] = ref.ask(question, block=False, timeout=5)
@@ -113,12 +111,12 @@ class World:
         except AskCycleError:
             self._told.discard(question.token)  # It has never been sent.
         except KernelError:
-            pass  # Any of them is an outcome.
+            pass  # Any kernel error is an outcome.
         finally:
             self.depth -= 1
 
     def ask_and_wait(self, ref: ActorRef) -> None:
-        """Ask `ref` from outside, and wait for whatever becomes of it."""
+        """Ask `ref` from outside, and wait for the outcome."""
         question = self._declared(Question, ref, None, 0)
         with suppress(KernelError):
             self._check_answer(question.token, ref.ask(question, timeout=0.1))
@@ -136,7 +134,7 @@ class World:
         token = self.token()
         self.spoken_by[token] = name
         if speaker is None or (self.exact and speaker.is_alive()):
-            self._told.add(token)  # Else it may have been killed in this turn, and is heard no more.
+            self._told.add(token)  # Else it may have been killed in this turn, and its messages are dropped.
         return kind(token=token, speaker=name, number=self._sent[name, ref], fuel=fuel)
 
     def _on_reply(self, token: int, reply: Future[Message]) -> None:
@@ -150,20 +148,20 @@ class World:
     # What happens to creatures
 
     def spawned(self, ref: ActorRef) -> None:
-        """A new one."""
+        """Record a new creature."""
         self.refs.append(ref)
         self._living[ref] = ref
         self._children[ref.path.rpartition("/")[0]].add(ref)
         if ref in self.ended:
-            self._forget(ref)  # On another thread, in this moment.
+            self._forget(ref)  # It has ended meanwhile, on another thread.
 
     def begins(self, creature: Lived) -> None:
-        """An instance has been made."""
+        """Record a new instance."""
         self._instances[creature.me] = creature
         self.happened.append(f"{creature.me} begins")
 
     def last_hook(self, creature: Lived) -> None:
-        """`post_stop` runs."""
+        """Record that `post_stop` runs."""
         creature.last_hooks += 1
         if creature.last_hooks > 1:
             self.breaks("an instance has one last hook", creature.me)
@@ -172,7 +170,7 @@ class World:
         self.happened.append(f"{creature.me} has its last hook")
 
     def takes(self, creature: Lived, taken: Do | Question) -> None:
-        """A message is handled."""
+        """Record a handled message."""
         me = creature.me
         self._taken[taken.token] += 1
         if self._taken[taken.token] > 1 or taken.token in self._lost:
@@ -186,20 +184,18 @@ class World:
         self.happened.append(f"{me} takes {taken.token}")
 
     def watches(self, watcher: Ref, watched: Ref) -> None:
-        """A watch begins."""
         self._watching.add((watcher, watched))
 
     def unwatches(self, watcher: Ref, watched: Ref) -> None:
-        """A watch is withdrawn."""
         self._watching.discard((watcher, watched))
 
     def watched_by(self, watcher: Ref) -> list[Ref]:
-        """Actors whose end is still to be told; only of actors that have ended already, where there are any."""
+        """Watched actors without a `Terminated` yet; only those that have ended already, if there are any."""
         watched = sorted((each for by, each in self._watching.copy() if by == watcher), key=str)
         return [each for each in watched if each in self.ended] or watched
 
     def news(self, watcher: Ref, watched: Ref) -> None:
-        """`Terminated` has come."""
+        """Record a `Terminated`."""
         if (watcher, watched) not in self._watching:
             self.breaks("Terminated comes once a watch, and not behind an unwatch", f"{watcher} of {watched}")
         if self.exact and watched not in self.ended and watched in self.refs:
@@ -232,13 +228,13 @@ class World:
         self._children[ref.path.rpartition("/")[0]].discard(ref)
 
     def _is_unheard(self, ref: Ref) -> bool:
-        """True if a turn of this actor may run on behind a kill."""
+        """True if a turn of this actor may still run after a kill."""
         return not self.exact and self.ended.get(ref) is EndReason.KILLED
 
-    # What holds at rest, and in the end
+    # Laws at rest, and at the end
 
     def check_at_rest(self, system: ActorSystem) -> None:
-        """Nothing runs at this moment."""
+        """Check the laws while nothing runs."""
         pending = sum(not reply.done() for reply in self.asks.values())
         if len(system._promises) != pending:
             self.breaks("no ask is kept that has ended", f"{len(system._promises)} of {pending}")
@@ -255,7 +251,7 @@ class World:
                 self.breaks("a watcher that lives hears of the end", f"{watcher} of {watched}")
 
     def check_ended(self, system: ActorSystem) -> None:
-        """The system has terminated."""
+        """Check the laws of a terminated system."""
         for law, rest in (
             ("every actor ends", set(self.refs) - set(self.ended)),
             ("no message is lost", self._told - self.arrived),
@@ -280,7 +276,7 @@ def _cell(ref: Ref) -> Cell:
 
 
 def _held(cell: Cell) -> list[str]:
-    """What an ended cell has kept. A turn that was killed on another thread may run on for a while."""
+    """Objects that an ended cell still holds. A turn that was killed on another thread may run on for a while."""
     assert cell.mailbox._claim.acquire(timeout=10), "a turn does not end"
     kept = {
         "an instance": cell.instance,

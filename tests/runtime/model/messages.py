@@ -1,4 +1,4 @@
-"""What the actors of the model say."""
+"""The messages of the model's actors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flykka.messages.wire.message import Message, message
 
 @message("model.do")
 class Do(Message):
-    """anyone -> creature: do what the dice say. `number` counts what `speaker` has sent to this creature."""
+    """anyone -> creature: do what the dice decide. `number` counts the messages of `speaker` to this creature."""
 
     token: int
     speaker: str
@@ -27,14 +27,14 @@ class Question(Message):
 
 @message("model.answer")
 class Answer(Message):
-    """creature -> asker: to the question of this token."""
+    """creature -> asker: the answer to the question of this token."""
 
     token: int
 
 
 @message("model.tick")
 class Tick(Message):
-    """timer or work -> creature: what you have started under this token."""
+    """timer or work -> creature: a tick of the timer or work that you started under this token."""
 
     token: int
 

@@ -1,4 +1,4 @@
-"""A child that is started again, later each time, behind a ref that stays."""
+"""A child that is restarted with growing delays, at a stable ref."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def tell(system: SeededSystem, ref: ActorRef, *words: str) -> None:
     system.run_until_idle()
 
 
-def test_everything_goes_to_the_child_and_its_reply_to_the_asker(system: SeededSystem) -> None:
+def test_messages_reach_the_child_and_its_replies_the_asker(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log), log)
 
@@ -59,7 +59,7 @@ def test_everything_goes_to_the_child_and_its_reply_to_the_asker(system: SeededS
     assert log == ["c q"]
 
 
-def test_who_asks_hears_of_the_childs_failure(system: SeededSystem) -> None:
+def test_the_asker_is_notified_of_the_childs_failure(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log), log)
 
@@ -115,7 +115,7 @@ def test_on_failure_a_child_that_stops_takes_the_supervisor_along(system: Seeded
     assert not ref.is_alive()
 
 
-def test_on_failure_the_strategy_may_say_stop(system: SeededSystem) -> None:
+def test_the_strategy_may_stop_a_failed_actor(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_failure(log).with_supervisor_strategy(STOPPING_STRATEGY), log)
 
@@ -143,7 +143,7 @@ def test_a_child_that_cannot_start_yet_is_tried_again(system: SeededSystem) -> N
     assert ref.is_alive()
 
 
-def test_the_delays_begin_again_when_the_child_has_lived_long_enough(system: SeededSystem) -> None:
+def test_the_delays_are_reset_when_the_child_has_lived_long_enough(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_auto_reset(1_000), log)
     tell(system, ref, "end")
@@ -167,7 +167,7 @@ def test_a_reset_by_hand(system: SeededSystem) -> None:
     assert ref.ask(GetRestartCount()) == RestartCount(count=0)
 
 
-def test_it_gives_up_behind_so_many_starts_in_a_row(system: SeededSystem) -> None:
+def test_it_gives_up_after_too_many_consecutive_starts(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_manual_reset().with_max_retries(2), log)
 
@@ -240,7 +240,7 @@ def test_only_one_way_for_what_comes_while_stopped() -> None:
         on_stop([]).with_reply_while_stopped(says("later")).with_stash_while_stopped(3)
 
 
-def test_what_the_child_tells_its_supervisor_goes_up(system: SeededSystem) -> None:
+def test_messages_of_the_child_to_its_supervisor_reach_the_parent(system: SeededSystem) -> None:
     probe = TestProbe(system)
 
     class Parent(Actor):

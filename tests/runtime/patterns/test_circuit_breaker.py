@@ -1,4 +1,4 @@
-"""Calls to a side that is ill, and what becomes of them."""
+"""Calls to a failing service, and their outcomes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_closed_breaker_passes_calls_and_results(breaker: CircuitBreaker) -> N
     assert breaker.state is CLOSED
 
 
-def test_failures_in_a_row_open_it_and_then_nobody_is_called(breaker: CircuitBreaker) -> None:
+def test_consecutive_failures_open_the_breaker_and_then_no_call_is_made(breaker: CircuitBreaker) -> None:
     called: list[str] = []
     open_it(breaker)
 
@@ -56,7 +56,7 @@ def test_failures_in_a_row_open_it_and_then_nobody_is_called(breaker: CircuitBre
     assert called == []
 
 
-def test_a_success_in_between_begins_the_count_again(breaker: CircuitBreaker) -> None:
+def test_a_success_in_between_resets_the_count(breaker: CircuitBreaker) -> None:
     open_it(breaker, failures=1)
     breaker.call(int)
     open_it(breaker, failures=1)
@@ -146,7 +146,7 @@ def test_an_ask_without_an_answer_in_time_is_a_failure(system: SeededSystem, bre
     assert breaker.state is OPEN
 
 
-def test_an_answer_behind_the_deadline_is_a_dead_letter(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_an_answer_after_the_deadline_is_a_dead_letter(system: SeededSystem, breaker: CircuitBreaker) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
 
@@ -165,7 +165,7 @@ def test_an_answer_behind_the_deadline_is_a_dead_letter(system: SeededSystem, br
     assert [letter.message for letter in letters] == [says("late")]
 
 
-def test_the_failure_of_an_asked_actor_counts_and_comes_through(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_the_failure_of_an_asked_actor_counts_and_is_returned(system: SeededSystem, breaker: CircuitBreaker) -> None:
     ref = system.spawn(player([], {"fail": fails, "q": replies}), "a")
 
     for _ in range(2):
@@ -198,7 +198,7 @@ def test_an_actor_pipes_guarded_work_to_itself(system: SeededSystem, breaker: Ci
     assert log == ["ConnectionError", "ConnectionError", "CircuitBreakerOpenError"]
 
 
-def test_work_that_hangs_is_a_failure_at_its_deadline_and_keeps_nobody_waiting(threaded: ActorSystem) -> None:
+def test_hanging_work_fails_at_its_deadline_and_blocks_no_caller(threaded: ActorSystem) -> None:
     breaker = CircuitBreaker(threaded, "db", max_failures=1, call_timeout=20)
     opened, free = threading.Event(), threading.Event()
     breaker.on_open(opened.set)
@@ -211,7 +211,7 @@ def test_work_that_hangs_is_a_failure_at_its_deadline_and_keeps_nobody_waiting(t
     free.set()
 
 
-def test_a_result_that_comes_too_late_is_no_result(threaded: ActorSystem) -> None:
+def test_a_late_result_is_ignored(threaded: ActorSystem) -> None:
     breaker = CircuitBreaker(threaded, "db", max_failures=1, call_timeout=20)
     opened = threading.Event()
     breaker.on_open(opened.set)
@@ -237,7 +237,7 @@ def test_the_outcome_of_a_call_from_an_earlier_time_does_not_count(
     assert breaker.state is HALF_OPEN
 
 
-def test_what_is_no_failure_of_the_called_side_does_not_count(system: SeededSystem) -> None:
+def test_only_failures_of_the_called_service_count(system: SeededSystem) -> None:
     breaker = CircuitBreaker(
         system, "db", max_failures=1, is_failure=lambda error: not isinstance(error, ConnectionError)
     )
@@ -271,7 +271,7 @@ def test_a_try_that_is_broken_off_is_a_failure(
     assert breaker.state is OPEN
 
 
-def test_each_change_is_told(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_each_change_is_reported(system: SeededSystem, breaker: CircuitBreaker) -> None:
     told: list[str] = []
     events: list[CircuitBreakerChanged] = []
     system.event_stream.subscribe(events.append, CircuitBreakerChanged)
@@ -311,7 +311,7 @@ def test_threads_share_a_breaker(threaded: ActorSystem) -> None:
         thread.join()
 
     assert breaker.state is OPEN
-    # Those already under way when it opened are let go on.
+    # Calls already under way when it opened may finish.
     assert 3 <= len(called) <= 6
 
 

@@ -77,7 +77,7 @@ def test_actors_still_work_while_the_tasks_run() -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit])
-def test_a_task_that_raises_is_named_and_the_rest_goes_on(
+def test_a_raising_shutdown_task_is_named_and_the_others_run(
     caplog: pytest.LogCaptureFixture, error: type[BaseException]
 ) -> None:
     def broken() -> None:
@@ -108,7 +108,7 @@ def test_a_future_that_fails_is_named_too(caplog: pytest.LogCaptureFixture) -> N
     assert "gone" in caplog.text
 
 
-def test_a_late_task_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_late_shutdown_task_is_named_and_abandoned(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
     system = SeededSystem(1)
     never: Future[None] = Future(system.driver)
@@ -130,7 +130,7 @@ def test_a_late_task_is_named_and_left_behind(caplog: pytest.LogCaptureFixture) 
     assert system.terminated.wait(timeout=0)
 
 
-def test_a_task_that_blocks_is_left_behind_too(threaded: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_blocking_shutdown_task_is_abandoned(threaded: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
     free = threading.Event()
     threaded.coordinated_shutdown.add_task(SERVICE_UNBIND, "stuck", lambda: free.wait(5), timeout="20ms")
 
@@ -140,7 +140,7 @@ def test_a_task_that_blocks_is_left_behind_too(threaded: ActorSystem, caplog: py
     free.set()
 
 
-def test_it_runs_once() -> None:
+def test_coordinated_shutdown_runs_once() -> None:
     log: list[str] = []
     system = SeededSystem(1)
     system.coordinated_shutdown.add_task(SERVICE_STOP, "note", notes(log, "once"))
@@ -196,7 +196,7 @@ def test_a_task_may_be_taken_back_and_one_may_add_another_for_later() -> None:
     assert log == ["later"]
 
 
-def test_what_comes_too_late_is_refused() -> None:
+def test_a_shutdown_task_added_too_late_is_refused() -> None:
     system = SeededSystem(1)
     system.terminate().wait(timeout=1)
 
@@ -209,7 +209,7 @@ def test_a_task_for_a_phase_that_is_not_there_is_refused(system: SeededSystem) -
         system.coordinated_shutdown.add_task("sevice-stop", "x", int)
 
 
-def test_who_waits_is_told_which_task_it_is_that_lasts() -> None:
+def test_a_timed_out_termination_names_the_running_shutdown_task() -> None:
     system = SeededSystem(1)
     never: Future[None] = Future(system.driver)
     system.coordinated_shutdown.add_task(SERVICE_UNBIND, "drain", lambda: never, timeout="1 min")
@@ -232,13 +232,13 @@ def test_a_killed_guardian_is_a_crash_that_runs_no_task() -> None:
 
 
 class Exhausted(SeededDispatcher):
-    """A dispatcher that begins no thread any more, as late in the exit of the interpreter."""
+    """A dispatcher that can start no thread, as late in the exit of the interpreter."""
 
     def run_blocking(self, work: Runnable) -> None:
         raise RuntimeError("can't start new thread")
 
 
-def test_where_no_task_can_begin_any_more_the_actors_still_stop(caplog: pytest.LogCaptureFixture) -> None:
+def test_actors_stop_even_if_no_shutdown_task_can_start(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
     system = ActorSystem("exhausted", dispatcher=Exhausted(1, ManualClock()))
     system.spawn(player(log), "a")
@@ -272,7 +272,7 @@ for name in ("one", "two"):
 
 
 @pytest.mark.slow
-def test_systems_left_behind_are_shut_down_at_the_exit_of_the_interpreter(
+def test_leaked_systems_are_shut_down_at_the_exit_of_the_interpreter(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> None:
     folder = tmp_path_factory.mktemp("exit")
@@ -286,5 +286,5 @@ def test_systems_left_behind_are_shut_down_at_the_exit_of_the_interpreter(
     assert (ended.returncode, ended.stderr) == (0, "")
     assert sorted(lines) == sorted(["start", "task", "stop"] * 2)
     assert set(lines[-2:]) <= {"stop", "task"}
-    # The recording ends behind the actors: the stop of each is in it.
+    # The recording ends after the actors: the stop of each is in it.
     assert all(b"kernel.stop" in (folder / f"{name}.trace").read_bytes() for name in ("one", "two"))

@@ -26,7 +26,7 @@ class Gate(StrEnum):
 
 
 class Turnstile(FSM[Gate, int]):
-    """Opens for a coin, for 100 ms at most; its data are the coins."""
+    """A turnstile: opens for a coin, for 100 ms at most; its data is the number of coins."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -102,13 +102,13 @@ def test_a_machine_begins_with_a_transition_into_its_first_state(
     assert log == [BEGUN]
 
 
-def test_the_handler_of_the_state_says_what_is_next(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_the_handler_of_the_state_decides_the_next_state(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin", "push", "coin")
 
     assert log == [BEGUN, OPENED, "0 OPEN(1) -> LOCKED(1)", "0 LOCKED(1) -> OPEN(2)"]
 
 
-def test_to_stay_is_no_transition_but_to_go_where_one_is_is_one(
+def test_staying_is_no_transition_but_going_to_the_current_state_is(
     system: SeededSystem, ref: ActorRef, log: list[str]
 ) -> None:
     tell_all(system, ref, "coin", "coin", "again")
@@ -123,7 +123,7 @@ def test_a_state_times_out(system: SeededSystem, ref: ActorRef, log: list[str]) 
     assert log == [BEGUN, OPENED, "100 OPEN(1) -> LOCKED(1)"]
 
 
-def test_every_message_begins_the_state_timeout_again(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_every_message_restarts_the_state_timeout(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin")
     system.advance(60)
     tell_all(system, ref, "unknown")
@@ -150,7 +150,7 @@ def test_a_timeout_can_be_set_or_lifted_for_once(system: SeededSystem, ref: Acto
     assert unhandled == []
 
 
-def test_a_timeout_that_waits_in_the_mailbox_behind_another_message_is_void(
+def test_a_receive_timeout_queued_after_another_message_is_void(
     system: SeededSystem, ref: ActorRef, log: list[str]
 ) -> None:
     tell_all(system, ref, "coin")
@@ -164,7 +164,7 @@ def test_a_timeout_that_waits_in_the_mailbox_behind_another_message_is_void(
     assert log == [BEGUN, OPENED, "200 OPEN(2) -> LOCKED(2)"]
 
 
-def test_what_no_handler_wants_is_unhandled(system: SeededSystem, ref: ActorRef) -> None:
+def test_a_message_without_a_handler_is_unhandled(system: SeededSystem, ref: ActorRef) -> None:
     unhandled: list[UnhandledMessage] = []
     system.event_stream.subscribe(unhandled.append, UnhandledMessage)
 
@@ -183,7 +183,7 @@ def test_a_machine_ends_itself_with_a_reason(
     assert not ref.is_alive()
 
 
-def test_a_machine_that_is_stopped_hears_of_it_once(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_stopped_machine_is_notified_once(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin")
 
     ref.stop()
@@ -192,7 +192,7 @@ def test_a_machine_that_is_stopped_hears_of_it_once(system: SeededSystem, ref: A
     assert system.manual_clock.next_due() is None
 
 
-def test_a_restart_begins_the_machine_again(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
+def test_a_restart_resets_the_machine(system: SeededSystem, ref: ActorRef, log: list[str]) -> None:
     tell_all(system, ref, "coin", "push", "fail")
 
     assert log[3:] == ["SHUTDOWN in LOCKED(1)", BEGUN]
@@ -213,7 +213,7 @@ def test_a_machine_without_a_beginning_does_not_start(system: SeededSystem) -> N
     system.event_stream.subscribe(failures.append, ActorFailed)
 
     class Lost(FSM[Gate, int]):
-        """Forgets to begin."""
+        """Defines no initial state."""
 
     ref = system.spawn(Props(Lost), "lost")
     system.run_until_idle()

@@ -1,4 +1,4 @@
-"""A stage for stock actors, swept behind each test: no fault of one test reaches the next."""
+"""Fixtures for stock Pykka actors, cleaned up after each test: no fault of one test reaches the next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Play = Callable[..., Props]
 
 @pytest.fixture(params=["default", "pinned"])
 def dispatcher(request: pytest.FixtureRequest) -> DispatcherName:
-    """One after the other: an actor on the shared pool, and one in Pykka's own loop."""
+    """Each dispatcher in turn: the shared pool, and Pykka's own loop."""
     name: DispatcherName = request.param
     return name
 

@@ -1,4 +1,4 @@
-"""Plain Pykka on the stage: the actor whose faults the tests show, and the places where they hold it.
+"""Stock Pykka actors whose faults the tests demonstrate, and the gates that block them.
 
 The faults have numbers, which the names of the tests carry:
 
@@ -8,20 +8,20 @@ The faults have numbers, which the names of the tests carry:
     P4      so do asyncio.CancelledError and the outcomes of pytest
     P5      stop_all(timeout=) gives up at the first slow actor
     P6      a tell to a dead actor raises in the sender
-    P7      an exception kills the actor when told, and not when asked
-    P8      no hook runs where an actor fails or cannot start, and start() returns a ref that looks alive
+    P7      an exception kills the actor after a tell, but not after an ask
+    P8      no hook runs if an actor fails or cannot start, and start() returns a ref that looks alive
     P9      while on_stop runs the actor counts as dead
     P10     a second stop() returns while on_stop still runs
-    P11     what waits when an actor stops vanishes
+    P11     messages queued when an actor stops vanish
     P12     a broadcast ends at the first dead actor
     P13     awaiting a future blocks the event loop
     P14     a future pretends to be iterable
-    P15     map and filter compute holding the future's lock
+    P15     map and filter compute while holding the future's lock
     P16     a failing map runs again at every get()
     P17     a timeout for several futures holds for each of them
     P18     every caller gets the same exception object, with its frames
     P19     futures have no callbacks, no done, no cancel
-    P20     an actor that asks itself, by whatever way, hangs
+    P20     an actor that asks itself, directly or not, hangs
     P21     a stop queues behind everything
     P22     threads of actors keep the interpreter alive
     P23     proxies look into the living actor from the caller's thread
@@ -29,7 +29,7 @@ The faults have numbers, which the names of the tests carry:
     P25     refs cannot be copied or encoded
     P26     __init__ runs in the creator's thread, outside of all supervision
     P27     context variables get lost on the way to an actor
-    P28     actors die without a word
+    P28     actors die without a report
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ import pykka
 from pykka import ActorRegistry
 
 LONG_ENOUGH = 5.0
-"""Seconds that a test waits for what must come."""
+"""Seconds that a test waits for an expected event."""
 
 
 class Gate:
-    """A place where an actor's turn is held until the test opens it."""
+    """A gate that blocks an actor's turn until the test opens it."""
 
     def __init__(self) -> None:
         self._reached = threading.Event()
         self._open = threading.Event()
 
     def hold(self, _actor: object = None) -> bool:
-        """Wait here; the deed of an actor. Whether the gate was opened."""
+        """Wait here, as the deed of an actor. Returns whether the gate was opened."""
         self._reached.set()
         return self._open.wait(LONG_ENOUGH)
 
     def wait_reached(self) -> None:
-        """Until an actor is held."""
+        """Wait until an actor is blocked."""
         assert self._reached.wait(LONG_ENOUGH)
 
     def open(self) -> None:
-        """Let it go."""
+        """Release the actor."""
         self._open.set()
 
 
@@ -71,7 +71,7 @@ Deed = Callable[["Stock"], object]
 
 
 class Stock(pykka.ThreadingActor):
-    """A stock actor that logs what happens and does what its part says, for a word or for `start`, `stop`, `failure`.
+    """A stock actor that logs events and does what its part prescribes, for a word or for `start`, `stop`, `failure`.
 
     The outcome of the deed is the reply.
     """
@@ -118,19 +118,18 @@ class Staged:
         return self._ref
 
     def start(self, part: Mapping[str, Deed] | None = None, actor: type[Stock] = Stock) -> Staged:
-        """Begin the actor's life."""
         self._ref = actor.start(self, part or {})
         return self
 
     def wait_thread_ended(self) -> None:
-        """Until no one is left who could handle a message."""
+        """Wait until the actor's thread has ended."""
         while self.thread is None:
             self.ref.actor_stopped.wait(0.001)
         self.thread.join(LONG_ENOUGH)
         assert not self.thread.is_alive()
 
     def clear_away(self) -> None:
-        """Let nothing of the actor stay behind, in whatever state the test has left it."""
+        """Remove everything of the actor, in whatever state the test has left it."""
         if self._ref is None:
             return
         if self._ref.is_alive() and self.thread is not None and self.thread.is_alive():
@@ -139,7 +138,7 @@ class Staged:
 
 
 def raises(error: BaseException) -> Callable[[Any], object]:
-    """A deed that fails so."""
+    """A deed that raises this error."""
 
     def perform(_actor: object) -> object:
         raise error

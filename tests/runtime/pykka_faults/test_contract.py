@@ -1,4 +1,4 @@
-"""The seam: Pykka's private names that the kernel leans on, and that every numbered fault has its test."""
+"""The seam: Pykka's private names that the kernel uses, and a check that every numbered fault has its test."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_the_loop_runs_until_the_actor_has_stopped_and_gets_and_receives_in_turn
     assert calls == ["start", "get", "message 1", "get", "message 2", "stop, stopped: True", "empty"]
 
 
-def test_a_thread_is_started_as_its_class_says_and_runs_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_thread_is_started_by_its_class_and_runs_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[threading.Thread] = []
     monkeypatch.setattr(Stock, "_actor_loop", lambda _: ran.append(threading.current_thread()))
     before = set(threading.enumerate())
@@ -170,7 +170,7 @@ def test_a_thread_is_started_as_its_class_says_and_runs_the_loop(monkeypatch: py
     assert [(thread.daemon, thread is threading.current_thread()) for thread in ran] == [(True, False)]
 
 
-def test_nothing_of_pykkas_threading_actor_is_replaced_but_the_places_for_it() -> None:
+def test_only_the_extension_points_of_pykkas_threading_actor_are_overridden() -> None:
     loop = {name for name in vars(_actor.Actor) if name.startswith("_actor_loop")}
 
     assert loop == {"_actor_loop", "_actor_loop_setup", "_actor_loop_running", "_actor_loop_teardown"}

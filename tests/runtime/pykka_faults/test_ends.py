@@ -1,4 +1,4 @@
-"""Actors end in order, once, with a word to every watcher, and never keeping the process."""
+"""Actors end in order, once, notify every watcher, and never keep the process alive."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_p5_one_slow_actor_keeps_no_other_from_being_stopped(stage: Stage) -> No
     assert terminated.wait(timeout=LONG_ENOUGH)
 
 
-def test_p8_what_was_begun_is_ended_also_where_the_start_fails(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p8_resources_are_closed_even_if_the_start_fails(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     unstarted = stage({"start": lambda _: (gate.hold(), raises(ValueError("cannot start"))(None))})
     failing = stage({"fail": raises(ValueError("as the part says"))})
@@ -101,7 +101,7 @@ def test_p9_an_actor_is_alive_until_its_last_hook_has_run(threaded: ActorSystem,
 
 
 def _hear_of_ends(watcher: ActorRef) -> None:
-    """Until the watcher has handled the ends so far: its turn of the first ask may come before theirs."""
+    """Wait until the watcher has handled the ends so far: its turn of the first ask may come before theirs."""
     for _ in range(2):
         watcher.ask(says("r"), timeout=LONG_ENOUGH)
 

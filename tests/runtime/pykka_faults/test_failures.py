@@ -1,4 +1,4 @@
-"""What a failure harms: the actor that failed, and no one else, however it was spoken to."""
+"""A failure harms only the actor that failed, however its message was sent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _stops_everybody(stage: Stage, error: BaseException) -> None:
 
 
 def _harms_no_one_else(error: BaseException, ours: Play) -> None:
-    """Ours, in a system made behind the disaster: kernel actors are in Pykka's registry too."""
+    """Our play, in a system made after the failure: kernel actors are in Pykka's registry too."""
     with ActorSystem("unharmed") as system:
         bystander = system.spawn(ours([], {"r": replies}), "bystander")
         failing = system.spawn(ours([], {"fail": raises(error), "r": replies}), "failing")
@@ -48,7 +48,7 @@ def _harms_no_one_else(error: BaseException, ours: Play) -> None:
 
 
 @pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()], ids=lambda error: type(error).__name__)
-def test_p3_a_handler_that_wants_to_exit_harms_no_other_actor(stage: Stage, ours: Play, error: BaseException) -> None:
+def test_p3_a_system_exit_in_a_handler_stops_no_other_actor(stage: Stage, ours: Play, error: BaseException) -> None:
     _stops_everybody(stage, error)
     _harms_no_one_else(error, ours)
 
@@ -61,7 +61,9 @@ def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, ours: Play,
     _harms_no_one_else(error, ours)
 
 
-def test_p7_told_or_asked_the_supervisor_decides_alike(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
+    threaded: ActorSystem, stage: Stage, ours: Play
+) -> None:
     asked, told = (stage({"fail": raises(ValueError("as the part says"))}) for _ in range(2))
     with pytest.raises(ValueError, match="as the part says"):
         asked.ref.ask("fail")
@@ -84,9 +86,7 @@ def test_p7_told_or_asked_the_supervisor_decides_alike(threaded: ActorSystem, st
         assert mine == ["start", "fail", "stop", "restart", "r"]
 
 
-def test_p20_an_ask_that_comes_back_to_the_asker_names_the_way(
-    stage: Stage, ours: Play, dispatcher: DispatcherName
-) -> None:
+def test_p20_an_ask_cycle_is_refused_with_its_path(stage: Stage, ours: Play, dispatcher: DispatcherName) -> None:
     stock = stage({"ask yourself": lambda actor: actor.actor_ref.ask("x", timeout=0)})
     with pytest.raises(pykka.Timeout):
         stock.ref.ask("ask yourself", timeout=LONG_ENOUGH)
@@ -118,7 +118,7 @@ def _asks(path: str, chain: list[str]) -> Callable[[ActorContext], object]:
     return perform
 
 
-def test_p26_an_actor_is_made_in_its_own_turn_under_its_supervisor(
+def test_p26_an_actor_is_created_in_its_own_turn_under_its_supervisor(
     threaded: ActorSystem, stage: Stage, dispatcher: DispatcherName
 ) -> None:
     made_in: list[threading.Thread] = []

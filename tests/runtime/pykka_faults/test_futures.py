@@ -43,12 +43,12 @@ def test_p2_a_reply_set_from_outside_does_no_harm(threaded: ActorSystem, stage: 
 
 
 async def _opens(gate: Gate, reply: Any) -> Any:
-    """Awaits a reply that only comes if the event loop goes on meanwhile."""
+    """Awaits a reply that only comes if the event loop runs meanwhile."""
     asyncio.get_running_loop().call_later(0.01, gate.open)
     return await reply
 
 
-def test_p13_awaiting_a_future_lets_the_event_loop_go_on(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p13_awaiting_a_future_does_not_block_the_event_loop(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": lambda _: gate._open.wait(0.1)})
     assert asyncio.run(_opens(gate, stock.ref.ask("hold", block=False))) is False, "the loop could not open it"
@@ -136,10 +136,10 @@ def test_p17_several_futures_share_one_deadline(system: SeededSystem) -> None:
 
 
 class Large:
-    """What a handler has in a local variable when it fails."""
+    """An object in a local variable of a failing handler."""
 
 
-def test_p18_every_caller_gets_an_exception_of_its_own_and_no_frames_are_kept(
+def test_p18_every_caller_gets_its_own_exception_without_frames(
     threaded: ActorSystem, stage: Stage, ours: Play
 ) -> None:
     kept: list[weakref.ref[Large]] = []
@@ -177,7 +177,7 @@ def test_p18_every_caller_gets_an_exception_of_its_own_and_no_frames_are_kept(
     assert kept.pop()() is None
 
 
-def test_p19_futures_can_be_looked_at_listened_to_and_given_up(system: SeededSystem) -> None:
+def test_p19_futures_have_done_callbacks_and_cancel(system: SeededSystem) -> None:
     assert not {"done", "add_done_callback", "cancel"} & set(dir(pykka.ThreadingFuture))
 
     letters: list[DeadLetter] = []

@@ -1,4 +1,4 @@
-"""What becomes of messages: on the way to an actor that ends, behind its end, and to several at once."""
+"""The fate of messages: on the way to an actor that ends, after its end, and to several actors at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, Stock
 
 
 class Interrupted(Queue[Any]):
-    """A stock inbox with a word to say right before something is put: where any thread may be interrupted."""
+    """A stock inbox with a hook right before a put: there any thread may be interrupted."""
 
     before_put: Callable[[], object] = staticmethod(lambda: None)
 
@@ -39,7 +39,7 @@ class WithInterruptedInbox(Stock):
 
 
 class InterruptedDeque(deque[Any]):
-    """The queue of one of our mailboxes, interrupted before and behind an append."""
+    """The queue of one of our mailboxes, interrupted before and after an append."""
 
     before: Callable[[], object] = staticmethod(lambda: None)
     behind: Callable[[], object] = staticmethod(lambda: None)
@@ -82,7 +82,9 @@ def test_p1_an_ask_sent_while_the_actor_stops_is_answered(
         refused.get()
 
 
-def test_p6_a_tell_to_the_dead_is_a_dead_letter_and_no_error(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p6_a_message_to_a_dead_actor_is_a_dead_letter_and_no_error(
+    threaded: ActorSystem, stage: Stage, ours: Play
+) -> None:
     dead = stage()
     dead.ref.stop()
     sender = stage({"go": lambda _: dead.ref.tell("x")})
@@ -124,9 +126,7 @@ def test_p11_what_waits_when_an_actor_stops_is_a_dead_letter(threaded: ActorSyst
     assert [(letter.message, letter.reason) for letter in letters] == [(says("late"), "the recipient has stopped")]
 
 
-def test_p12_a_broadcast_goes_past_the_dead(
-    system: SeededSystem, stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_p12_a_broadcast_skips_dead_actors(system: SeededSystem, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second, third = stage({}, WithInterruptedInbox), stage(), stage()
     inbox = first.ref.actor_inbox
     assert isinstance(inbox, Interrupted)

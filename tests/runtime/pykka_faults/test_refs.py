@@ -1,4 +1,4 @@
-"""Refs as values, proxies refused, and what surrounds a turn."""
+"""Refs as values, refused proxies, and the context of a turn."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Stock
 
 
 class Touchy:
-    """Notes which thread looks at it."""
+    """Records the threads that access it."""
 
     def __init__(self, touched_in: list[threading.Thread]) -> None:
         self._touched_in = touched_in
@@ -39,7 +39,7 @@ class Touchy:
         raise AttributeError(name)
 
 
-def test_p23_no_proxy_looks_into_a_living_actor(system: SeededSystem, stage: Stage) -> None:
+def test_p23_no_proxy_reads_a_living_actor(system: SeededSystem, stage: Stage) -> None:
     touched_in: list[threading.Thread] = []
     stock = stage({"start": lambda actor: setattr(actor, "touchy", Touchy(touched_in))})
     stock.ref.ask("sync")
@@ -81,7 +81,7 @@ def test_p24_a_ref_keeps_no_ended_actor_in_memory(
 
 @message("test.introduce")
 class Introduce(Message):
-    """anyone -> anyone: this is the one to talk to."""
+    """anyone -> anyone: an actor to talk to."""
 
     whom: Ref
 
@@ -116,7 +116,7 @@ def _becomes(name: str) -> Callable[[ActorContext], object]:
     return lambda _context: WHO.set(name)
 
 
-def test_p27_what_surrounds_a_turn_is_given_to_it_and_stays_with_its_actor(stage: Stage, ours: Play) -> None:
+def test_p27_context_variables_reach_a_turn_and_stay_with_its_actor(stage: Stage, ours: Play) -> None:
     seen: list[str] = []
     stock = stage({"q": _notes_who(seen)})
     contextvars.copy_context().run(lambda: (WHO.set("the asker"), stock.ref.ask("q")))

@@ -1,4 +1,4 @@
-"""A small cast to be recorded: couriers who bring parcels to a depot, and try again where no receipt comes."""
+"""A small group of actors to be recorded: couriers bring parcels to a depot, and retry without a receipt."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Parcel(Message):
 
 @message("test.receipt")
 class Receipt(Message):
-    """depot -> courier: it is there."""
+    """depot -> courier: the parcel has arrived."""
 
     number: int
 
@@ -109,7 +109,7 @@ class Depot(Actor):
 
 
 class Scales:
-    """A live object, which no trace holds."""
+    """A live object, which no trace contains."""
 
     def __init__(self) -> None:
         self.weighed: list[int] = []
@@ -125,7 +125,7 @@ SCALES = f"{Scales.__module__}:{Scales.__qualname__}"
 def record_deliveries(
     path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0, ring: int | None = None
 ) -> TraceReader:
-    """Two couriers with so many parcels each, to the end; so many of them are lost on the way, and brought again."""
+    """Record two couriers with so many parcels each, to the end; so many are lost on the way, and brought again."""
     with SeededSystem(seed, name="couriers", recorder=TraceRecorder(path, ring=ring)) as system:
         depot = system.spawn(Props(Depot, Scales(), lost), "depot")
         couriers = [system.spawn(Props(Courier, depot), f"courier-{name}") for name in "ab"]

@@ -1,4 +1,4 @@
-"""Actors whose handler is a coroutine replay as all others: each goes on with the outcomes that were recorded."""
+"""Actors whose handler is a coroutine replay like all others: each resumes with the recorded outcomes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from flykka.runtime.trace.text import effects_text
 
 @message("relay.run")
 class Run(Message):
-    """anyone -> runner: take so many steps, drawn from `seed`, and tell `other` of each."""
+    """anyone -> runner: take so many steps, drawn from `seed`, and send each to `other`."""
 
     seed: int
     steps: int
@@ -34,7 +34,7 @@ class Run(Message):
 
 @message("relay.step")
 class Step(Message):
-    """runner -> other: at this time, with this number."""
+    """runner -> other: a step at this time, with this number."""
 
     at: int
     number: int
@@ -117,7 +117,7 @@ class Runner(Actor):
 
 
 class Listener(Actor):
-    """Counts what it hears."""
+    """Counts its messages."""
 
     def __init__(self) -> None:
         self.heard = 0
@@ -161,7 +161,7 @@ def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> Non
         system.kill(runners[0])
         for runner in runners[1:]:
             with suppress(KernelError):
-                runner.ask(Ask(number=1), timeout=2)  # Behind all that it was told before.
+                runner.ask(Ask(number=1), timeout=2)  # After all earlier messages.
 
     result = TraceReplayer().replay(path, raise_on_divergence=True)
 
@@ -169,7 +169,7 @@ def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> Non
 
 
 class Sleeper(Actor):
-    """Sleeps by asyncio, and tells of it."""
+    """Sleeps by asyncio, and reports it."""
 
     async def handle_message(self, message: Message) -> None:
         await asyncio.sleep(0.005)
@@ -177,7 +177,7 @@ class Sleeper(Actor):
 
 
 class Waker(Actor):
-    """Stops another one in the moment in which that has slept enough."""
+    """Stops another actor at the moment at which its sleep ends."""
 
     def __init__(self, other: Ref) -> None:
         self.other = other

@@ -1,4 +1,4 @@
-"""What an actor does otherwise than it did is found at its turn, and told by kind, effect, field, cause and line."""
+"""A divergence of an actor is found at its turn, and reported by kind, effect, field, cause and line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage on which a part is recorded, and replayed by an actor with another one."""
+    """Records an actor with one part, and replays it with another one."""
 
     path: Path
 
@@ -156,7 +156,7 @@ def test_a_supervisors_decision_is_compared(tmp_path: Path) -> None:
     assert "actual    decides STOP for /user/a/c" in now.text()
 
 
-def test_what_is_missing_and_what_is_extra_is_all_told(stage: Stage) -> None:
+def test_all_missing_and_extra_effects_are_reported(stage: Stage) -> None:
     stage.record(do=in_turn(tells("x", "y"), starts(5)))
 
     divergence = stage.divergence(do=tells("x", "z", "w"))
@@ -181,7 +181,7 @@ def test_the_report_names_turn_line_effects_fields_causes_and_the_command(stage:
     assert lines[-1].startswith(f"  stop there: flykka debug {stage.path} --until ")
 
 
-def test_the_report_for_programs_says_the_same(stage: Stage) -> None:
+def test_the_machine_readable_report_has_the_same_content(stage: Stage) -> None:
     stage.record(do=tells("x"))
 
     told = stage.divergence(do=tells("y")).to_dict()
@@ -190,7 +190,7 @@ def test_the_report_for_programs_says_the_same(stage: Stage) -> None:
     assert told["fields"] == [{"path": "text", "recorded": "'x'", "now": "'y'"}]
 
 
-def test_an_actor_that_reads_the_real_clock_is_told_so(stage: Stage) -> None:
+def test_an_actor_that_reads_the_real_clock_fails(stage: Stage) -> None:
     def reads_clock(context: ActorContext) -> None:
         context.parent.tell(says(str(time.time_ns())))
 
@@ -225,7 +225,7 @@ def test_an_ask_that_timed_out_times_out_again(stage: Stage) -> None:
     assert stage.replay(do=asks_in_vain).divergence is None
 
 
-def test_a_turn_that_a_kill_cut_short_may_go_on(stage: Stage) -> None:
+def test_a_turn_may_run_on_after_a_kill(stage: Stage) -> None:
     dies = in_turn(tells("before"), lambda c: c.system.kill(c.ref), tells("behind"))
     stage.record(do=dies)
 
@@ -233,7 +233,7 @@ def test_a_turn_that_a_kill_cut_short_may_go_on(stage: Stage) -> None:
     assert stage.divergence(do=in_turn(tells("other"), lambda c: c.system.kill(c.ref))).kind is DivergenceKind.PAYLOAD
 
 
-def test_what_a_turn_failed_with_is_told_with_the_effects_that_it_did_not_come_to(stage: Stage) -> None:
+def test_the_recorded_failure_of_a_turn_is_reported_with_unexpected_effects(stage: Stage) -> None:
     stage.record(do=fails)
 
     text = stage.divergence(do=tells("x")).text()

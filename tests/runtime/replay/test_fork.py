@@ -1,4 +1,4 @@
-"""A fork goes on from a recorded turn by itself, with a fault or without, and answers from the record while it fits."""
+"""A fork continues from a recorded turn, with a fault or without, and answers from the record while it fits."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 @pytest.fixture
 def session(trace: TraceReader) -> ReplaySession:
-    """Everybody is replayed."""
+    """A session in which every actor is replayed."""
     return TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
 
 
 @pytest.fixture
 def outside(trace: TraceReader) -> ReplaySession:
-    """The depot is a boundary."""
+    """A session in which the depot is a boundary."""
     return TraceReplayer().session(trace)
 
 
@@ -116,7 +116,7 @@ def test_a_dropped_parcel_is_brought_again(session: ReplaySession) -> None:
     assert run.duration_ms == couriers.RETRY_MS
 
 
-def test_a_parcel_that_is_late_comes_twice_for_it_was_brought_again(session: ReplaySession) -> None:
+def test_a_late_parcel_arrives_twice_after_a_retry(session: ReplaySession) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     assert step.turn.sender is not None
@@ -142,7 +142,7 @@ def test_a_duplicate_is_handled_twice(session: ReplaySession) -> None:
     assert parcels_in_depot(fork)[step.turn.sender.path] == [1, 2, 2, *range(3, PARCELS + 1)]
 
 
-def test_a_crash_is_heard_of_by_those_who_watch(session: ReplaySession, outside: ReplaySession) -> None:
+def test_watchers_are_notified_of_a_crash(session: ReplaySession, outside: ReplaySession) -> None:
     for each in (session, outside):
         each.run_until("courier-a <- Receipt(number=2)")
         fork = each.fork()
@@ -161,7 +161,7 @@ def is_terminated(turn: Turn) -> bool:
     return isinstance(turn.message, Terminated)
 
 
-def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession) -> None:
+def test_a_boundarys_messages_to_itself_can_only_be_dropped(outside: ReplaySession) -> None:
     outside.run_until("depot <- Weighed")
     fork = outside.fork()
 
@@ -175,7 +175,7 @@ def test_what_a_boundary_tells_itself_can_only_be_dropped(outside: ReplaySession
     assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_a_ring_can_be_forked_where_it_begins(tmp_path: Path) -> None:
+def test_a_ring_can_be_forked_at_its_beginning(tmp_path: Path) -> None:
     trace = couriers.record_deliveries(tmp_path / "ring.trace", parcels=PARCELS, ring=12)
     session = TraceReplayer(stand_ins={SCALES: Scales()}).session(trace)
     session.step(3)
@@ -200,7 +200,7 @@ def test_a_timer_that_is_dropped_never_fires(tmp_path: Path) -> None:
     assert min(brought(fork)) < max(brought(fork))
 
 
-def test_a_fork_leaves_its_session_where_it_is(session: ReplaySession) -> None:
+def test_a_fork_does_not_move_its_session(session: ReplaySession) -> None:
     step = session.run_until("Courier <- Receipt(number=2)")
     assert step is not None
     state = session.state()
@@ -214,7 +214,7 @@ def test_a_fork_leaves_its_session_where_it_is(session: ReplaySession) -> None:
     assert session.state() == state
 
 
-def test_what_nobody_answers_is_told(outside: ReplaySession) -> None:
+def test_unanswered_messages_of_a_fork_are_reported(outside: ReplaySession) -> None:
     outside.run_until("depot <- Parcel(number=2)")
     fork = outside.fork()
 
@@ -225,7 +225,7 @@ def test_what_nobody_answers_is_told(outside: ReplaySession) -> None:
     assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_a_fork_ends_where_it_is_told_to(session: ReplaySession) -> None:
+def test_a_fork_ends_at_the_given_turn(session: ReplaySession) -> None:
     session.run_until(Bring)
     fork = session.fork()
 
@@ -252,7 +252,7 @@ def test_a_fork_has_a_trace_of_its_own(session: ReplaySession, tmp_path: Path) -
     assert [turn.sequence for turn in turns] == sorted({turn.sequence for turn in turns})
 
 
-def test_with_what_was_recorded_before_it_the_trace_of_a_fork_replays(
+def test_the_trace_of_a_fork_replays_with_its_earlier_recording(
     session: ReplaySession, trace: TraceReader, tmp_path: Path
 ) -> None:
     for number in [turn.sequence for turn in trace.turns][::5]:
@@ -302,7 +302,9 @@ def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
         (lambda fork: (fork.run(), fork.run()), "a fork runs once"),
     ],
 )
-def test_what_cannot_be_done_is_told(session: ReplaySession, act: Callable[[Fork], object], said: str) -> None:
+def test_an_impossible_fault_is_refused_with_the_reason(
+    session: ReplaySession, act: Callable[[Fork], object], said: str
+) -> None:
     session.at(5)
     fork = session.fork()
 
@@ -310,7 +312,7 @@ def test_what_cannot_be_done_is_told(session: ReplaySession, act: Callable[[Fork
         act(fork)
 
 
-def test_behind_the_end_nothing_is_in_hand(session: ReplaySession, trace: TraceReader) -> None:
+def test_the_current_message_is_cleared_after_the_end(session: ReplaySession, trace: TraceReader) -> None:
     session.at(trace.turns[-1].sequence)
     fork = session.fork()
 

@@ -1,4 +1,4 @@
-"""A trace may come from anywhere: what it names is not imported, and nothing but actors is called by its word."""
+"""A trace is untrusted: names in it are not imported, and only actors are called because of it."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def spawned_trace(path: Path, nodes: Nodes) -> Path:
 
 
 def ring_trace(path: Path, nodes: Nodes) -> Path:
-    """A trace with an actor that is alive where it begins: of sound Props, and the first node for its instance."""
+    """A trace with an actor that is alive at its begin: of sound Props, and the first node for its instance."""
     place = len(nodes)
     sound = [("props", [[place + 1], [], [], "default", None]), ("named", ACTOR), ("dict", [["instance", [0]]])]
     graph = msgpack.packb([[*nodes, *sound], [[place], [place + 2]]])
@@ -229,7 +229,7 @@ def test_a_replay_touches_no_checkpoint_storage(harmful_folder: Path) -> None:
 
 
 def test_packages_of_state_reach_nothing_outside() -> None:
-    """Of the classes there a trace may make any, with any attributes."""
+    """A trace may create any class of these packages, with any attributes."""
     for path in sorted(ROOT.glob("actors/**/*.py")):
         module = ".".join(("flykka", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
         if is_own(module):

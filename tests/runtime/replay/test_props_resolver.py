@@ -1,4 +1,4 @@
-"""Actors are made of what a trace tells, where that is all; and nothing else is called by the word of a trace."""
+"""Actors are made from the Props in a trace if these suffice; nothing else that a trace names is called."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Colour(Enum):
 
 @dataclass(frozen=True)
 class Settings:
-    """What an actor is given."""
+    """The arguments of an actor."""
 
     size: int
     colour: Colour = Colour.RED
@@ -35,17 +35,17 @@ class Settings:
 
 @dataclass(slots=True)
 class Slotted:
-    """Has no room for more."""
+    """A class with slots."""
 
     size: int = 0
 
 
 class Session:
-    """What no trace has a form for."""
+    """An object that cannot be written to a trace."""
 
 
 class Keeper(Actor):
-    """Keeps what it was given."""
+    """Keeps its argument."""
 
     def __init__(self, *given: object, **named: object) -> None:
         self.given = given
@@ -92,7 +92,7 @@ def graph(factory: str, *nodes: tuple[str, object]) -> bytes:
 HERE = __name__
 
 
-def test_what_a_trace_tells_makes_the_actor_again() -> None:
+def test_an_actor_is_created_from_its_props_in_a_trace() -> None:
     given = (
         1,
         2**70,
@@ -117,7 +117,7 @@ def test_what_a_trace_tells_makes_the_actor_again() -> None:
     assert keeper.named == {"name": "ten"}
 
 
-def test_what_two_arguments_share_they_share_again() -> None:
+def test_an_object_shared_by_two_arguments_stays_shared() -> None:
     shared = [1]
 
     first, second = resolved_keeper(packed(Keeper, shared, (shared,))).given
@@ -126,7 +126,7 @@ def test_what_two_arguments_share_they_share_again() -> None:
     assert second[0] is first
 
 
-def test_a_function_that_says_it_returns_an_actor_makes_one() -> None:
+def test_a_function_annotated_to_return_an_actor_is_a_factory() -> None:
     assert resolved_keeper(packed(a_keeper, 3)).given == (3,)
 
 
@@ -180,7 +180,7 @@ def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
         (graph(f"{HERE}:Keeper", ("context", None)), "a 'context' cannot be part of Props"),
     ],
 )
-def test_what_cannot_be_made_says_why(told: bytes | None, reason: str) -> None:
+def test_props_that_cannot_be_resolved_are_refused_with_the_reason(told: bytes | None, reason: str) -> None:
     with pytest.raises(UnresolvedPropsError, match=reason):
         resolved_keeper(told)
 
@@ -198,7 +198,7 @@ def test_what_cannot_be_made_says_why(told: bytes | None, reason: str) -> None:
         graph(f"{HERE}:Keeper", ("object", [f"{HERE}:no_actor", [["name", "harm"]]])),
     ],
 )
-def test_nothing_is_called_that_makes_no_actor(told: bytes) -> None:
+def test_only_factories_of_actors_are_called(told: bytes) -> None:
     with pytest.raises(UnresolvedPropsError):
         resolved_keeper(told)
 

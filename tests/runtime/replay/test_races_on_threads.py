@@ -1,4 +1,4 @@
-"""What others are at in that moment decides what some turns come to: a replay takes it as it was recorded."""
+"""The outcome of some turns depends on other threads: a replay uses the recorded outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT_SECONDS = 5
 
 
 class Moment:
-    """Has a turn wait for what happens on other threads, and those for the turn."""
+    """Makes a turn wait for events on other threads, and these for the turn."""
 
     def __init__(self) -> None:
         self._reached, self._passed = threading.Event(), threading.Event()
@@ -39,7 +39,7 @@ class Moment:
         self._passed.set()
 
 
-def test_who_was_refused_at_the_end_of_the_system_is_refused_again(tmp_path: Path) -> None:
+def test_a_spawn_refused_at_the_systems_end_is_refused_in_replay(tmp_path: Path) -> None:
     moment = Moment()
 
     def plays(context: ActorContext) -> None:
@@ -109,14 +109,14 @@ def test_a_name_is_free_whose_owner_the_turn_itself_has_killed(tmp_path: Path) -
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         ref = system.spawn(big, "big")
         ref.tell(says("play"))
-        # A system that ends does not wait for what its actors have still to hear.
+        # A system that terminates does not wait for queued messages of its actors.
         ref.ask(says("ready"))
 
     assert effects(tmp_path / "run.trace", "play") == "kills /user/big/small; spawns /user/big/small"
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Path) -> None:
+def test_an_actor_spawned_by_a_killed_one_is_dead_at_once(tmp_path: Path) -> None:
     moment = Moment()
     spawned: list[ActorRef] = []
     done = threading.Event()
@@ -133,14 +133,14 @@ def test_what_a_killed_actor_spawns_through_its_system_is_born_dead(tmp_path: Pa
         moment.wait()
         system.kill(ref)
         moment.let_go()
-        # The system does not wait for a turn of somebody who was killed.
+        # The system does not wait for a turn of a killed actor.
         assert done.wait(WAIT_SECONDS)
 
     assert [each.is_alive() for each in spawned] == [False]
     assert "/user/beside" not in {turn.recipient.path for turn in TraceReader.open(tmp_path / "run.trace").turns}
 
 
-def test_a_parent_decides_again_about_a_child_that_is_about_to_begin_again(tmp_path: Path) -> None:
+def test_a_parent_decides_again_about_a_child_in_backoff(tmp_path: Path) -> None:
     in_turn, on_the_way_out, busy = Moment(), Moment(), Moment()
     decided_about_a = threading.Event()
 
@@ -197,7 +197,7 @@ def has_ended(ref: ActorRef) -> bool:
 
 
 def effects(trace: Path, word: str) -> str:
-    """What the turn did that heard this word."""
+    """The effects of the turn that handled this word."""
     return next(effects_text(turn) for turn in TraceReader.open(trace).turns if turn.message == says(word))
 
 

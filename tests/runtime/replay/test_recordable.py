@@ -1,4 +1,4 @@
-"""What a trace names is found wherever it is, if it has a tag or a name of its own."""
+"""Classes named in a trace are found anywhere if they have a tag or a unique name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.runtime.replay.recordable import RecordableNames, own_names
 
 @trace_tag("recordable_test.till")
 class Till:
-    """Of a user's module, and declared to be recorded."""
+    """A class of a user's module, declared recordable."""
 
 
 @pytest.mark.parametrize("kind", [Task, CheckpointBook, Till])
@@ -24,7 +24,7 @@ def test_a_class_is_found_by_its_name_in_a_trace(kind: type) -> None:
     assert RecordableNames().find(name_in_trace(kind)) is kind
 
 
-def test_a_tag_that_is_declared_nowhere_is_named_with_what_to_do() -> None:
+def test_an_undeclared_tag_is_named_with_advice() -> None:
     with pytest.raises(
         UnknownTagError, match=re.escape("by the tag 'shop.till', which is declared nowhere here")
     ) as no:
@@ -35,7 +35,7 @@ def test_a_tag_that_is_declared_nowhere_is_named_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("name", ["flykka.NoSuchClass", "data_plane.spark", "flykka.actors.task.actor:Task"])
-def test_what_flykka_does_not_let_a_trace_name_is_refused(name: str) -> None:
+def test_names_that_a_trace_may_not_use_are_refused(name: str) -> None:
     import flykka.spark_bridge.data_plane  # noqa: F401 - declares its tag.
 
     with pytest.raises(UnresolvedPropsError):
@@ -43,7 +43,7 @@ def test_what_flykka_does_not_let_a_trace_name_is_refused(name: str) -> None:
 
 
 def test_no_two_parts_of_the_state_of_actors_have_one_name() -> None:
-    """Frozen dataclasses, the effects and events of machines, are no state."""
+    """Frozen dataclasses, the effects and events of machines, are not state."""
     shared = {name: [each for each in found if _is_state(each)] for name, found in own_names().items()}
 
     assert {name: found for name, found in shared.items() if len(found) > 1} == {}, "give one of them a trace_tag"

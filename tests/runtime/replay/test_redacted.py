@@ -1,4 +1,4 @@
-"""Traces in which messages were changed before they were written: what nobody may read is not asked for."""
+"""Traces whose messages were redacted before they were written: a replay does not need the redacted values."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PASSWORD = "open sesame"
 
 @message("redacted.login")
 class Login(Message):
-    """test -> Door: somebody comes in."""
+    """test -> Door: a visitor enters."""
 
     password: str
 
@@ -36,20 +36,19 @@ class Opened(Message):
 
 
 class Guest(Actor):
-    """Hears."""
+    """Ignores its messages."""
 
-    def handle_message(self, message: Message) -> None:
-        """Nothing is done about it."""
+    def handle_message(self, message: Message) -> None: ...
 
 
 class Door(Actor):
-    """Hands the login on, and has the password looked up."""
+    """Forwards the login, and has the password looked up."""
 
     def __init__(self, guest: Ref) -> None:
         self._guest = guest
 
     def handle_message(self, message: Message) -> None:
-        """A login."""
+        """Handle a login."""
         if isinstance(message, Login):
             self._guest.tell(replace(message, password=message.password.upper()))
             self.context.pipe_to_self(
@@ -60,10 +59,10 @@ class Door(Actor):
 
 
 class RudeDoor(Door):
-    """Asks somebody else."""
+    """Asks another actor."""
 
     def handle_message(self, message: Message) -> None:
-        """Says another thing."""
+        """Send a different message."""
         self._guest.tell(Opened())
 
 
@@ -82,7 +81,7 @@ def recorded(tmp_path: Path) -> Path:
     return path
 
 
-def test_of_a_redacted_message_the_class_is_compared(recorded: Path) -> None:
+def test_redacted_messages_are_compared_by_class(recorded: Path) -> None:
     TraceReplayer().replay(recorded, raise_on_divergence=True)
 
     other = TraceReplayer(actors={"/user/door": Props(RudeDoor, Ref("/user/guest", 1))}).replay(recorded)
@@ -90,7 +89,7 @@ def test_of_a_redacted_message_the_class_is_compared(recorded: Path) -> None:
     assert other.divergence.kind is DivergenceKind.MISSING_SEND
 
 
-def test_what_is_redacted_is_not_written_as_what_an_actor_works_with(tmp_path: Path) -> None:
+def test_redacted_messages_are_not_written_within_actor_state(tmp_path: Path) -> None:
     path = tmp_path / "plain.trace"
     recorder = TraceRecorder(path, redact={Opened: lambda opened: opened})
     with SeededSystem(1, recorder=recorder) as system:

@@ -1,4 +1,4 @@
-"""Random actors that do whatever actors can do, recorded in virtual time and on threads: their replay is the record."""
+"""Random actors, recorded in virtual time and on threads: their replay equals the record."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SEEDS_ON_THREADS = 12
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_what_was_recorded_in_virtual_time_replays(tmp_path: Path, seed: int) -> None:
+def test_recordings_in_virtual_time_replay(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace"), serialize_messages=seed % 2 == 0) as system:
         spawn_puppets(system, seed)
         system.advance(300)
@@ -37,7 +37,7 @@ def test_what_was_recorded_in_virtual_time_replays(tmp_path: Path, seed: int) ->
 
 
 @pytest.mark.parametrize("seed", range(SEEDS_ON_THREADS))
-def test_what_was_recorded_on_threads_replays(tmp_path: Path, seed: int) -> None:
+def test_recordings_on_threads_replay(tmp_path: Path, seed: int) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     with ActorSystem("threads", seed=seed, recorder=recorder, serialize_messages=seed % 2 == 0) as system:
         for ref in spawn_puppets(system, seed) * 4:
@@ -49,7 +49,7 @@ def test_what_was_recorded_on_threads_replays(tmp_path: Path, seed: int) -> None
     assert (result.compared, result.boundary) == (result.turns, ())
 
 
-def test_of_two_messages_of_one_turn_the_second_is_taken_where_the_first_was_lost(tmp_path: Path) -> None:
+def test_the_second_message_of_a_turn_is_used_if_the_first_was_lost(tmp_path: Path) -> None:
     small = player([], {"second": replies_to_parent}).with_mailbox(BoundedMailbox(1, "drop_oldest"))
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         part = {"start": lambda c: tell_all(c.spawn(small, "small"), "first", "second")}

@@ -1,4 +1,4 @@
-"""A session stands behind a turn of the trace, goes forward and back, and knows what every actor knows there."""
+"""A session stands after a turn of the trace, steps forward and back, and knows every actor's state there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_session_steps_through_every_recorded_turn(session: ReplaySession, tra
     assert session.divergence is None
 
 
-def test_a_turn_tells_what_it_changed(session: ReplaySession) -> None:
+def test_a_turn_reports_its_changes(session: ReplaySession) -> None:
     step = session.run_until(Bring)
 
     assert step is not None
@@ -72,13 +72,13 @@ def test_a_session_runs_until_an_actor_gets_a_message(session: ReplaySession) ->
     assert by_path.turn.recipient.path == COURIER
 
 
-def test_where_nothing_is_found_a_session_stands_at_the_end(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_session_stands_at_the_end_without_a_match(session: ReplaySession, trace: TraceReader) -> None:
     assert session.run_until(Retry) is None
     assert session.turn == trace.turns[-1]
     assert session.step() is None
 
 
-def test_a_session_knows_every_actor_behind_every_turn_on_its_way_forward_and_back(session: ReplaySession) -> None:
+def test_a_session_has_every_state_after_every_turn_forward_and_back(session: ReplaySession) -> None:
     known: list[tuple[State, list[str]]] = [({}, [])]
     for step in steps_of(session):
         state = session.state(DEPOT) if DEPOT in session.actors() else {}
@@ -94,7 +94,7 @@ def test_a_session_knows_every_actor_behind_every_turn_on_its_way_forward_and_ba
         assert (state, [str(change) for change in session.changes]) == known[position]
 
 
-def test_back_at_the_beginning_nobody_has_done_anything(session: ReplaySession) -> None:
+def test_a_session_back_at_the_beginning_has_no_state(session: ReplaySession) -> None:
     session.step(10)
 
     assert session.back(99) is None
@@ -124,7 +124,9 @@ def test_a_session_goes_to_a_turn_by_its_number_in_both_directions(session: Repl
 @pytest.mark.parametrize(
     ("number", "said"), [(1, "has no turn 1: the next one is turn 4"), (99_999, "no turn 99999: its last one is turn")]
 )
-def test_a_number_that_is_no_turn_is_told_with_the_nearest(session: ReplaySession, number: int, said: str) -> None:
+def test_a_number_without_a_turn_is_refused_with_the_nearest_turn(
+    session: ReplaySession, number: int, said: str
+) -> None:
     with pytest.raises(ReplaySessionError, match=said):
         session.at(number)
 
@@ -140,7 +142,7 @@ def test_the_state_of_an_actor_is_what_the_actor_knows(session: ReplaySession) -
     assert state["waiting"] == list(range(3, 41))
 
 
-def test_who_asks_for_nobody_is_told_who_there_is(session: ReplaySession) -> None:
+def test_an_unknown_actor_is_refused_with_the_list_of_actors(session: ReplaySession) -> None:
     session.run_until(Bring)
 
     with pytest.raises(
@@ -149,7 +151,7 @@ def test_who_asks_for_nobody_is_told_who_there_is(session: ReplaySession) -> Non
         session.state("cellar")
 
 
-def test_a_boundary_has_no_state_and_says_why(trace: TraceReader) -> None:
+def test_a_boundary_has_no_state_and_gives_the_reason(trace: TraceReader) -> None:
     session = TraceReplayer().session(trace)
 
     session.run_until(Bring)
@@ -170,13 +172,13 @@ def test_why_names_the_turns_that_led_here_and_by_which_effect(session: ReplaySe
     ]
 
 
-def test_the_outcome_of_blocking_work_comes_from_where_it_was_begun(session: ReplaySession) -> None:
+def test_the_outcome_of_blocking_work_comes_from_its_starting_actor(session: ReplaySession) -> None:
     session.run_until(Weighed)
 
     assert isinstance(session.why()[0].effect, effects.Pipe)
 
 
-def test_what_comes_next_can_be_seen_before_it_is_taken(session: ReplaySession, trace: TraceReader) -> None:
+def test_upcoming_turns_can_be_listed_before_they_are_replayed(session: ReplaySession, trace: TraceReader) -> None:
     numbers = [turn.sequence for turn in trace.turns]
     session.step(30)
 
@@ -186,9 +188,7 @@ def test_what_comes_next_can_be_seen_before_it_is_taken(session: ReplaySession, 
     assert [turn.sequence for turn in session.recent(2)] == numbers[26:28]
 
 
-def test_a_session_stops_where_the_replay_is_not_what_was_recorded(
-    session: ReplaySession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_stops_at_the_first_divergence(session: ReplaySession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(couriers, "RETRY_MS", 999)
 
     step = session.run_until("courier-a <- Receipt(number=7)")
@@ -214,9 +214,7 @@ def test_a_trace_without_turns_has_a_session_too(tmp_path: Path) -> None:
     assert session.why() == []
 
 
-def test_steps_at_a_time_stop_where_the_replay_is_not_what_was_recorded(
-    session: ReplaySession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_steps_stop_at_the_first_divergence(session: ReplaySession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(couriers, "RETRY_MS", 999)
 
     far = session.step(1_000)
@@ -229,7 +227,7 @@ def test_steps_at_a_time_stop_where_the_replay_is_not_what_was_recorded(
     assert far.turn == near.turn == session.divergence.turn
 
 
-def test_many_steps_at_a_time_describe_only_what_is_kept(
+def test_many_steps_at_once_describe_only_retained_states(
     session: ReplaySession, trace: TraceReader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     described: list[object] = []

@@ -1,4 +1,4 @@
-"""Random walks through recorded runs: wherever a session stands, it tells what a replay up to there would tell."""
+"""Random walks through recorded runs: at any turn a session shows the same as a replay up to that turn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MOVES = 20
 
 @pytest.fixture(autouse=True)
 def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that small runs have ways back that are kept, and ways back that are not."""
+    """Small limits, so that small runs have both retained and discarded steps back."""
     monkeypatch.setattr(session_module, "_KEPT", KEPT)
 
 
 def states_by_turn(path: Path) -> list[dict[str, State]]:
-    """What every actor knows behind each turn, and at the beginning."""
+    """The state of every actor after each turn, and at the beginning."""
     engine = ReplayEngine(TraceReader.open(path))
     known: list[dict[str, State]] = [{}]
     while engine.advance() is not None:
@@ -64,7 +64,7 @@ def walk(path: Path, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_actors_do_a_walk_tells_what_they_know(tmp_path: Path, seed: int) -> None:
+def test_a_walk_shows_the_state_of_random_actors(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         troupe.spawn_puppets(system, seed, actors=2)
         system.advance(30)
@@ -73,7 +73,7 @@ def test_whatever_actors_do_a_walk_tells_what_they_know(tmp_path: Path, seed: in
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_while_coroutines_wait_a_walk_tells_what_they_know(tmp_path: Path, seed: int) -> None:
+def test_a_walk_shows_the_state_of_waiting_coroutines(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         runners = coroutines.spawn_runners(system, seed)
         system.advance(seed)

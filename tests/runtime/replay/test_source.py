@@ -63,7 +63,7 @@ def test_without_a_case_it_is_that_of_the_handler(system: SeededSystem) -> None:
     assert source_of(cell_of(ref), says("x")) == place_of_line(Matches.other, 0)
 
 
-def test_an_actor_without_an_instance_has_none(system: SeededSystem) -> None:
+def test_an_actor_without_an_instance_has_no_state(system: SeededSystem) -> None:
     ref = system.spawn(Props(Matches), "a")
 
     assert source_of(cell_of(ref), says("x")) is None

@@ -1,4 +1,4 @@
-"""What an actor knows as a tree of plain values: the same in every process, and without the world outside."""
+"""The state of an actor as a tree of plain values: the same in every process, and without external objects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Machine:
 
 
 class Storage:
-    """A live object, as an actor is given one by its Props."""
+    """A live object, such as an argument of Props."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -161,7 +161,7 @@ def test_depth_and_cycles_end_a_description() -> None:
     assert "<too deep>" in one_line(describe(chain))
 
 
-def test_what_parts_share_is_described_where_it_is_nearest_and_named_elsewhere() -> None:
+def test_a_shared_part_is_described_at_its_shortest_path_and_referenced_elsewhere() -> None:
     shared = Storage("x")
     state = describe({"a": [[shared]], "b": shared})
 
@@ -210,7 +210,7 @@ def test_chance_that_was_drawn_shows_in_the_digest() -> None:
         (lambda m: None, []),
     ],
 )
-def test_a_change_is_named_as_far_inside_as_it_goes(act: Callable[[Machine], object], change: list[Change]) -> None:
+def test_a_change_is_named_by_its_innermost_path(act: Callable[[Machine], object], change: list[Change]) -> None:
     machine = Machine(Pending(7, {"a2"}), Pending(8, set()))
     before = describe(machine)
 
@@ -219,7 +219,7 @@ def test_a_change_is_named_as_far_inside_as_it_goes(act: Callable[[Machine], obj
     assert changes(before, describe(machine)) == change
 
 
-def test_what_leaves_a_queue_is_one_change() -> None:
+def test_an_element_leaving_a_queue_is_one_change() -> None:
     queue = deque(range(10))
     before = describe(queue)
 

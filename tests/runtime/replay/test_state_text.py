@@ -19,11 +19,11 @@ class Shelf:
         self.names = ["/user/a", "b.c"]
 
 
-def test_what_fits_stands_in_one_line() -> None:
+def test_a_state_that_fits_is_one_line() -> None:
     assert lines_of(describe(Shelf("a"))) == ["Shelf(names=[/user/a, b.c], notes={0: Note(text=a)})"]
 
 
-def test_what_does_not_fit_is_a_tree() -> None:
+def test_a_state_too_long_for_one_line_is_a_tree() -> None:
     assert lines_of(describe(Shelf("a", "b" * 60)), width=50) == [
         "Shelf",
         "  names: [/user/a, b.c]",
@@ -33,7 +33,7 @@ def test_what_does_not_fit_is_a_tree() -> None:
     ]
 
 
-def test_what_is_too_deep_is_cut_short() -> None:
+def test_nesting_that_is_too_deep_is_truncated() -> None:
     deep = {"a": {"b": {"c": {"d": "e" * 100}}}}
 
     assert lines_of(describe(deep), width=30, depth=2) == [
@@ -58,7 +58,7 @@ def test_a_part_is_found_by_its_path(path: str, part: object) -> None:
     assert part_of(describe(Shelf("a", "b")), path) == part
 
 
-def test_what_a_change_names_is_there() -> None:
+def test_the_path_of_a_change_leads_to_its_values() -> None:
     before, after = describe(Shelf("a")), describe(Shelf("b"))
 
     (change,) = changes(before, after)
@@ -67,5 +67,5 @@ def test_what_a_change_names_is_there() -> None:
     assert part_of(after, change.path) == change.after == "b"
 
 
-def test_a_text_is_cut_where_it_is_too_long() -> None:
+def test_a_text_is_truncated_if_it_is_too_long() -> None:
     assert (shorten("abcdef", 6), shorten("abcdefg", 6)) == ("abcdef", "abc...")

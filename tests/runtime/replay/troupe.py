@@ -1,4 +1,4 @@
-"""Actors that do whatever an actor can do, as the message in hand says: the same messages make the same deeds."""
+"""Actors that do anything an actor can do, driven by their messages: the same messages cause the same deeds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_CHILDREN = 3
 
 @message("troupe.play")
 class Play(Message):
-    """anyone -> player: do as many deeds as `fuel` says, drawn from `seed`; `other` is someone you may know."""
+    """anyone -> player: do `fuel` deeds, drawn from `seed`; `other` is an actor that you may know."""
 
     seed: int
     fuel: int
@@ -42,7 +42,7 @@ class Question(Message):
 
 @message("troupe.answer")
 class Answer(Message):
-    """player -> asker: what I am at."""
+    """player -> asker: the current count."""
 
     name: str
     count: int
@@ -50,7 +50,7 @@ class Answer(Message):
 
 
 class Wound(Exception):
-    """A failure that says what it wants done about it."""
+    """A failure that carries the directive for its supervisor."""
 
     def __init__(self, directive: Directive) -> None:
         super().__init__(directive.value)
@@ -69,7 +69,7 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 
 
 class Puppet(Actor):
-    """Knows whom it was told of, and counts."""
+    """Knows the actors of its messages, and counts."""
 
     def __init__(self, depth: int, strategy: int) -> None:
         self.depth = depth
@@ -115,7 +115,7 @@ class Puppet(Actor):
             dice.choice(DEEDS)(self, dice, play.fuel - 1)
 
     def puts_aside(self, message: Message) -> None:
-        """What it becomes when it is shut."""
+        """The behaviour of a shut puppet: stash, or open."""
         match message:
             case Play(seed=seed) if seed % 3:
                 self.context.stash()
@@ -229,7 +229,7 @@ class Puppet(Actor):
             self.context.reject("it does not please me")
 
     def answers(self, dice: random.Random) -> None:
-        """At once, later, or never."""
+        """Answer at once, later, or never."""
         sender = self.context.sender
         if sender is None or dice.random() < 0.1:
             return
@@ -270,7 +270,7 @@ DEEDS: tuple[Deed, ...] = (
 
 
 def spawn_puppets(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
-    """A few puppets, each told a few things."""
+    """A few puppets, each with a few messages."""
     dice = random.Random(seed)
     refs = [system.spawn(Props(Puppet, 0, dice.randrange(3)).with_dispatcher("pinned"), f"p{n}") for n in range(actors)]
     for ref in refs:

@@ -1,4 +1,4 @@
-"""A strict system refuses what no seed could repeat, and names it; all else is let through."""
+"""A strict system refuses calls that no seed could repeat, and names them; all others are allowed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.runtime.players import player, says
 
 
 def do(deed: Callable[[ActorContext], object], *, strict: bool = True) -> list[str]:
-    """Have an actor do it; the actor's log."""
+    """Let an actor do the deed, and return its log."""
     log: list[str] = []
     with SeededSystem(3, strict=strict) as system:
         system.spawn(player(log, {"do": deed}), "a").tell(says("do"))
@@ -69,7 +69,7 @@ def test_without_being_strict_nothing_is_refused() -> None:
     assert do(lambda _: time.time(), strict=False)[:2] == ["a start", "a do"]
 
 
-def test_what_the_kernel_gives_an_actor_may_be_used() -> None:
+def test_deterministic_sources_of_the_kernel_are_allowed() -> None:
     def deed(context: ActorContext) -> None:
         context.now()
         context.random.choice([1, 2])
@@ -108,7 +108,7 @@ def test_the_actor_fails_in_its_turn_and_the_deed_is_not_done(tmp_path: Path) ->
     assert not (tmp_path / "made").exists()
 
 
-def test_code_outside_of_turns_may_do_what_it_likes() -> None:
+def test_code_outside_of_turns_is_not_restricted() -> None:
     with SeededSystem(3, strict=True) as system:
         system.event_stream.subscribe(lambda _: time.time(), object)
         system.spawn(player([], {"do": lambda c: c.publish(says("x"))}), "a").tell(says("do"))
@@ -116,7 +116,7 @@ def test_code_outside_of_turns_may_do_what_it_likes() -> None:
         assert time.time() > 0
 
 
-def test_what_others_do_while_the_garbage_is_collected_is_no_deed_of_the_actor() -> None:
+def test_gc_callbacks_during_a_turn_are_not_deeds_of_the_actor() -> None:
     seen: list[float] = []
 
     def note(_phase: str, _info: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""The pytest plugin: systems on loan, and tests that fail for what their actors leave behind."""
+"""The pytest plugin: systems as fixtures, and tests that fail for leaks of their actors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOADED = [getattr(testing, name) for name in testing.__all__]
 PLUGIN = "flykka.runtime.testing.plugin"
 pytest_plugins = "pytester"
 
-# Each of them is a run of pytest in itself.
+# Each of these tests runs pytest itself.
 pytestmark = pytest.mark.slow
 
 IMPATIENT = ("-o", "flykka_end_timeout=0.1")
@@ -42,7 +42,7 @@ from tests.runtime.players import Say, fails, in_turn, player, replies, says
 
 
 def run_with_plugin(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
-    """Run tests with the plugin, which is there already where flykka is installed."""
+    """Run tests with the plugin, which is there already if flykka is installed."""
     pytester.makeini(INI)
     pytester.makepyfile(HEAD + dedent(body))
     plugins = () if pytester._request.config.pluginmanager.has_plugin("flykka") else ("-p", PLUGIN)
@@ -133,7 +133,7 @@ def test_an_actor_that_fails_at_its_end_makes_an_error_of_the_test(pytester: pyt
     result.stdout.fnmatch_lines(["*RuntimeError of /user/a#1: as the part says"])
 
 
-def test_a_test_that_fails_itself_is_told_so_once(pytester: pytest.Pytester) -> None:
+def test_a_test_that_fails_by_itself_is_reported_once(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -146,7 +146,7 @@ def test_a_test_that_fails_itself_is_told_so_once(pytester: pytest.Pytester) -> 
     assert "no one expected" not in result.stdout.str()
 
 
-def test_an_expected_failure_is_none(pytester: pytest.Pytester) -> None:
+def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -320,7 +320,7 @@ def test_seeds_that_would_mean_nothing_are_refused(pytester: pytest.Pytester, te
     result.stdout.fnmatch_lines(["*the marker seeds(20) or seeds([[]3, 7[]]) is for tests that use*"])
 
 
-def test_a_suite_says_how_its_systems_are_made(pytester: pytest.Pytester) -> None:
+def test_a_suite_configures_its_systems(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """

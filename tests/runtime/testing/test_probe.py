@@ -1,4 +1,4 @@
-"""The probe: what it expects and by when, and what it does as an actor among others."""
+"""The probe: its expectations and deadlines, and its role as an actor among others."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def probe(system: SeededSystem) -> TestProbe:
 
 
 def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
-    """The probe, with these words on their way to it."""
+    """The probe, with these words sent to it."""
     for text in texts:
         probe.ref.tell(says(text))
     return probe
 
 
 def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
-    """The probe, which an actor tells the first word in a second, the next one in two, and so on."""
+    """The probe, to which an actor sends the first word in a second, the next one in two, and so on."""
 
     def start(context: ActorContext) -> None:
         for number, text in enumerate(texts, 1):
@@ -43,7 +43,7 @@ def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> Test
 # Expecting
 
 
-def test_a_message_is_expected_by_its_class_its_value_or_what_it_says(probe: TestProbe) -> None:
+def test_a_message_is_expected_by_class_value_or_predicate(probe: TestProbe) -> None:
     probe_with_messages(probe, "a", "b", "c")
 
     assert probe.expect_message(Say) == says("a")
@@ -51,7 +51,7 @@ def test_a_message_is_expected_by_its_class_its_value_or_what_it_says(probe: Tes
     assert probe.expect_message(Say, where=lambda say: say.text > "b").text == "c"
 
 
-def test_what_is_not_expected_is_shown(probe: TestProbe) -> None:
+def test_an_unexpected_message_is_shown_in_the_error(probe: TestProbe) -> None:
     with pytest.raises(AssertionError, match=r"expected a Say within 3\.0 s, nothing came"):
         probe.expect_message(Say)
     with pytest.raises(AssertionError, match=r"expected Say\(text='a'\), got Say\(text='b'\)"):
@@ -70,7 +70,7 @@ def test_no_message_is_expected_for_a_while(probe: TestProbe, system: SeededSyst
     assert system.manual_clock.now_ms() == 1_000
 
 
-def test_one_fishes_for_a_message_and_throws_the_others_back(probe: TestProbe, system: SeededSystem) -> None:
+def test_fishing_for_a_message_keeps_the_others(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
     assert probe.fish_for_message(lambda message: message == says("b"), 5) == says("b")
@@ -79,7 +79,7 @@ def test_one_fishes_for_a_message_and_throws_the_others_back(probe: TestProbe, s
     assert probe.expect_message(Say).text == "c"
 
 
-def test_one_fishes_no_longer_than_one_says(probe: TestProbe, system: SeededSystem) -> None:
+def test_fishing_ends_at_its_deadline(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
     with pytest.raises(AssertionError, match=r"no message matched; received were \[Say\(text='a'\), Say\(text='b'\)\]"):
@@ -133,7 +133,7 @@ def test_the_probe_is_the_sender_of_what_it_sends(probe: TestProbe, system: Seed
     assert probe.last_sender == echo
 
 
-def test_a_reply_answers_a_tell_and_an_ask(probe: TestProbe, system: SeededSystem) -> None:
+def test_a_reply_answers_both_kinds_of_message(probe: TestProbe, system: SeededSystem) -> None:
     other = TestProbe(system)
     other.send(probe.ref, says("told"))
     probe.expect_message(says("told"))
@@ -155,7 +155,7 @@ def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
         probe.reply(says("b"))
 
 
-def test_what_is_forwarded_keeps_its_sender(probe: TestProbe, system: SeededSystem) -> None:
+def test_a_forwarded_message_keeps_its_sender(probe: TestProbe, system: SeededSystem) -> None:
     echo = system.spawn(player([], {"question": replies, "fail": fails}), "echo")
     answers, fails_too = (probe.ref.ask(says(text), block=False) for text in ("question", "fail"))
 

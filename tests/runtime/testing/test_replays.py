@@ -1,4 +1,4 @@
-"""Traces as tests: each is replayed, and a folder without any is no test."""
+"""Traces as tests: each is replayed, and a folder without traces is an error."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
         assert_replays(path, bad)
 
 
-def test_what_is_not_replayed_is_held_against_a_whole_replay(tmp_path: Path) -> None:
+def test_a_whole_replay_fails_if_an_actor_is_not_replayed(tmp_path: Path) -> None:
     path = record_players(tmp_path / "run.trace")
 
     assert_replays(path)
@@ -42,7 +42,7 @@ def test_what_is_not_replayed_is_held_against_a_whole_replay(tmp_path: Path) -> 
         assert_replays(path, whole=True)
 
 
-def test_what_is_cut_off_is_held_against_a_whole_replay(tmp_path: Path) -> None:
+def test_a_whole_replay_fails_on_a_truncated_trace(tmp_path: Path) -> None:
     path = record_players(tmp_path / "run.trace")
     path.write_bytes(path.read_bytes()[:-3])
     part = {"x": lambda c: c.parent.tell(says("y"))}

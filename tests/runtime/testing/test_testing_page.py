@@ -1,4 +1,4 @@
-"""What docs/testing.md shows are the files of a test suite, which passes."""
+"""The examples in docs/testing.md are the files of a test suite, which passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clocks: alarms in order, cancelled ones silent, time that never goes back."""
+"""Clocks: alarms fire in order, cancelled ones do not, and time never goes back."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_a_fixed_delay_counts_from_the_handling(system: SeededSystem) -> None:
     assert log[1:] == ["t tick", "at 10", "t tick", "at 350", "t tick", "at 450"]
 
 
-def test_a_fixed_rate_that_is_cancelled_says_nothing_of_what_waits_already(system: SeededSystem) -> None:
+def test_a_cancelled_fixed_rate_timer_drops_its_queued_ticks(system: SeededSystem) -> None:
     def cancel(context: ActorContext) -> None:
         system.manual_clock.move_to(350)
         context.timers.cancel("k")
@@ -133,7 +133,7 @@ def test_a_key_has_one_timer(system: SeededSystem) -> None:
 
 def test_a_cancelled_timer_is_silent_even_when_its_message_waits_in_the_mailbox(system: SeededSystem) -> None:
     def cancel(context: ActorContext) -> None:
-        # The alarm rings while this turn runs, so that the message lies behind it.
+        # The alarm rings while this turn runs, so that the message is queued after it.
         system.manual_clock.move_to(100)
         assert context.timers.is_active("k")
         context.timers.cancel("k")
@@ -193,7 +193,7 @@ def test_timers_fire_in_real_time_too(threaded: ActorSystem, kind: str) -> None:
 
 
 @pytest.mark.parametrize("delay", [timedelta(seconds=5), "5s", 5000])
-def test_a_delay_is_said_as_every_length_of_time(system: SeededSystem, delay: Duration) -> None:
+def test_a_delay_is_configured_in_the_format_of_durations(system: SeededSystem, delay: Duration) -> None:
     log = timed(system, lambda context: context.timers.start_once("k", delay, says("tick")))
 
     system.advance(10_000)

@@ -1,4 +1,4 @@
-"""The machine of a Task, fed with events: builders with defaults, and what its effects say to whom."""
+"""The machine of a Task, fed with events: builders with defaults, and its effects by receiver."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ BOOM = SerializedThrowable(type_name="OSError", message="boom")
 
 
 def recovering(deployed: TaskDeploymentDescriptor, inputs: int = 0, outputs: int = 0) -> TaskDeploymentDescriptor:
-    """It is restored from a checkpoint with so many batches in flight, at its input and at its output."""
+    """A descriptor restored from a checkpoint with so many batches in flight, at its input and at its output."""
     rows = InFlightRows(path="in-flight", rows=1, size_bytes=1)
     left = ResultSubpartitionStateHandle(output=0, subpartition=0, subpartitions=1, in_flight=rows)
     state = OperatorSubtaskState(
@@ -115,7 +115,7 @@ def recovering(deployed: TaskDeploymentDescriptor, inputs: int = 0, outputs: int
 
 
 class Harness:
-    """A machine that is fed events and validated after each, and the commands that its engine has not answered."""
+    """A machine that is fed events and validated after each, and its engine's open commands."""
 
     def __init__(self, deployed: TaskDeploymentDescriptor) -> None:
         self.machine = StreamTask(deployed, TASK)
@@ -133,7 +133,7 @@ class Harness:
         return effects
 
     def take(self, kind: type[C], stage: int | None = None) -> C:
-        """The oldest command of this kind, or that of a stage, which is answered now."""
+        """Remove the oldest open command of this kind, or that of a stage."""
         command = next(
             each for each in self.at_work if isinstance(each, kind) and stage in (None, getattr(each, "stage", None))
         )
@@ -141,15 +141,15 @@ class Harness:
         return command
 
     def answer(self, kind: type[StageCommand], stage: int | None = None, **result: Any) -> list[TaskEffect]:
-        """The oldest command of this kind, of a stage, is answered with this result."""
+        """Answer the oldest command of this kind, of a stage, with this result."""
         return self.feed(StageResult(stage=self.take(kind, stage).stage, **result))
 
     def done(self, kind: type[Command]) -> list[TaskEffect]:
-        """The oldest command of this kind is done, without a result."""
+        """Complete the oldest command of this kind without a result."""
         return self.feed(WorkDone(command=self.take(kind)))
 
     def refuse(self, kind: type[Command], *, ends_attempt: bool = True) -> list[TaskEffect]:
-        """The oldest command of this kind has failed."""
+        """Fail the oldest command of this kind."""
         return self.feed(WorkFailed(command=self.take(kind), cause=BOOM, ends_attempt=ends_attempt))
 
     def arrive(self, channel: int, *buffers: Buffer) -> list[TaskEffect]:
@@ -208,7 +208,7 @@ def barrier(checkpoint_id: int, *, is_final: bool = False, drain: bool = False) 
 
 
 def durable(checkpoint_id: int) -> tuple[TaskEvent, ...]:
-    """The engine has prepared the output of the checkpoint, and written its state."""
+    """The events of an engine that has prepared the output of the checkpoint and written its state."""
     return CommitPrepared(checkpoint_id=checkpoint_id), SnapshotWritten(checkpoint_id=checkpoint_id)
 
 
@@ -236,7 +236,7 @@ def to_job_master(effects: list[TaskEffect]) -> list[Message]:
 
 
 def metrics(effects: list[TaskEffect]) -> TaskIOMetrics:
-    """What was reported last."""
+    """The metrics of the last report."""
     told = [effect.message for effect in effects if isinstance(effect, Tell) and effect.to is Role.JOB_MASTER]
     return [message.metrics for message in told if isinstance(message, ReportTaskMetrics)][-1]
 

@@ -1,4 +1,4 @@
-"""A source that is too far ahead of its group in event time reads no further until it is told that it may."""
+"""A source that is too far ahead of its alignment group in event time pauses until its bound is raised."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def told(max_watermark_ms: int) -> AlignWatermark:
 
 
 def ahead() -> Harness:
-    """A reader that has read up to event time 1,000 and is told to wait at 500, with two splits unread."""
+    """A reader that has read up to event time 1,000 with a bound of 500 and two unread splits."""
     task = reader()
     task.feed(splits("a"), finished(0, event_time_max=1_001), told(500), splits("b", "c"))
     return task
 
 
-def test_an_aligned_source_says_where_it_is_at_its_start_and_then_what_has_changed() -> None:
+def test_an_aligned_source_reports_its_event_time_at_start_and_on_change() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE, watermark_alignment=ALIGNMENT, watermark_delay_ms=0))
 
     started = task.feed(StartTask(), ChainOpened())
@@ -80,7 +80,7 @@ def test_other_sources_report_nothing() -> None:
     assert reported(task.feed(StartTask(), ChainOpened())) == []
 
 
-def test_a_source_reads_on_until_it_is_told_to_wait() -> None:
+def test_a_source_reads_on_without_a_bound() -> None:
     task = reader()
     task.feed(splits("a"), finished(0, event_time_max=1_001))
 
@@ -103,7 +103,7 @@ def test_a_source_that_waits_takes_part_in_checkpoints() -> None:
     assert [each.checkpoint_id for each in down(effects) if isinstance(each, CheckpointBarrier)] == [1]
 
 
-def test_a_source_that_waits_says_for_whom() -> None:
+def test_a_waiting_source_names_the_slowest_source() -> None:
     task = ahead()
 
     assert task.machine.explain(task.now).waits_for_group == "g"
@@ -121,7 +121,7 @@ def test_a_source_that_waits_is_not_idle() -> None:
     assert [each for each in down(due) if isinstance(each, WatermarkStatus)] == []
 
 
-def test_a_source_that_has_read_all_says_so_at_once_and_reports_nothing_more() -> None:
+def test_a_source_that_has_read_everything_reports_it_at_once_and_only_once() -> None:
     task = ahead()
 
     ended = task.feed(told(2_000), finished(1), finished(2), NO_MORE)

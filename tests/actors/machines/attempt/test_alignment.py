@@ -1,4 +1,4 @@
-"""What a task holds back for a checkpoint, by the mode of the job and by the size that it may hold back."""
+"""Data that a task blocks for a checkpoint, by the mode of the job and by the size limit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def running(**changed: object) -> Harness:
     return task
 
 
-def test_exactly_once_nothing_is_read_behind_a_barrier_before_the_snapshot() -> None:
+def test_exactly_once_reading_stops_at_a_barrier_until_the_snapshot() -> None:
     task = running()
     task.arrive(0, barrier(1))
 
@@ -53,7 +53,7 @@ def test_at_least_once_nothing_is_held_back() -> None:
     assert [type(message) for message in to_bridge(counted + task.feed(finished(0)))] == [SnapshotState]
 
 
-def test_a_snapshot_tells_how_long_it_was_aligned_and_what_was_processed_meanwhile() -> None:
+def test_a_snapshot_reports_its_alignment_time_and_the_data_processed_meanwhile() -> None:
     task = running()
     task.arrive(1, batch("before"))
     task.arrive(0, barrier(1))
@@ -71,7 +71,7 @@ def test_a_snapshot_tells_how_long_it_was_aligned_and_what_was_processed_meanwhi
     assert not acknowledged.metrics.is_unaligned
 
 
-def test_a_snapshot_tells_how_long_after_its_trigger_the_first_barrier_came() -> None:
+def test_a_snapshot_reports_its_start_delay() -> None:
     task = running()
     first = barrier(1)
     task.now = first.timestamp_ms + 25
@@ -85,7 +85,7 @@ def test_a_snapshot_tells_how_long_after_its_trigger_the_first_barrier_came() ->
     assert acknowledged.metrics.start_delay_ms == 25
 
 
-def test_a_source_tells_how_long_its_trigger_was_under_way() -> None:
+def test_a_source_reports_the_delay_of_its_trigger() -> None:
     task = source()
     triggered = trigger(1)
     task.now = triggered.timestamp_ms + 3

@@ -1,4 +1,4 @@
-"""A task that assigns event times: it makes watermarks of its batches, and those from before end there."""
+"""A task that assigns event times: it derives watermarks from its batches, and incoming ones end there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def timers(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
-def test_the_watermark_of_a_batch_goes_down_behind_its_rows() -> None:
+def test_the_watermark_of_a_batch_is_sent_after_its_rows() -> None:
     task = assigner()
     task.arrive(0, batch("a"))
 
@@ -49,7 +49,7 @@ def test_the_watermark_of_a_batch_goes_down_behind_its_rows() -> None:
     assert down(effects) == [batch("rows"), Watermark(timestamp_ms=899)]
 
 
-def test_of_watermarks_from_before_only_the_end_of_event_time_passes() -> None:
+def test_only_the_end_of_event_time_of_incoming_watermarks_is_forwarded() -> None:
     task = assigner()
 
     passed = task.arrive(0, Watermark(timestamp_ms=5000), IDLE, ACTIVE)
@@ -59,7 +59,7 @@ def test_of_watermarks_from_before_only_the_end_of_event_time_passes() -> None:
     assert down(ended) == [Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
 
 
-def test_a_barrier_stays_between_the_rows_and_watermarks_that_it_came_between() -> None:
+def test_a_barrier_keeps_its_place_between_rows_and_watermarks() -> None:
     task = assigner()
     task.arrive(0, batch("a"), barrier(1), batch("b"))
 
@@ -68,7 +68,7 @@ def test_a_barrier_stays_between_the_rows_and_watermarks_that_it_came_between() 
     assert [type(each).__name__ for each in down(effects)] == ["Watermark", "CheckpointBarrier", "Watermark"]
 
 
-def test_rows_that_go_back_in_time_fail_the_attempt_where_that_was_asked_for() -> None:
+def test_rows_that_go_back_in_time_fail_the_attempt_if_configured() -> None:
     task = assigner(watermark_delay_ms=0, on_monotony_violation=MonotonyViolationHandler.FAIL)
     task.arrive(0, batch("a"), batch("b"))
     task.feed(StageResult(stage=0, event_time_min=500, event_time_max=1000))
@@ -99,7 +99,7 @@ def test_it_is_not_silent_while_a_batch_is_processed() -> None:
     assert (down(effects), timers(effects)) == ([], [TIMEOUT_MS])
 
 
-def test_what_is_idle_is_heard_once_more_at_the_end() -> None:
+def test_an_idle_task_becomes_active_at_the_end() -> None:
     task = assigner(idle_timeout_ms=TIMEOUT_MS)
     task.now += TIMEOUT_MS
     task.feed(IdleDue())
@@ -112,7 +112,7 @@ def test_what_is_idle_is_heard_once_more_at_the_end() -> None:
     assert (down(later), timers(later)) == ([], [])
 
 
-def test_behind_a_quiet_period_event_time_goes_on_by_the_clock() -> None:
+def test_event_time_advances_by_the_clock_after_a_quiet_period() -> None:
     task = assigner(quiet_period_ms=TIMEOUT_MS)
     task.arrive(0, batch("a"))
     task.feed(finished(0, event_time_max=1000))

@@ -1,4 +1,4 @@
-"""What a source's task makes of many small splits that wait."""
+"""How a source's task batches many small waiting splits."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def backlog(*names: str) -> AddSplits:
     return AddSplits(attempt=ATTEMPT, operator_id=SOURCE, splits=tuple(map(small, names)))
 
 
-def test_what_waits_is_read_as_one_batch_and_the_watermark_is_that_of_all_its_rows() -> None:
+def test_waiting_splits_are_one_batch_with_one_watermark() -> None:
     task = source()
 
     started = task.feed(backlog("a", "b", "c"))
@@ -47,7 +47,7 @@ def test_what_waits_is_read_as_one_batch_and_the_watermark_is_that_of_all_its_ro
     assert [sent for sent in down(ended) if isinstance(sent, Watermark)] == [Watermark(timestamp_ms=899)]
 
 
-def test_what_came_while_two_stages_were_in_flight_is_the_next_batch() -> None:
+def test_data_that_arrived_during_two_stages_is_the_next_batch() -> None:
     task = source()
     task.feed(backlog("a"), backlog("b"), backlog("c"), backlog("d", "e"))
 
@@ -70,7 +70,7 @@ def test_a_stage_that_took_long_makes_the_next_batch_smaller() -> None:
     assert len(read.splits) == LIMIT_START // 2 // ReadLimit().cost(small("c"))
 
 
-def test_a_barrier_in_the_middle_of_a_backlog_waits_for_the_batches_in_hand_and_for_no_more() -> None:
+def test_a_barrier_in_a_backlog_waits_only_for_the_batches_in_progress() -> None:
     task = source()
     started = to_bridge(task.feed(backlog("a"), backlog("b"), backlog(*MANY), trigger(1)))
 
@@ -93,7 +93,7 @@ def test_the_files_that_a_reader_holds_are_reported() -> None:
     assert reported.files_unread == 2
 
 
-def test_it_is_told_how_many_files_wait_and_how_much_the_next_batch_takes() -> None:
+def test_the_waiting_files_and_the_next_batch_size_are_reported() -> None:
     reader = SplitReader(SOURCE, ahead=4)
     reader.add((replace(small("a"), size_bytes=None),))
     of_user = (reader.files_unread, reader.batch_limit_bytes)

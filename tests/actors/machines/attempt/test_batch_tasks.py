@@ -1,4 +1,4 @@
-"""Tasks of a batch job: they end with their data, what outlives them is handed over, and sinks wait for the end."""
+"""Tasks of a batch job: they end with their data, hand their results over, and sinks commit at the end."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def keeps(effects: list[TaskEffect]) -> list[KeepPartitions]:
     return [message for message in told if isinstance(message, KeepPartitions)]
 
 
-def test_a_source_finishes_with_its_data_and_hands_what_it_made_over() -> None:
+def test_a_source_finishes_with_its_data_and_hands_its_results_over() -> None:
     task = running(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(splits("a"), finished(0, "a", event_time_max=5_000))
 
@@ -97,7 +97,7 @@ def test_a_source_finishes_with_its_data_and_hands_what_it_made_over() -> None:
     assert closed[-1] == EndAttempt()
 
 
-def test_what_was_made_can_be_read_before_the_job_master_hears_of_the_end() -> None:
+def test_a_result_is_readable_before_its_end_is_reported() -> None:
     task = running(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 
@@ -108,7 +108,7 @@ def test_what_was_made_can_be_read_before_the_job_master_hears_of_the_end() -> N
 
 
 @pytest.mark.parametrize("event", [CancelTask(attempt=ATTEMPT), BridgeLost(cause=LOST)], ids=["cancelled", "lost"])
-def test_who_does_not_come_to_the_end_of_finishing_leaves_nothing(event: CancelTask | BridgeLost) -> None:
+def test_a_task_that_fails_to_finish_leaves_no_partition(event: CancelTask | BridgeLost) -> None:
     task = running(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 
@@ -121,7 +121,7 @@ def test_who_does_not_come_to_the_end_of_finishing_leaves_nothing(event: CancelT
     assert effects[-1] == EndAttempt()
 
 
-def test_windows_fire_at_the_end_of_event_time_and_finish_behind_it() -> None:
+def test_windows_fire_at_the_end_of_event_time_and_then_finish() -> None:
     windows = running(descriptor(OperatorKind.WINDOW_AGGREGATE, channels=1, outputs=1))
 
     fired = windows.arrive(0, *END)
@@ -155,7 +155,7 @@ def test_a_sink_that_has_not_read_all_is_not_triggered() -> None:
     assert to_bridge(task.feed(trigger(1, is_final=True))) == []
 
 
-def test_who_is_restored_from_the_checkpoint_at_the_end_reads_nothing_again() -> None:
+def test_a_job_restored_from_its_final_checkpoint_reads_nothing_again() -> None:
     task = Harness(descriptor(OperatorKind.SINK, channels=1, restored=1))
 
     opening = task.feed(StartTask())

@@ -25,7 +25,7 @@ def held(*names: str, address: Address = HERE, holder: str = IN_TRANSIT) -> Batc
     return made
 
 
-def test_a_batch_is_gone_when_its_last_holder_has_let_go() -> None:
+def test_a_batch_is_freed_by_its_last_holder() -> None:
     batches = held("a")
     batches.claim(A, READER)
     batches.hold([A], f"{READER} checkpoint 1")
@@ -36,14 +36,14 @@ def test_a_batch_is_gone_when_its_last_holder_has_let_go() -> None:
     assert (still_held, gone) == ({}, {A: "rows of a"})
 
 
-def test_a_batch_that_is_read_does_not_go_with_what_nobody_will_read() -> None:
+def test_a_batch_being_read_is_not_released_with_unread_ones() -> None:
     batches = held("a")
     batches.claim(A, READER)
 
     assert batches.release([A]) == {}
 
 
-def test_a_batch_that_is_gone_cannot_be_taken_or_held() -> None:
+def test_a_freed_batch_cannot_be_taken_or_held() -> None:
     batches = held("a")
     batches.release([A])
 
@@ -54,7 +54,7 @@ def test_a_batch_that_is_gone_cannot_be_taken_or_held() -> None:
 
 
 @pytest.mark.parametrize(("is_cancelled", "left"), [(False, {"sent"}), (True, set[str]())])
-def test_what_an_attempt_has_sent_stays_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
+def test_the_output_of_an_attempt_stays_unless_it_was_cancelled(is_cancelled: bool, left: set[str]) -> None:
     batches = held("sent", address=THERE)
 
     batches.release_attempt(PRODUCER, frozenset(), is_cancelled=is_cancelled)
@@ -62,7 +62,7 @@ def test_what_an_attempt_has_sent_stays_unless_it_was_cancelled(is_cancelled: bo
     assert set(batches.holders()) == left
 
 
-def test_an_attempt_that_ends_lets_go_of_what_it_holds_and_of_what_is_on_its_way_to_it() -> None:
+def test_an_ending_attempt_releases_its_batches_and_those_on_their_way() -> None:
     batches = held("to it")
     batches.put(BatchId("its state"), "", producer=READER, holder=f"{READER} state")
     batches.put(BatchId("another's"), "", producer=READER, holder=f"{READER}0 state")

@@ -1,4 +1,4 @@
-"""Tasks with broadcast variables: read before all else, without event time; and those that make them, which finish."""
+"""Tasks with broadcast variables, which are read first and without event time; and their producers, which finish."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_variable_is_whole_before_a_row_of_the_input_is_processed() -> None:
     assert [each.watermark_ms for each in behind if isinstance(each, AdvanceWatermark)] == [5]
 
 
-def test_a_variable_holds_no_watermark_back_and_brings_none() -> None:
+def test_a_broadcast_variable_neither_holds_back_nor_carries_watermarks() -> None:
     task = Harness(reader())
     task.feed(StartTask(), ChainOpened())
 
@@ -62,7 +62,7 @@ def test_a_variable_holds_no_watermark_back_and_brings_none() -> None:
     assert [each.watermark_ms for each in advanced if isinstance(each, AdvanceWatermark)] == [7]
 
 
-def test_what_makes_a_variable_finishes_with_its_data_and_waits_for_no_checkpoint() -> None:
+def test_a_producer_of_a_broadcast_variable_finishes_without_a_checkpoint() -> None:
     made = attempt_machine.descriptor(OperatorKind.SOURCE, 0, 1, feeds_broadcast_variables=True)
     task = Harness(replace(made, outputs=(replace(made.outputs[0], partition_type=BLOCKING),)))
     task.feed(StartTask(), ChainOpened())

@@ -51,7 +51,7 @@ def begun(kept: CheckpointBook, checkpoint_id: int, *, is_unaligned: bool = Fals
 
 
 def write(kept: CheckpointBook, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-    """The state of the chain is durable."""
+    """Make the state of the chain durable."""
     checkpoint.written = SnapshotWritten(checkpoint_id=checkpoint.checkpoint_id, operators=(SINK,), incremental_bytes=4)
     checkpoint.awaits_commit, checkpoint.sync_ms, checkpoint.async_ms = True, 2, 3
     checkpoint.move(P.WRITTEN)
@@ -190,7 +190,7 @@ def test_a_checkpoint_is_under_way_until_it_is_acknowledged_or_aborted() -> None
 # Output
 
 
-def test_a_commit_publishes_what_was_staged_before_its_barrier() -> None:
+def test_a_commit_publishes_the_output_staged_before_its_barrier() -> None:
     kept = book()
     kept.stage(staged(30, "a"))
     checkpoint = begun(kept, 1)
@@ -250,7 +250,7 @@ def test_a_second_commit_publishes_nothing() -> None:
     assert (kept.commit(1), kept.commit(1)) == (30, 0)
 
 
-def test_no_record_is_kept_of_what_is_over() -> None:
+def test_no_record_is_kept_of_ended_checkpoints() -> None:
     kept = book()
     for checkpoint_id in range(1, 6):
         checkpoint = begun(kept, checkpoint_id)

@@ -163,7 +163,7 @@ def cancellation(interval_ms: int | None = None, timeout_ms: int | None = None) 
     return TaskCancellation(ATTEMPT, TaskCancellationSettings(interval_ms=interval_ms, timeout_ms=timeout_ms))
 
 
-def test_the_bridge_is_told_again_at_every_interval_until_the_timeout() -> None:
+def test_the_bridge_is_asked_again_at_every_interval_until_the_timeout() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=50)
 
     began = watched.start_watchdog(1_000)
@@ -247,7 +247,7 @@ def end_after(producer: PartitionProducerState) -> ExecutionState | None:
 
 
 @pytest.mark.parametrize("state", ExecutionState)
-def test_a_producer_is_waited_for_unless_it_has_failed_or_cannot_be_there(state: ExecutionState) -> None:
+def test_a_producer_is_awaited_unless_it_has_failed_or_cannot_exist(state: ExecutionState) -> None:
     assert end_after(answer(state)) is PRODUCERS[state]
 
 

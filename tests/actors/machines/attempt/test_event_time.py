@@ -1,4 +1,4 @@
-"""What a source makes of the event times it reads, and what follows where they are not what was promised."""
+"""Watermarks that a source derives from event times, and the consequences of timestamps that break their promise."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def warnings(effects: list[TaskEffect]) -> list[str]:
     return [effect.text for effect in effects if isinstance(effect, LogWarning)]
 
 
-def test_rows_that_go_back_in_time_fail_the_attempt_where_that_was_asked_for() -> None:
+def test_rows_that_go_back_in_time_fail_the_attempt_if_configured() -> None:
     task = ascending(MonotonyViolationHandler.FAIL)
 
     failing = task.feed(read(1, 900, 2000))
@@ -51,7 +51,7 @@ def test_rows_that_go_back_in_time_fail_the_attempt_where_that_was_asked_for() -
     assert "a row with event time 900 ms came after one with 1000 ms" in update.state.failure.message
 
 
-def test_rows_that_go_back_in_time_are_logged_where_that_was_asked_for() -> None:
+def test_rows_that_go_back_in_time_are_logged_if_configured() -> None:
     task = ascending(MonotonyViolationHandler.LOG)
 
     effects = task.feed(read(1, 900, 2000))
@@ -69,7 +69,7 @@ def test_rows_in_order_are_no_matter() -> None:
     assert (warnings(effects), down(effects)) == ([], [])
 
 
-def test_rows_that_mark_a_watermark_say_their_own_time() -> None:
+def test_punctuated_watermarks_have_the_time_of_their_rows() -> None:
     task = source(watermark_delay_ms=0, punctuated_watermarks=True)
     task.feed(splits("a", "b", "c"))
 
@@ -78,7 +78,7 @@ def test_rows_that_mark_a_watermark_say_their_own_time() -> None:
     assert down(effects) == [Watermark(timestamp_ms=700)]
 
 
-def test_the_end_of_event_time_comes_behind_the_rows_in_hand_and_once() -> None:
+def test_the_end_of_event_time_is_sent_once_after_the_current_rows() -> None:
     task = source(watermark_delay_ms=0)
     task.feed(splits("a"), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 

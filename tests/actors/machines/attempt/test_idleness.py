@@ -1,4 +1,4 @@
-"""A source that is silent for too long holds nobody's event time back, until it reads again."""
+"""A source that is silent for too long is idle and holds no event time back until it reads again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def timers(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
-def test_a_source_with_a_timeout_looks_at_itself_when_that_is_over_and_others_never() -> None:
+def test_only_a_source_with_an_idle_timeout_checks_itself_for_idleness() -> None:
     with_timeout = Harness(descriptor(OperatorKind.SOURCE, idle_timeout_ms=TIMEOUT_MS))
     without = Harness(descriptor(OperatorKind.SOURCE))
 
@@ -87,7 +87,7 @@ def test_a_source_is_silent_while_a_snapshot_is_taken() -> None:
     assert down(due + taken)[-1] == IDLE
 
 
-def test_a_source_that_reads_again_is_active_before_its_watermark_goes_down() -> None:
+def test_a_source_that_reads_again_is_active_before_its_watermark_is_sent() -> None:
     task = silent()
     task.now += TIMEOUT_MS
     task.feed(IdleDue())
@@ -99,7 +99,7 @@ def test_a_source_that_reads_again_is_active_before_its_watermark_goes_down() ->
     assert down(effects) == [ACTIVE, batch("rows"), Watermark(timestamp_ms=899)]
 
 
-def test_an_idle_source_at_its_end_is_heard_once_more() -> None:
+def test_an_idle_source_becomes_active_at_its_end() -> None:
     task = silent()
     task.now += TIMEOUT_MS
     task.feed(IdleDue())

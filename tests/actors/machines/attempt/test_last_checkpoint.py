@@ -1,4 +1,4 @@
-"""Behind the barrier of the checkpoint that a job ends with nothing is read, unless that checkpoint fails."""
+"""After the barrier of a job's final checkpoint nothing is read, unless that checkpoint fails."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_stopped_source_ends_neither_data_nor_event_time() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=False)
 
 
-def test_what_waits_behind_a_savepoint_goes_down_although_the_task_finishes_meanwhile() -> None:
+def test_data_waiting_for_a_savepoint_is_sent_though_the_task_finishes() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), finished(0), durable(1), trigger(2))
 
@@ -94,7 +94,7 @@ def test_what_waits_behind_a_savepoint_goes_down_although_the_task_finishes_mean
     assert to_bridge(effects + closing)[-1] == CloseChain(cancel=False)
 
 
-def test_a_source_reads_on_when_its_last_checkpoint_was_given_up() -> None:
+def test_a_source_reads_on_if_its_final_checkpoint_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), splits("a"), finished(0))
 
@@ -103,7 +103,7 @@ def test_a_source_reads_on_when_its_last_checkpoint_was_given_up() -> None:
     assert ReadSplits(stage=1, splits=(split("a"),)) in to_bridge(effects)
 
 
-def test_a_source_that_was_at_its_end_says_so_when_the_stop_was_given_up() -> None:
+def test_a_source_at_its_end_reports_it_when_the_stop_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), finished(0))
 
@@ -125,7 +125,7 @@ def test_a_source_that_is_drained_ends_data_and_event_time_before_its_last_barri
     ]
 
 
-def test_a_source_that_was_drained_reads_nothing_any_more_even_when_the_stop_was_given_up() -> None:
+def test_a_drained_source_reads_nothing_more_even_if_the_stop_is_aborted() -> None:
     task = source()
     task.feed(trigger(1, is_final=True, drain=True), splits("a"), finished(0))
 
@@ -134,7 +134,7 @@ def test_a_source_that_was_drained_reads_nothing_any_more_even_when_the_stop_was
     assert not [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
 
 
-def test_a_source_at_its_end_that_is_drained_says_so_once() -> None:
+def test_a_drained_source_at_its_end_reports_it_once() -> None:
     task = source()
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 
@@ -152,7 +152,7 @@ def test_windows_that_are_open_at_a_stop_do_not_fire() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=False)
 
 
-def test_a_task_in_the_middle_reads_nothing_behind_the_last_barrier_until_it_was_given_up() -> None:
+def test_an_intermediate_task_stops_at_the_final_barrier_until_it_is_aborted() -> None:
     task = window(FiringMode.ON_WATERMARK)
 
     behind = task.arrive(0, barrier(1, is_final=True), batch("rows"))

@@ -1,4 +1,4 @@
-"""Latency markers: sent by sources, taken the way of the rows, measured at every task."""
+"""Latency markers: sent by sources, forwarded with the rows, measured at every task."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def timers(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "latency-marker"]
 
 
-def test_a_source_sends_markers_only_where_latency_is_tracked() -> None:
+def test_a_source_sends_markers_only_if_latency_is_tracked() -> None:
     with_interval = Harness(replace(descriptor(OperatorKind.SOURCE), latency_tracking_interval_ms=INTERVAL_MS))
     without = Harness(descriptor(OperatorKind.SOURCE))
 
@@ -55,7 +55,7 @@ def test_a_source_sends_markers_only_where_latency_is_tracked() -> None:
     assert timers(without.feed(StartTask(), ChainOpened())) == []
 
 
-def test_a_marker_goes_down_at_each_interval() -> None:
+def test_a_latency_marker_is_sent_at_each_interval() -> None:
     task = tracked()
 
     effects = task.feed(LatencyMarkerDue())
@@ -74,7 +74,7 @@ def test_a_marker_does_not_overtake_the_rows_before_it() -> None:
     assert metrics(task.feed(MetricsDue())).latencies[0].max_ms == 70
 
 
-def test_behind_the_last_row_no_marker_is_sent() -> None:
+def test_no_latency_marker_is_sent_after_the_last_row() -> None:
     task = tracked()
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 
@@ -83,7 +83,7 @@ def test_behind_the_last_row_no_marker_is_sent() -> None:
     assert (down(effects), timers(effects)) == ([], [])
 
 
-def test_a_task_says_how_long_markers_from_each_source_subtask_took() -> None:
+def test_a_task_reports_the_latency_from_each_source_subtask() -> None:
     task = window(FiringMode.ON_WATERMARK)
 
     for latency_ms in (10, 30, 20):
@@ -106,7 +106,7 @@ def test_a_marker_is_not_aligned_and_waits_for_no_other_channel() -> None:
     assert metrics(task.feed(MetricsDue())).latencies[0].count == 1
 
 
-def test_behind_a_barrier_that_is_being_aligned_a_marker_waits_as_rows_do() -> None:
+def test_a_latency_marker_waits_during_an_alignment_like_rows() -> None:
     task = window(FiringMode.ON_WATERMARK, channels=2)
 
     task.arrive(0, barrier(1), marker(task.now))

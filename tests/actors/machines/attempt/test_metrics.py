@@ -1,4 +1,4 @@
-"""The time of an attempt: busy, back-pressured and idle add up to how long it runs."""
+"""The time of an attempt: busy, back-pressured and idle add up to its run time."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ def times(reported: TaskIOMetrics) -> tuple[int, int, int]:
 
 
 def unread() -> Harness:
-    """A source whose output nobody reads."""
+    """A source whose output has no reader."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(StartTask(), ChainOpened())
     return task
 
 
-def test_what_an_attempt_has_done_is_reported_whenever_it_is_due() -> None:
+def test_the_metrics_of_an_attempt_are_reported_when_due() -> None:
     task = source()
     task.feed(splits("a"), finished(0, "rows", event_time_max=1_000))
 
@@ -73,7 +73,7 @@ def test_rows_that_leave_the_chain_while_a_snapshot_is_written_are_counted() -> 
     assert reported.rows_out == 7
 
 
-def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
+def test_a_snapshot_without_rows_causes_no_report() -> None:
     task = source()
 
     effects = task.feed(trigger(1), finished(0), durable(1))
@@ -82,7 +82,7 @@ def test_a_snapshot_that_made_no_rows_is_no_occasion_for_a_report() -> None:
     assert not [message for message in told if isinstance(message, ReportTaskMetrics)]
 
 
-def test_what_functions_have_counted_still_stands_behind_a_stage_that_moved_no_rows() -> None:
+def test_counts_of_functions_survive_a_stage_without_rows() -> None:
     task = source()
     counted = (AccumulatorSnapshot(name="broken", type=AccumulatorType.LONG_COUNTER, count=3),)
     task.feed(splits("a"), replace(finished(0, "rows"), accumulators=counted))
@@ -117,7 +117,7 @@ def test_rows_that_a_sink_shows_at_once_wait_for_no_checkpoint() -> None:
     assert (reported.rows_published, reported.rows_staged) == (30, 0)
 
 
-def test_what_is_published_while_the_attempt_is_cancelled_counts() -> None:
+def test_output_published_during_cancellation_counts() -> None:
     task = source()
     task.feed(splits("a"), StageResult(stage=0, staged=(THIRTY_ROWS,)))
     task.feed(trigger(1), finished(1), durable(1), complete(1))
@@ -129,7 +129,7 @@ def test_what_is_published_while_the_attempt_is_cancelled_counts() -> None:
     assert (ended.rows_published, ended.rows_staged) == (30, 0)
 
 
-def test_a_bridge_that_says_nothing_of_its_sinks_lets_nothing_be_counted() -> None:
+def test_sink_counts_are_zero_if_the_bridge_reports_none() -> None:
     task = source()
 
     task.feed(
@@ -198,7 +198,7 @@ def test_batches_that_are_not_processed_yet_are_the_input_queue() -> None:
     assert metrics(task.feed(MetricsDue())).input_queue_length == 1
 
 
-def test_before_it_runs_and_after_that_an_attempt_spends_no_time() -> None:
+def test_only_a_running_attempt_accounts_time() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE))
 
     task.feed(StartTask())

@@ -1,4 +1,4 @@
-"""Events of a coordinator are a stage of their own, before a barrier; what a function sends follows its stage."""
+"""Events of a coordinator are a stage of their own, before a barrier; events sent by a function follow its stage."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def told(task_effects: list[object]) -> list[object]:
     return [message for message in task_effects if isinstance(message, SendOperatorEvents)]
 
 
-def test_events_are_handled_at_once_where_there_is_room_for_a_stage() -> None:
+def test_events_are_handled_at_once_if_there_is_room_for_a_stage() -> None:
     assert to_bridge(opened().feed(events(b"a", b"b"))) == [handles(0, b"a", b"b")]
 
 
@@ -87,7 +87,7 @@ def test_events_that_wait_when_a_barrier_has_come_are_handled_before_the_snapsho
     assert [type(command) for command in begun] == [HandleOperatorEvents, SnapshotState]
 
 
-def test_what_a_function_sends_says_which_barrier_it_is_behind() -> None:
+def test_an_event_of_a_function_carries_the_barrier_before_it() -> None:
     task = opened()
     task.arrive(0, batch("a"))
     before = task.feed(sends(0, b"before"))
@@ -114,7 +114,7 @@ def test_results_of_aggregates_go_to_the_next_stage_and_only_there() -> None:
     assert second.aggregates == ()
 
 
-def test_behind_the_end_of_the_data_no_event_is_handled() -> None:
+def test_no_event_is_handled_after_the_end_of_data() -> None:
     task = opened()
     task.arrive(0, EndOfData())
 

@@ -1,4 +1,4 @@
-"""Timers that go by processing time: the bridge tells the first of them, and the task says when it is time."""
+"""Processing-time timers: the bridge reports the first one, and the task fires it when it is due."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fires(stage: int, at_ms: int) -> AdvanceProcessingTime:
     return AdvanceProcessingTime(stage=stage, processing_time_ms=at_ms, watermark_ms=WATERMARK_MIN)
 
 
-def test_stages_know_the_time_at_which_they_are_begun_where_operators_go_by_it() -> None:
+def test_stages_have_their_start_time_if_operators_use_processing_time() -> None:
     task, plain = opened(), Harness(descriptor(OperatorKind.WINDOW_AGGREGATE, channels=1))
     plain.feed(StartTask(), ChainOpened())
 
@@ -54,7 +54,7 @@ def test_stages_know_the_time_at_which_they_are_begun_where_operators_go_by_it()
     assert untimed == [ProcessBatch(stage=0, gate=0, batch=batch("a"), watermark_ms=WATERMARK_MIN)]
 
 
-def test_the_first_timer_that_the_bridge_tells_of_is_waited_for_and_fired() -> None:
+def test_the_first_timer_reported_by_the_bridge_is_awaited_and_fired() -> None:
     task = opened()
     task.arrive(0, batch("a"))
 
@@ -101,7 +101,7 @@ def test_a_timer_that_is_due_already_fires_before_the_next_batch() -> None:
     assert isinstance(run, ProcessBatch)
 
 
-def test_restored_timers_are_looked_for_before_anything_is_read() -> None:
+def test_restored_timers_are_queried_before_anything_is_read() -> None:
     task = keyed(restore=TaskStateSnapshot())
 
     effects = task.feed(StartTask(), ChainOpened())
@@ -109,7 +109,7 @@ def test_restored_timers_are_looked_for_before_anything_is_read() -> None:
     assert to_bridge(effects)[-1] == fires(0, 1000)
 
 
-def test_at_the_end_of_the_data_timers_fire_no_more() -> None:
+def test_timers_do_not_fire_after_the_end_of_data() -> None:
     task = opened()
     task.arrive(0, batch("a"))
     task.feed(told(0, next_timer_ms=1500))
@@ -121,7 +121,7 @@ def test_at_the_end_of_the_data_timers_fire_no_more() -> None:
     assert to_bridge(fired) == []
 
 
-def test_behind_the_final_checkpoint_timers_fire_no_more() -> None:
+def test_timers_do_not_fire_after_the_final_checkpoint() -> None:
     task = opened()
     task.arrive(0, batch("a"))
     task.feed(told(0, next_timer_ms=1500))

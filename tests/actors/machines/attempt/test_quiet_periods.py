@@ -1,4 +1,4 @@
-"""Event time that goes on by the clock when a source falls silent, so that its last windows fire."""
+"""Event time that advances by the clock when a source falls silent, so that its last windows fire."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ ALIGNMENT = WatermarkAlignment(group="g", max_drift_ms=0, update_interval_ms=100
 
 
 def quiet(**vertex: Any) -> Harness:
-    """A source whose watermark is 899, and that has nothing more to read."""
+    """A source with watermark 899 and nothing more to read."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), finished(0, event_time_max=1000))
     return task
 
 
 def wait(task: Harness, milliseconds: int) -> list[TaskEffect]:
-    """The effects of the timer, so much later."""
+    """The effects of the timer after so many milliseconds."""
     task.now += milliseconds
     return task.feed(IdleDue())
 
@@ -50,7 +50,7 @@ def timers(effects: list[TaskEffect]) -> list[int]:
     return [effect.delay_ms for effect in effects if isinstance(effect, StartTimer) and effect.key == "idle"]
 
 
-def test_behind_its_quiet_period_event_time_has_gone_on_as_the_clock_has() -> None:
+def test_event_time_has_advanced_like_the_clock_after_its_quiet_period() -> None:
     task = quiet()
 
     first, second = wait(task, PERIOD_MS), wait(task, PERIOD_MS)
@@ -71,7 +71,7 @@ def test_a_source_that_has_read_meanwhile_waits_for_the_rest_of_its_quiet_period
     assert down(in_time) == [Watermark(timestamp_ms=899 + PERIOD_MS)]
 
 
-def test_rows_behind_a_quiet_period_go_on_from_their_own_event_time_and_no_watermark_goes_back() -> None:
+def test_rows_after_a_quiet_period_use_their_event_time_without_watermark_regression() -> None:
     task = quiet()
     wait(task, PERIOD_MS)
 
@@ -83,7 +83,7 @@ def test_rows_behind_a_quiet_period_go_on_from_their_own_event_time_and_no_water
     assert down(wait(task, PERIOD_MS)) == [Watermark(timestamp_ms=1899 + PERIOD_MS)]
 
 
-def test_time_that_passes_while_a_snapshot_is_taken_goes_down_behind_its_barrier() -> None:
+def test_time_that_passes_during_a_snapshot_is_sent_after_its_barrier() -> None:
     task = quiet()
     task.feed(trigger(1))
 
@@ -94,7 +94,7 @@ def test_time_that_passes_while_a_snapshot_is_taken_goes_down_behind_its_barrier
     assert down(taken)[-1] == Watermark(timestamp_ms=899 + PERIOD_MS)
 
 
-def test_without_a_row_nobody_knows_the_event_time_so_the_source_is_idle() -> None:
+def test_a_source_without_rows_is_idle() -> None:
     task = source(quiet_period_ms=PERIOD_MS)
 
     silent = wait(task, PERIOD_MS)
@@ -110,14 +110,14 @@ def partitions(stage: int, **latest_ms: int | None) -> StageResult:
 
 
 def partitioned(**vertex: Any) -> Harness:
-    """A source with a partition whose watermark is 899 and one that never had a row."""
+    """A source with one partition at watermark 899 and one without rows."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), partitions(0, a=1000, b=None))
     return task
 
 
 @pytest.mark.parametrize("idle_timeout_ms", [None, PERIOD_MS], ids=["quiet", "quiet-and-idle"])
-def test_a_partition_without_rows_holds_event_time_back_no_longer_than_it_may(idle_timeout_ms: int | None) -> None:
+def test_a_partition_without_rows_holds_event_time_back_for_a_limited_time(idle_timeout_ms: int | None) -> None:
     task = partitioned(idle_timeout_ms=idle_timeout_ms)
 
     early, first, second = wait(task, PERIOD_MS - 1), wait(task, 1), wait(task, PERIOD_MS)
@@ -136,7 +136,7 @@ def test_a_longer_idle_timeout_decides_how_long_an_empty_partition_is_waited_for
     assert down(over) == [Watermark(timestamp_ms=899 + PERIOD_MS + 100)]
 
 
-def test_one_quiet_partition_goes_on_by_the_clock_while_another_is_read() -> None:
+def test_a_quiet_partition_advances_by_the_clock_while_another_is_read() -> None:
     task = source(quiet_period_ms=PERIOD_MS)
     task.feed(splits("a"), partitions(0, a=1000, b=1000))
     task.now += PERIOD_MS
@@ -189,7 +189,7 @@ def test_without_event_time_or_when_idle_nothing_is_waited_for(vertex: dict[str,
     assert metrics(task.feed(MetricsDue())).held_back_by is None
 
 
-def test_the_end_of_the_data_is_the_end_of_event_time_and_no_clock_runs_behind_it() -> None:
+def test_the_end_of_data_ends_event_time_and_stops_the_clock() -> None:
     task = quiet()
     wait(task, PERIOD_MS)
 
@@ -200,7 +200,7 @@ def test_the_end_of_the_data_is_the_end_of_event_time_and_no_clock_runs_behind_i
     assert (down(later), timers(later)) == ([], [])
 
 
-def test_of_a_batch_job_only_the_end_of_event_time_is_told() -> None:
+def test_only_the_end_of_event_time_is_sent_in_a_batch_job() -> None:
     deployed = descriptor(OperatorKind.SOURCE, outputs=1, watermark_delay_ms=0, quiet_period_ms=PERIOD_MS)
     task = Harness(replace(deployed, job_type=JobType.BATCH))
 

@@ -1,4 +1,4 @@
-"""The number of of the splits that wait make the next batch, by what finished stages took."""
+"""How many waiting splits form the next batch, by the durations of finished stages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def split(size_bytes: int | None, rows: int = 0) -> FileBatchSplit:
 
 
 def warm() -> ReadLimit:
-    """A limit behind the stages in which Spark compiles."""
+    """A limit after the first stages, in which Spark compiles."""
     limit = ReadLimit()
     for _ in range(COLD_STAGES):
         limit.learn(limit.bytes, 1_000)
@@ -54,7 +54,7 @@ def test_a_batch_takes_what_waits_up_to_the_limit_and_at_least_one(waiting: list
     assert ReadLimit().next_batch([split(size) for size in waiting]) == taken
 
 
-def test_rows_that_are_known_count_where_the_file_is_small_for_them() -> None:
+def test_known_row_counts_apply_if_the_file_is_small_for_them() -> None:
     dense = split(1_000, rows=LIMIT_START // ROW_BYTES // 2)
 
     assert ReadLimit().next_batch([dense, dense]) == 1
@@ -88,7 +88,7 @@ def test_the_limit_becomes_what_full_batches_would_have_read_in_a_second(
     assert found == limits_mib
 
 
-def test_a_batch_that_is_not_half_full_says_nothing_of_larger_ones() -> None:
+def test_a_batch_less_than_half_full_does_not_change_the_limit() -> None:
     limit = warm()
 
     limit.learn(LIMIT_START // 2 - 1, 10)
@@ -96,7 +96,7 @@ def test_a_batch_that_is_not_half_full_says_nothing_of_larger_ones() -> None:
     assert limit.bytes == LIMIT_START
 
 
-def test_a_batch_that_is_not_full_and_took_long_says_that_a_full_one_takes_longer() -> None:
+def test_a_slow_partial_batch_lowers_the_limit_for_full_ones() -> None:
     limit = warm()
 
     limit.learn(LIMIT_START // 4, 2_000)
@@ -124,11 +124,11 @@ def test_a_machine_on_which_the_smallest_stage_takes_a_second_still_reads_more_t
     assert limit.bytes > 64 * MIB
 
 
-def test_where_the_machine_becomes_busy_batches_do_not_become_little() -> None:
+def test_batches_stay_large_if_the_machine_becomes_busy() -> None:
     limit = warm()
     limit.learn(OPEN_BYTES, 100)
 
-    # What took a tenth of a second takes two, and no more of it than before is the reading.
+    # Stages take two seconds instead of a tenth, but the share of the reading is the same.
     for _ in range(50):
         limit.learn(limit.bytes, 2_000 + 100 * limit.bytes // MIB)
 
@@ -147,7 +147,7 @@ def test_the_limit_finds_what_a_second_holds_from_both_sides() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4 * LIMIT_MAX), st.integers(0, 100_000))))
-def test_whatever_is_measured_the_limit_stays_within_its_bounds(stages: list[tuple[int, int]]) -> None:
+def test_the_limit_stays_within_its_bounds_for_any_measurements(stages: list[tuple[int, int]]) -> None:
     limit = ReadLimit()
 
     for cost, duration_ms in stages:

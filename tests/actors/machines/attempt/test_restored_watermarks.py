@@ -1,4 +1,4 @@
-"""What was late before a restart is late after it: tasks keep their watermark, and begin with it."""
+"""Rows that were late before a restart are late after it: tasks restore their watermark."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def restored(
     channels: int = 0,
     **vertex: Any,
 ) -> tuple[Harness, list[TaskEffect]]:
-    """A task that begins with a watermark, and what it does first."""
+    """A task that begins with a watermark, and its first effects."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=watermark)
     deployed = descriptor(kind, channels=channels, outputs=1, **{"watermark_delay_ms": 100, **vertex})
     deployed = replace(deployed, restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1)
@@ -75,7 +75,7 @@ def restored(
     return task, task.feed(StartTask(), opened or ChainOpened(), REQUEST)
 
 
-def test_the_watermark_of_a_batch_in_flight_belongs_to_the_checkpoint_behind_it() -> None:
+def test_the_watermark_of_an_in_flight_batch_belongs_to_the_next_checkpoint() -> None:
     task = source()
     task.feed(splits("a"), trigger(1))
 
@@ -84,7 +84,7 @@ def test_the_watermark_of_a_batch_in_flight_belongs_to_the_checkpoint_behind_it(
     assert kept(effects) == [at(899)]
 
 
-def test_a_watermark_behind_the_barrier_does_not_belong_to_the_checkpoint() -> None:
+def test_a_watermark_after_the_barrier_does_not_belong_to_the_checkpoint() -> None:
     task = window(FiringMode.ON_WATERMARK)
     task.arrive(0, Watermark(timestamp_ms=500), barrier(1), Watermark(timestamp_ms=900))
 
@@ -160,7 +160,7 @@ def test_a_restored_operator_advances_when_all_its_inputs_are_further() -> None:
     assert (down(behind), down(beyond)) == ([], [Watermark(timestamp_ms=550)])
 
 
-def test_a_task_whose_event_time_begins_again_has_no_watermark() -> None:
+def test_a_task_whose_event_time_restarts_has_no_watermark() -> None:
     task, first = restored(OperatorKind.KEYED_PROCESS, at(WATERMARK_MIN), channels=1)
 
     (run,) = to_bridge(task.arrive(0, batch("a")))

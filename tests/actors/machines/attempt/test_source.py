@@ -53,7 +53,7 @@ def test_small_splits_that_wait_are_read_together_and_others_alone() -> None:
     assert batches == [(small("a"), small("b")), (split("c"),), (split("d"),), (small("e"),), ()]
 
 
-def test_where_splits_are_small_as_many_are_asked_for_as_two_batches_take() -> None:
+def test_small_splits_are_requested_for_two_batches() -> None:
     held = reader(ahead=4)
     held.splits_to_request()
     held.add(tuple(small(name) for name in "abcd"))
@@ -65,7 +65,7 @@ def test_where_splits_are_small_as_many_are_asked_for_as_two_batches_take() -> N
     assert held.splits_to_request() == 0
 
 
-def test_where_splits_are_no_longer_small_the_reader_holds_as_few_as_before() -> None:
+def test_the_reader_holds_few_splits_again_if_they_are_not_small() -> None:
     held = reader(ahead=4)
     held.add((small("a"),))
     held.next()
@@ -96,7 +96,7 @@ def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
     assert [restored.next(), restored.next(), restored.next()] == [(split("b"),), (split("c"),), ()]
 
 
-def test_a_reader_is_exhausted_when_nothing_more_comes_and_all_is_read() -> None:
+def test_a_reader_is_exhausted_after_the_end_of_splits_when_all_are_read() -> None:
     held = reader()
     held.add((split("a"),))
     held.no_more()
@@ -120,7 +120,7 @@ def test_the_splits_of_several_readers_are_read_in_the_order_in_which_they_were_
     assert [merged.next() for _ in range(4)] == [(split(number),) for number in "0123"]
 
 
-def test_what_another_operator_of_the_chain_has_kept_is_not_the_readers() -> None:
+def test_a_reader_ignores_state_of_other_operators_in_its_chain() -> None:
     other = SplitReader(OperatorId("other"), 4)
     other.add((split("a"),))
 

@@ -1,4 +1,4 @@
-"""The order of stages: which are worked on side by side, which wait, and what is sent after them."""
+"""The order of stages: which run concurrently, which wait, and which messages follow them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def at_work(task: Harness) -> list[tuple[type[Command], int]]:
     return [(type(each), each.stage) for each in task.at_work if isinstance(each, StageCommand)]
 
 
-# The line
+# The queue of stages
 
 
 def test_there_is_room_for_as_many_stages_as_may_be_in_flight() -> None:
@@ -207,7 +207,7 @@ def test_a_stage_after_one_that_has_failed_is_not_answered() -> None:
 
 
 def finishing() -> Harness:
-    """A source whose last checkpoint is complete, and a savepoint behind it is not written."""
+    """A source whose final checkpoint is complete while a later savepoint is not written yet."""
     task = source(BOTH)
     task.feed(splits("a"), StageResult(stage=0, staged=staged("a")))
     task.feed(trigger(1, is_final=True), finished(1), durable(1), complete(1), trigger(2))
@@ -290,9 +290,7 @@ def answer_for(command: Command) -> Any:
     kinds=st.lists(st.sampled_from(["batch", "watermark", "barrier", "complete", "abort"]), max_size=12),
     order=st.randoms(use_true_random=False),
 )
-def test_whatever_is_answered_first_stages_end_in_order_and_no_staged_output_is_lost(
-    kinds: list[str], order: Any
-) -> None:
+def test_stages_end_in_order_without_lost_output_for_any_answer_order(kinds: list[str], order: Any) -> None:
     task = Harness(descriptor(OperatorKind.KEYED_PROCESS, channels=1))
     task.feed(StartTask(), BOTH)
     task.at_work.clear()
@@ -330,7 +328,7 @@ def test_whatever_is_answered_first_stages_end_in_order_and_no_staged_output_is_
     assert sorted(prepared) == sorted(processed)
 
 
-def test_nothing_is_answered_twice() -> None:
+def test_no_request_is_answered_twice() -> None:
     task = operator(BOTH)
     task.arrive(0, batch("a"), barrier(1))
     task.feed(finished(0), finished(1), durable(1))

@@ -101,7 +101,7 @@ def test_two_stages_are_in_flight_and_no_more() -> None:
     assert next_started == [ReadSplits(stage=2, splits=(split("c"),))]
 
 
-def test_a_source_sends_the_watermark_behind_the_rows_it_follows_from() -> None:
+def test_a_source_sends_a_watermark_after_its_rows() -> None:
     task = source()
     task.feed(splits("a"))
 
@@ -110,7 +110,7 @@ def test_a_source_sends_the_watermark_behind_the_rows_it_follows_from() -> None:
     assert down(effects) == [batch("rows"), Watermark(timestamp_ms=899)]
 
 
-def test_a_barrier_goes_down_behind_the_batches_in_hand() -> None:
+def test_a_barrier_is_sent_after_the_batches_in_progress() -> None:
     task = source()
     task.feed(splits("a"))
 
@@ -123,7 +123,7 @@ def test_a_barrier_goes_down_behind_the_batches_in_hand() -> None:
     assert (down(triggered), down(rows), down(snapshot)) == ([], [batch("rows")], [barrier(1)])
 
 
-def test_the_readers_state_holds_what_was_unread_at_the_barrier() -> None:
+def test_the_readers_state_holds_the_splits_unread_at_the_barrier() -> None:
     task = source()
     task.feed(splits("a", "b", "c"))
 
@@ -145,7 +145,7 @@ def test_a_trigger_before_running_is_declined() -> None:
     assert to_job_master(effects) == [DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason)]
 
 
-def test_an_exhausted_source_ends_event_time_and_data_and_says_so() -> None:
+def test_an_exhausted_source_ends_event_time_and_data_and_reports_it() -> None:
     task = source()
 
     effects = task.feed(splits("a"), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), finished(0, "rows"))
@@ -171,7 +171,7 @@ def test_a_task_finishes_when_the_final_checkpoint_is_committed() -> None:
     assert closed[-1] == EndAttempt()
 
 
-def test_a_checkpoint_of_which_nothing_was_written_is_not_committed() -> None:
+def test_a_checkpoint_without_written_state_is_not_committed() -> None:
     task = source(SINKS)
     task.feed(trigger(1), finished(0), splits("a"), StageResult(stage=1, staged=staged("a")))
     task.feed(trigger(2), finished(2), durable(2))
@@ -200,7 +200,7 @@ def test_a_task_with_nothing_to_commit_finishes_when_the_final_checkpoint_is_com
     assert to_bridge(effects) == [CloseChain(cancel=False)]
 
 
-def test_the_snapshot_of_a_chain_without_state_is_acknowledged_behind_the_barrier() -> None:
+def test_the_snapshot_of_a_stateless_chain_is_acknowledged_after_the_barrier() -> None:
     task = source(STATELESS)
     task.feed(trigger(1))
 
@@ -232,7 +232,7 @@ def test_a_batch_is_processed_with_the_event_time_of_its_arrival() -> None:
     assert [(run.batch, run.watermark_ms) for run in runs] == [(batch("a"), WATERMARK_MIN), (batch("b"), 50)]
 
 
-def test_the_credit_of_a_batch_goes_back_when_the_batch_is_processed() -> None:
+def test_the_credit_of_a_batch_is_returned_when_it_is_processed() -> None:
     task = window(FiringMode.ON_CHECKPOINT)
     task.arrive(0, *(batch(name) for name in "abcd"))
 
@@ -241,7 +241,7 @@ def test_the_credit_of_a_batch_goes_back_when_the_batch_is_processed() -> None:
     assert Tell(to=UPSTREAM[0], message=AddCredit(partition_id=UPSTREAM[0], subpartition=0, credit=1)) in processed
 
 
-def test_windows_fire_with_the_watermark_where_somebody_can_tell() -> None:
+def test_windows_in_watermark_mode_fire_with_the_watermark() -> None:
     task = window(FiringMode.ON_WATERMARK)
 
     effects = task.arrive(0, Watermark(timestamp_ms=50))
@@ -324,7 +324,7 @@ def test_a_slow_consumer_stops_the_source() -> None:
     assert len(to_bridge(resumed)) == 2
 
 
-def test_state_that_is_durable_while_the_attempt_ends_is_told_to_the_coordinator() -> None:
+def test_state_that_becomes_durable_while_the_attempt_ends_is_reported() -> None:
     task = source()
     task.feed(trigger(1), finished(0), CommitPrepared(checkpoint_id=1))
     task.feed(EngineFailed(cause=SerializedThrowable(type_name="ValueError", message="boom")))

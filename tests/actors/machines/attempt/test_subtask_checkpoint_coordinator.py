@@ -73,7 +73,6 @@ HOLDER = f"{ATTEMPT} checkpoint 1"
 
 
 def sink(chain: ChainOpened = SINKS) -> Harness:
-    """A source that has staged output."""
     task = source(chain)
     task.feed(splits("a"), StageResult(stage=0, staged=staged("a")))
     task.at_work.clear()
@@ -96,7 +95,7 @@ def test_windows_that_fire_with_checkpoints_are_given_the_watermark_of_the_input
     assert others == [SnapshotState(stage=1, checkpoint_id=1, options=options, watermark_ms=None)]
 
 
-def test_what_fires_with_a_checkpoint_is_sent_before_the_barrier() -> None:
+def test_windows_fired_by_a_checkpoint_are_sent_before_the_barrier() -> None:
     task = window(FiringMode.ON_CHECKPOINT, outputs=1)
     task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=2, consumer=CONSUMER))
     task.arrive(0, Watermark(timestamp_ms=500), barrier(1))
@@ -104,7 +103,7 @@ def test_what_fires_with_a_checkpoint_is_sent_before_the_barrier() -> None:
     assert down(task.feed(finished(0, "fired"))) == [batch("fired"), Watermark(timestamp_ms=500), barrier(1)]
 
 
-def test_a_checkpoint_has_what_was_staged_before_its_barrier_and_nothing_after_it() -> None:
+def test_a_checkpoint_contains_exactly_the_output_staged_before_its_barrier() -> None:
     task = source(SINKS)
     task.feed(splits("a"), trigger(1), splits("b"))
     task.feed(StageResult(stage=0, staged=staged("a")), finished(1), StageResult(stage=2, staged=staged("b")))
@@ -175,7 +174,7 @@ def test_a_failure_of_a_checkpoint_that_was_aborted_declines_nothing() -> None:
     assert to_job_master(task.refuse(WriteSnapshot, ends_attempt=False)) == []
 
 
-def test_a_snapshot_of_sinks_that_were_given_nothing_is_acknowledged_with_its_barrier() -> None:
+def test_a_snapshot_of_sinks_without_input_is_acknowledged_with_its_barrier() -> None:
     task = source(SINKS)
     task.feed(trigger(1))
 
@@ -258,7 +257,7 @@ def test_batches_in_flight_are_held_until_they_are_written() -> None:
     assert [part.in_flight.rows for each in acknowledged.state.operators for part in each.input_channels] == [2]
 
 
-def test_a_batch_that_is_gone_before_it_is_held_declines_its_checkpoint() -> None:
+def test_a_batch_freed_before_it_is_held_declines_its_checkpoint() -> None:
     task = overtaken()
 
     effects = task.refuse(HoldBatches, ends_attempt=False)
@@ -268,7 +267,7 @@ def test_a_batch_that_is_gone_before_it_is_held_declines_its_checkpoint() -> Non
 
 
 @pytest.mark.parametrize("how", ["aborted", "failed"])
-def test_what_is_held_is_released_when_the_checkpoint_is_given_up(how: str) -> None:
+def test_blocked_data_is_released_when_the_checkpoint_is_aborted(how: str) -> None:
     task = overtaken()
     task.feed(finished(0), finished(1), finished(2))
 

@@ -1,4 +1,4 @@
-"""The machine of a Task in an unaligned checkpoint: what it holds, sends on, acknowledges and gives up."""
+"""The machine of a Task in an unaligned checkpoint: the data it holds, forwards, acknowledges and drops."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def hold(checkpoint_id: int, *names: str) -> HoldBatches:
 
 
 def write(checkpoint_id: int, inputs: str = "", outputs: str | None = None) -> WriteChannelState:
-    """Batches of one letter are on their way in, one of any name is on its way out."""
+    """The command to write these in-flight batches: names of one letter are inputs, any name is an output."""
     path = f"/checkpoints/{JOB}/in-flight/{ATTEMPT}-{checkpoint_id}"
     entering = ChannelStatePart(path=f"{path}-in-0", batches=tuple(map(batch, inputs)), gate=0)
     leaving = ChannelStatePart(path=f"{path}-out-0-0", batches=(batch(outputs or ""),), output=0)
@@ -101,7 +101,7 @@ def written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
 
 
 def operator(channels: int = 2, outputs: int = 0) -> Harness:
-    """A task in the middle, on whose inputs `a` to `d` have come: it works on two of them, and two wait."""
+    """An intermediate task whose inputs have delivered `a` to `d`: it processes two of them, and two wait."""
     task = Harness(descriptor(OperatorKind.STATELESS, channels=channels, outputs=outputs))
     task.feed(StartTask(), WINDOWS)
     task.arrive(0, batch("a"), batch("b"))
@@ -109,7 +109,7 @@ def operator(channels: int = 2, outputs: int = 0) -> Harness:
     return task
 
 
-def test_a_barrier_overtakes_what_waits_and_what_waits_is_held() -> None:
+def test_a_barrier_overtakes_waiting_batches_which_are_held() -> None:
     task = operator()
 
     effects = task.arrive(0, barrier(1))
@@ -119,7 +119,7 @@ def test_a_barrier_overtakes_what_waits_and_what_waits_is_held() -> None:
     assert SnapshotState(stage=2, checkpoint_id=1, options=UNALIGNED, watermark_ms=None) in to_bridge(snapshot)
 
 
-def test_what_comes_before_the_last_barrier_is_held_and_then_all_is_written_at_once() -> None:
+def test_data_before_the_last_barrier_is_collected_and_written_at_once() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
@@ -131,7 +131,7 @@ def test_what_comes_before_the_last_barrier_is_held_and_then_all_is_written_at_o
     assert to_bridge(complete) == [write(1, "cde")]
 
 
-def test_the_snapshot_is_acknowledged_when_what_was_in_flight_is_durable_too() -> None:
+def test_the_snapshot_is_acknowledged_when_its_in_flight_data_is_durable() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.now += 30
@@ -182,7 +182,7 @@ def test_between_neighbours_a_barrier_stays_in_line(strategy: ShipStrategy) -> N
     assert down(credited) == [batch("rows"), barrier(1, alignment=AlignmentType.FORCED_ALIGNED)]
 
 
-def test_a_barrier_that_was_forced_to_align_is_unaligned_again_behind_the_task() -> None:
+def test_a_barrier_forced_to_align_is_unaligned_again_downstream_of_the_task() -> None:
     task = operator(outputs=1)
     task.feed(PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER))
     task.feed(finished(0, "x"), finished(1), finished(2), finished(3))
@@ -196,7 +196,7 @@ def test_a_barrier_that_was_forced_to_align_is_unaligned_again_behind_the_task()
     assert write(1, outputs="x") in to_bridge(effects)
 
 
-def test_an_alignment_that_takes_too_long_is_given_up_for_an_unaligned_one() -> None:
+def test_an_alignment_that_takes_too_long_becomes_unaligned() -> None:
     task = operator()
     aligned = barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200)
 
@@ -210,7 +210,7 @@ def test_an_alignment_that_takes_too_long_is_given_up_for_an_unaligned_one() -> 
     assert any(isinstance(each, SnapshotState) for each in to_bridge(task.feed(finished(0), finished(1))))
 
 
-def test_an_announcement_lets_no_data_in_where_there_is_no_room() -> None:
+def test_an_announcement_admits_no_data_if_there_is_no_room() -> None:
     task = operator()
 
     effects = task.arrive(0, barrier(1, alignment=AlignmentType.ALIGNED, aligned_timeout_ms=200))
@@ -218,7 +218,7 @@ def test_an_announcement_lets_no_data_in_where_there_is_no_room() -> None:
     assert to_bridge(effects) == []
 
 
-def test_what_was_in_flight_is_read_and_sent_before_anything_else() -> None:
+def test_recovered_in_flight_data_is_processed_before_anything_else() -> None:
     task = Harness(recovering(descriptor(OperatorKind.STATELESS, channels=1, outputs=1), inputs=1, outputs=1))
     task.feed(StartTask())
 
@@ -232,7 +232,7 @@ def test_what_was_in_flight_is_read_and_sent_before_anything_else() -> None:
     assert down(sent) == [batch("made")]
 
 
-def test_what_was_recovered_and_is_not_yet_read_is_in_flight_still() -> None:
+def test_recovered_but_unread_data_is_still_in_flight() -> None:
     task = Harness(recovering(descriptor(OperatorKind.STATELESS, channels=1), inputs=3))
     task.feed(StartTask(), ChainOpened(recovered=tuple(map(batch, "abc"))))
 
@@ -241,7 +241,7 @@ def test_what_was_recovered_and_is_not_yet_read_is_in_flight_still() -> None:
     assert to_bridge(effects) == [hold(1, "c")]
 
 
-def test_an_aborted_checkpoint_holds_nothing_more_and_its_half_is_told_to_who_deletes_it() -> None:
+def test_an_aborted_checkpoint_frees_its_data_and_reports_its_durable_half() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
@@ -255,13 +255,13 @@ def test_an_aborted_checkpoint_holds_nothing_more_and_its_half_is_told_to_who_de
 
 
 @pytest.mark.parametrize("end", [CancelTask(attempt=ATTEMPT), EngineFailed(cause=FULL)], ids=["cancelled", "failed"])
-def test_half_of_a_snapshot_is_told_to_who_deletes_it_behind_the_end_of_the_attempt(end: TaskEvent) -> None:
+def test_a_partial_snapshot_is_reported_for_deletion_after_the_attempt_ends(end: TaskEvent) -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
 
     ending = task.feed(end)
-    # The checkpoint is given up with the attempt, which is not told of it any more.
+    # The checkpoint is aborted with the attempt, which is not notified of it any more.
     ended = task.feed(ChainClosed())
 
     assert to_job_master(ending) == []
@@ -269,7 +269,7 @@ def test_half_of_a_snapshot_is_told_to_who_deletes_it_behind_the_end_of_the_atte
     assert [type(message) for message in told] == [UpdateTaskExecutionState, AcknowledgeCheckpoint]
 
 
-def test_an_attempt_whose_bridge_dies_tells_of_the_half_of_its_snapshot_too() -> None:
+def test_an_attempt_whose_bridge_dies_reports_its_partial_snapshot() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.feed(finished(0), finished(1), finished(2), durable(1))
@@ -293,7 +293,7 @@ def test_a_cancelled_checkpoint_is_declined_once_and_cancelled_downstream() -> N
     assert CancelCheckpointMarker(checkpoint_id=1) in down(behind)
 
 
-def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_task_goes_on() -> None:
+def test_unwritable_channel_state_declines_the_checkpoint_and_the_task_continues() -> None:
     task = operator()
     task.arrive(0, barrier(1))
     task.arrive(1, barrier(1))
@@ -304,13 +304,13 @@ def test_channel_state_that_cannot_be_written_declines_the_checkpoint_and_the_ta
 
     reason = CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
     declined = DeclineCheckpoint(job_id=JOB, attempt=ATTEMPT, checkpoint_id=1, reason=reason, cause=FULL)
-    # The decline comes first: the half that is durable must not be taken for all of it.
+    # The decline comes first: the durable half must not be taken for the whole.
     assert to_job_master(effects)[0] == declined
     assert [type(message) for message in to_job_master(effects)[1:]] == [AcknowledgeCheckpoint]
     assert task.machine.state.is_running
 
 
-def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_there() -> None:
+def test_a_barrier_already_timed_out_when_sent_overtakes_queued_output() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), WINDOWS, request, splits("a"), finished(0, "rows"))
@@ -328,7 +328,7 @@ def test_a_barrier_whose_time_is_over_when_it_goes_down_overtakes_what_waits_the
 
 
 def waiting() -> Harness:
-    """A source whose aligned barrier waits behind a batch that nobody has room for."""
+    """A source whose aligned barrier waits after a batch that no reader has room for."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), WINDOWS, request, splits("a", "b"), finished(0, "rows"), finished(1))
@@ -337,7 +337,7 @@ def waiting() -> Harness:
     return task
 
 
-def test_a_barrier_that_waits_in_an_output_overtakes_when_its_time_is_over() -> None:
+def test_a_barrier_in_an_output_overtakes_after_the_alignment_timeout() -> None:
     task = waiting()
     sent = task.feed(finished(2), durable(1))
     task.now += 201

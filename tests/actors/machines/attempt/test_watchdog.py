@@ -1,4 +1,4 @@
-"""Stages that stand still: what is progress, who fails for want of it, and what is said."""
+"""Stalled stages: what counts as progress, which attempt fails without it, and the error message."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.actors.machines.attempt.attempt_machine import descriptor
 STANDING = WorkProgress(piece=3, what="stage 7 of 'merge'", age_ms=0, jobs=1, tasks=8, tasks_done=3, tasks_active=2)
 
 
-def test_a_stage_that_comes_no_further_fails_with_what_was_done_and_since_when() -> None:
+def test_a_stalled_stage_fails_with_its_progress_and_time() -> None:
     watchdog = StageWatchdog(5_000)
 
     assert watchdog.stalled(watchdog.observe((STANDING,), 1_000), 1_000) is None
@@ -84,7 +84,7 @@ def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then()
     )
 
 
-def test_without_a_timeout_nobody_fails_and_nobody_looks() -> None:
+def test_a_watchdog_without_a_timeout_neither_checks_nor_fails_a_stage() -> None:
     watchdog = StageWatchdog(None)
 
     assert watchdog.interval_ms is None
@@ -93,12 +93,12 @@ def test_without_a_timeout_nobody_fails_and_nobody_looks() -> None:
 
 
 @pytest.mark.parametrize(("timeout_ms", "interval_ms"), [(20, 50), (1_000, 250), (600_000, 10_000)])
-def test_it_is_looked_some_times_within_the_timeout(timeout_ms: int, interval_ms: int) -> None:
+def test_stages_are_checked_several_times_within_the_timeout(timeout_ms: int, interval_ms: int) -> None:
     assert StageWatchdog(timeout_ms).interval_ms == interval_ms
 
 
 class HangingEngine(EmptyEngine):
-    """An engine whose work never ends; how far it is, is written down."""
+    """An engine whose work never ends; its progress is scripted."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor) -> None:
         super().__init__(descriptor)
@@ -117,7 +117,7 @@ class HangingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """In the place of the Task: it has a bridge, and shows what that tells it."""
+    """Stands in for the Task: owns a bridge, and exposes its messages."""
 
     def __init__(self, bridge: Props, shown: list[Message]) -> None:
         self._props = bridge
@@ -131,7 +131,7 @@ class Parent(Actor):
 
 
 class Hanging:
-    """A bridge in virtual time, with what its Task hears."""
+    """A bridge in virtual time, with the messages to its Task."""
 
     def __init__(self, system: SeededSystem, stage_timeout_ms: int | None) -> None:
         deployed = replace(descriptor(OperatorKind.STATELESS), stage_timeout_ms=stage_timeout_ms)
@@ -144,7 +144,7 @@ class Hanging:
         self.ref = found
 
 
-def test_a_task_hears_of_its_stage_that_stands_still_once_the_timeout_is_over(seeded_system: SeededSystem) -> None:
+def test_a_task_is_notified_of_a_stalled_stage_after_the_timeout(seeded_system: SeededSystem) -> None:
     bridge = Hanging(seeded_system, 8_000)
 
     seeded_system.advance(9_999)
@@ -156,7 +156,7 @@ def test_a_task_hears_of_its_stage_that_stands_still_once_the_timeout_is_over(se
     assert failed.cause.type_name == "StageTimeoutError"
 
 
-def test_each_question_is_answered_with_the_work_in_hand(seeded_system: SeededSystem) -> None:
+def test_each_explain_request_is_answered_with_the_current_work(seeded_system: SeededSystem) -> None:
     bridge, probe = Hanging(seeded_system, None), TestProbe(seeded_system)
     seeded_system.advance(500)
 
@@ -169,7 +169,7 @@ def test_each_question_is_answered_with_the_work_in_hand(seeded_system: SeededSy
     )
 
 
-def test_where_the_engine_does_not_answer_it_is_told_what_it_was_given(seeded_system: SeededSystem) -> None:
+def test_a_stage_is_described_by_its_command_if_the_engine_is_silent(seeded_system: SeededSystem) -> None:
     def refused() -> tuple[WorkProgress, ...]:
         raise ConnectionRefusedError
 

@@ -1,4 +1,4 @@
-"""A coordinator's machine and a world around it: virtual timers, a counter, a storage that answers or waits."""
+"""A coordinator's machine and its environment: virtual timers, a counter, a storage that answers or waits."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def acknowledgement(
 
 
 class Ids:
-    """A counter from 1 on."""
+    """A counter that starts at 1."""
 
     def __init__(self) -> None:
         self.next = 1
@@ -154,7 +154,7 @@ class Coordination:
     def recover(
         self, *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None
     ) -> list[CoordinatorEffect]:
-        """The store says what the job has had before."""
+        """Report the earlier checkpoints of the job from the store."""
         ids = CheckpointIds(first=self.ids.next, count=1)
         return self.handle(CheckpointsRecovered(ids=ids, completed=completed, adopted=adopted))
 
@@ -190,7 +190,7 @@ class Coordination:
         return self.handle(MetadataWritten(checkpoint_id=checkpoint_id, path=f"chk-{checkpoint_id}"))
 
     def advance(self, ms: int) -> None:
-        """Let virtual time pass; what is due goes off in order."""
+        """Advance virtual time; due timers fire in order."""
         end = self.now + ms
         while due := sorted((at, timer) for timer, at in self.timers.items() if at <= end):
             self.now, timer = due[0]
@@ -203,7 +203,7 @@ class Coordination:
         return [effect for effect in self.log if isinstance(effect, kind)]
 
     def disposed(self) -> list[str]:
-        """What was deleted so far, checkpoints and state, in order."""
+        """The checkpoints and state deleted so far, in order."""
         return [
             path
             for effect in self.effects(events.Dispose)
@@ -211,7 +211,7 @@ class Coordination:
         ]
 
     def written_checkpoints(self) -> list[CompletedCheckpoint]:
-        """The checkpoints that have completed, as they were written."""
+        """The completed checkpoints, as they were written."""
         ids = {each.checkpoint_id for each in self.effects(CheckpointCompleted)}
         writes = self.effects(events.WriteMetadata)
         return [write.checkpoint for write in writes if write.checkpoint.checkpoint_id in ids]
@@ -220,7 +220,7 @@ class Coordination:
         return [checkpoint.checkpoint_id for checkpoint in self.machine.completed]
 
     def _report(self, effect: CoordinatorEffect) -> None:
-        """Have the statistics hear of it, as the coordinator's actor does."""
+        """Report the effect to the statistics, as the coordinator's actor does."""
         match effect:
             case CheckpointTriggered() | SubtasksAcknowledged() | CheckpointAborted() | CheckpointCompleted():
                 self.stats.on_message(effect)
@@ -280,7 +280,7 @@ def two_tasks(**changed: Any) -> Coordination:
 
 
 def complete_checkpoint(world: Coordination, checkpoint_id: int, **state: Any) -> None:
-    """A checkpoint of two tasks that goes well; the sink acknowledges the state."""
+    """Complete a checkpoint of two tasks; the sink acknowledges the state."""
     world.trigger()
     world.acknowledge("source", checkpoint_id)
     world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
@@ -289,7 +289,7 @@ def complete_checkpoint(world: Coordination, checkpoint_id: int, **state: Any) -
 def completed_checkpoint(
     checkpoint_id: int, *, job: str = "job", savepoint: bool = False, **others: Any
 ) -> CompletedCheckpoint:
-    """A checkpoint of which only the identity matters."""
+    """A checkpoint with arbitrary content; only its identity matters."""
     return CompletedCheckpoint(
         job_id=JobId(job),
         checkpoint_id=checkpoint_id,

@@ -1,4 +1,6 @@
-"""Messages for foreign jobs, dead attempts and unknown checkpoints, doubled, reordered, late: nothing comes of them."""
+"""Messages for foreign jobs, dead attempts and unknown checkpoints, or duplicate, reordered and late ones, have no
+effect.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +65,7 @@ def only_ignored(made: list[CoordinatorEffect]) -> bool:
     ],
     ids=lambda message: type(message).__name__,
 )
-def test_what_concerns_nothing_known_is_ignored(message: CoordinatorEvent) -> None:
+def test_messages_about_unknown_checkpoints_or_tasks_are_ignored(message: CoordinatorEvent) -> None:
     world = two_tasks()
     world.trigger()
 
@@ -102,7 +104,7 @@ def test_state_that_a_dead_attempt_shares_with_the_living_is_kept() -> None:
     assert world.disposed() == ["lost"]
 
 
-def test_what_comes_twice_counts_once_and_its_second_state_is_the_first() -> None:
+def test_a_duplicate_acknowledgement_counts_once_with_its_first_state() -> None:
     world = two_tasks()
     world.trigger()
 
@@ -115,7 +117,7 @@ def test_what_comes_twice_counts_once_and_its_second_state_is_the_first() -> Non
     assert (world.completed(), world.disposed()) == ([1], [])
 
 
-def test_a_decline_after_the_acknowledgement_still_gives_the_checkpoint_up() -> None:
+def test_a_decline_after_the_acknowledgement_still_aborts_the_checkpoint() -> None:
     world = two_tasks(tolerable_failures=9)
     world.trigger()
     world.acknowledge("source", 1, snapshot(exclusive=["s"]))
@@ -127,7 +129,7 @@ def test_a_decline_after_the_acknowledgement_still_gives_the_checkpoint_up() -> 
     assert isinstance(late[0], Ignore)
 
 
-def test_state_that_comes_late_in_parts_is_deleted_part_by_part_and_once() -> None:
+def test_late_state_in_parts_is_deleted_part_by_part_and_once() -> None:
     world = two_tasks(tolerable_failures=9)
     world.trigger()
     world.decline("source", 1)
@@ -138,7 +140,7 @@ def test_state_that_comes_late_in_parts_is_deleted_part_by_part_and_once() -> No
     assert world.disposed() == ["channels", "chain"]
 
 
-def test_an_answer_that_comes_before_the_tasks_were_told_counts() -> None:
+def test_an_answer_that_arrives_before_the_tasks_are_notified_counts() -> None:
     world = two_tasks(operator_coordinators=True)
     world.trigger()
 
@@ -150,7 +152,7 @@ def test_an_answer_that_comes_before_the_tasks_were_told_counts() -> None:
     assert (early, world.completed()) == ([], [1])
 
 
-def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> None:
+def test_messages_of_earlier_attempts_reach_no_new_checkpoint() -> None:
     world = two_tasks(tolerable_failures=0)
     world.trigger()
     world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
@@ -167,7 +169,7 @@ def test_what_the_attempts_of_a_former_life_say_reaches_no_new_checkpoint() -> N
     assert world.disposed() == ["s"]
 
 
-def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -> None:
+def test_a_finished_task_is_not_notified_of_an_abort_that_others_get() -> None:
     world = Coordination(planned_task("a"), planned_task("b"), tolerable_failures=9)
     world.trigger()
     world.set_state("a", ExecutionState.FAILED)
@@ -177,7 +179,7 @@ def test_one_task_is_told_nothing_that_is_over_while_others_hear_of_an_abort() -
     assert [told.attempt for told in world.effects(NotifyCheckpointAborted)] == ["b"]
 
 
-def test_a_checkpoint_long_forgotten_is_told_from_one_that_completed() -> None:
+def test_a_forgotten_checkpoint_is_distinguished_from_a_completed_one() -> None:
     world = two_tasks()
     for checkpoint_id in range(1, 20):
         complete_checkpoint(world, checkpoint_id)

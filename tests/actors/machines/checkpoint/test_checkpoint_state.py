@@ -1,4 +1,4 @@
-"""What becomes of the state of a checkpoint that is given up, late, doubled or subsumed."""
+"""The disposal of state of a checkpoint that is aborted, late, duplicate or subsumed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def checkpoint_aborted(checkpoint_id: int, reason: CheckpointDeclineReason) -> C
     return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
 
 
-def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
+def test_a_checkpoint_being_added_to_the_store_cannot_be_aborted() -> None:
     world = two_tasks(storage_answers=False, tolerable_failures=1)
     complete_checkpoint(world, 1, shared=["x"], exclusive=["s"])
 
@@ -48,7 +48,7 @@ def test_what_is_being_added_to_the_store_cannot_be_given_up_any_more() -> None:
     assert world.disposed() == []
 
 
-def test_what_the_store_has_not_taken_is_given_up() -> None:
+def test_a_checkpoint_that_cannot_be_written_is_aborted() -> None:
     world = two_tasks(storage_answers=False, tolerable_failures=1)
     complete_checkpoint(world, 1, exclusive=["s"])
 
@@ -62,7 +62,7 @@ def test_what_the_store_has_not_taken_is_given_up() -> None:
     assert world.disposed() == ["s"]
 
 
-def test_what_the_store_takes_behind_a_newer_one_is_subsumed() -> None:
+def test_a_checkpoint_stored_after_a_newer_one_is_subsumed() -> None:
     world = two_tasks(storage_answers=False)
     complete_checkpoint(world, 1, exclusive=["s 1"], shared=["x", "y"])
     complete_checkpoint(world, 2, exclusive=["s 2"], shared=["y", "z"])
@@ -93,7 +93,7 @@ def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
     assert world.effects(CheckpointFailuresExceeded) == []
 
 
-def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_of_one_without_it() -> None:
+def test_state_of_a_younger_pending_checkpoint_outlives_completions_without_it() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1, shared=["x"])
     world.trigger()
@@ -106,7 +106,7 @@ def test_what_a_younger_pending_checkpoint_may_refer_to_outlives_the_completion_
     assert "x" not in world.disposed()
 
 
-def test_what_a_final_checkpoint_refers_to_outlives_the_completion_of_a_younger_one() -> None:
+def test_state_of_a_final_checkpoint_outlives_the_completion_of_a_younger_one() -> None:
     world = two_tasks()
     world.trigger(for_final_checkpoint())
     world.trigger()
@@ -119,7 +119,7 @@ def test_what_a_final_checkpoint_refers_to_outlives_the_completion_of_a_younger_
     assert "x" not in world.disposed()
 
 
-def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> None:
+def test_a_duplicate_is_not_discarded_even_after_the_checkpoint_has_ended() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1, exclusive=["s"], shared=["x"])
 
@@ -128,7 +128,7 @@ def test_a_duplicate_is_not_discarded_not_even_when_the_checkpoint_is_over() -> 
     assert [type(effect) for effect in again] == [Ignore]
 
 
-def test_state_that_comes_late_is_discarded_once() -> None:
+def test_late_state_is_discarded_once() -> None:
     world = two_tasks()
     world.trigger()
     world.acknowledge("source", 1, snapshot(exclusive=["s"]))
@@ -155,7 +155,7 @@ def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_th
     ]
 
 
-def test_shared_state_of_attempts_that_are_over_goes_at_once() -> None:
+def test_shared_state_of_ended_attempts_is_deleted_at_once() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1, shared=["x"])
 

@@ -1,4 +1,4 @@
-"""What is needed no more is deleted a few at a time, and holds new checkpoints back where too much of it waits."""
+"""Subsumed checkpoints are deleted a few at a time; too many undeleted ones hold new checkpoints back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dispose_state(name: str) -> Dispose:
 
 
 def slow(**changed: int) -> Coordination:
-    """Checkpoints are written at once, and deleted when the test says so."""
+    """Checkpoints are written at once, and deleted on the test's command."""
     return two_tasks(storage_answers=False, **changed)
 
 

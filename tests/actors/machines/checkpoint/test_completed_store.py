@@ -1,4 +1,4 @@
-"""A store retains the newest checkpoints, and leaves to a later leader of the job all that it needs."""
+"""A store retains the newest checkpoints, and keeps everything that a later leader of the job needs."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from tests.actors.machines.checkpoint.coordinating import (
 )
 
 
-def test_only_sources_are_triggered_and_everybody_is_waited_for() -> None:
+def test_only_sources_are_triggered_and_all_tasks_are_awaited() -> None:
     world = two_tasks()
 
     world.trigger()
@@ -82,7 +82,7 @@ def test_the_metadata_holds_what_every_task_acknowledged() -> None:
     )
 
 
-def test_what_is_reported_is_measured_up_to_the_durable_metadata() -> None:
+def test_a_completed_checkpoint_is_measured_up_to_its_durable_metadata() -> None:
     world = two_tasks(storage_answers=False)
     world.trigger()
     world.acknowledge("source", 1, metrics=CheckpointMetrics(size_bytes=10, incremental_bytes=10))
@@ -111,7 +111,7 @@ def test_tasks_are_triggered_when_the_operator_coordinators_are_snapshotted() ->
     assert world.effects(events.WriteMetadata)[0].checkpoint.coordinator_states == (state,)
 
 
-def test_nobody_is_told_of_the_end_of_a_checkpoint_that_reached_no_task() -> None:
+def test_the_end_of_a_checkpoint_that_reached_no_task_is_not_announced() -> None:
     world = two_tasks(operator_coordinators=True)
     world.trigger()
 
@@ -169,7 +169,7 @@ def test_the_job_fails_when_more_failures_come_in_a_row_than_are_tolerable() -> 
     ]
 
 
-def test_a_finished_task_is_neither_triggered_nor_told() -> None:
+def test_a_finished_task_is_neither_triggered_nor_notified() -> None:
     world = Coordination(planned_task("done", ExecutionState.FINISHED), SOURCE, SINK)
 
     complete_checkpoint(world, 1)

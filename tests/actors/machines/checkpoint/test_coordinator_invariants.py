@@ -1,4 +1,4 @@
-"""Whatever happens in whatever order: what must never be, and what must come in the end."""
+"""Invariants of the coordinator under any order of events, and its final state."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BATCHES = 3
 
 
 class Coordinating(RuleBasedStateMachine):
-    """Tasks that acknowledge, decline, die and come again, a storage that answers late, and a clock."""
+    """Tasks that acknowledge, decline, die and restart, a storage that answers late, and a clock."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -202,13 +202,12 @@ class Coordinating(RuleBasedStateMachine):
     @invariant()
     def one_timer_runs_for_each_pending_checkpoint(self) -> None:
         timed = {int(timer.removeprefix("timeout-")) for timer in self.world.timers if timer.startswith("timeout-")}
-        # What is being added to the store can time out no more, whether its timer went off or not.
+        # A checkpoint that is being added to the store can time out no more, whether its timer fired or not.
         assert timed <= set(self.world.machine.pending) <= timed | set(self._under_way())
 
     def teardown(self) -> None:
-        """However it went: when the job ends, everything ends, and a stopped job leaves its last checkpoint.
-
-        That may still be being written when the job ends.
+        """When the job ends, everything ends, and a stopped job leaves its last checkpoint. That may still be being
+        written when the job ends.
         """
         retained = [checkpoint.checkpoint_id for checkpoint in self.world.machine.completed]
         retained += [each for each in self._under_way() if self._is_retained(each)]
@@ -268,7 +267,7 @@ class Coordinating(RuleBasedStateMachine):
         return [*self.world.effects(events.Dispose), *self.world.effects(events.DeleteJob)]
 
     def _pending(self) -> list[int]:
-        """What the tasks of now have heard of; those before them leave what was being added to the store."""
+        """Checkpoints that the current tasks know; earlier tasks leave the one that was being added to the store."""
         return [each for each in sorted(self.world.machine.pending) if each > self.last_of_former_life]
 
     def _begun_in_this_life(self) -> list[int]:
@@ -280,7 +279,7 @@ class Coordinating(RuleBasedStateMachine):
 
 
 def _state_of(name: str, checkpoint_id: int) -> TaskStateSnapshot:
-    """A task refers to the batches of its last checkpoints, and has one thing for this checkpoint alone."""
+    """The state of a task: the shared batches of its last checkpoints, and one exclusive file of this checkpoint."""
     batches = range(max(1, checkpoint_id - BATCHES + 1), checkpoint_id + 1)
     return snapshot(shared=[f"{name} batch {number}" for number in batches], exclusive=[f"{name} of {checkpoint_id}"])
 

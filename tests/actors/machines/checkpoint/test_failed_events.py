@@ -1,4 +1,4 @@
-"""An event of a checkpoint that makes the coordinator raise costs that checkpoint, and the job goes on."""
+"""An event of a checkpoint that makes the coordinator raise fails that checkpoint, and the job continues."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.actors.machines.checkpoint.coordinating import (
 
 
 def invalid(checkpoint_id: int) -> AcknowledgeCheckpoint:
-    """An acknowledgement with a handle that is none."""
+    """An acknowledgement with an invalid handle."""
     handles = (None,)
     state = OperatorSubtaskState(operator_id=OperatorId("operator"), shared=handles)  # type: ignore[arg-type]
     return acknowledgement("sink", checkpoint_id, TaskStateSnapshot(operators=(state,)))
@@ -121,7 +121,7 @@ def test_the_final_checkpoint_is_tried_again_after_a_trigger_that_raises() -> No
     assert world.machine.pending[2].properties.is_final
 
 
-def test_an_event_that_raises_is_handled_in_the_same_way_again() -> None:
+def test_a_raising_event_is_handled_in_the_same_way_again() -> None:
     def run() -> list[CoordinatorEffect]:
         world = two_tasks(tolerable_failures=9)
         complete_checkpoint(world, 1)

@@ -56,7 +56,7 @@ def test_equal_failures_are_counted_until_a_checkpoint_completes() -> None:
     assert "E: checkpoint 5 (the same 3 times since " in failures(world)[2]
 
 
-def test_a_checkpoint_that_is_given_up_for_a_failover_has_no_failure() -> None:
+def test_a_checkpoint_aborted_for_a_failover_has_no_failure() -> None:
     world = tolerant()
     world.trigger()
 

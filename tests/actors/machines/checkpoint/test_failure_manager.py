@@ -91,7 +91,7 @@ def test_a_job_may_tolerate_metadata_that_cannot_be_written() -> None:
     assert causes_of_exceeded_failures(world) == []
 
 
-def test_checkpoints_that_get_no_id_fail_the_job_where_it_says_so_and_savepoints_do_not() -> None:
+def test_missing_checkpoint_ids_fail_the_job_if_configured_but_savepoints_do_not() -> None:
     trigger = tolerating(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, 1)
     world = Coordination(planned_task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
     world.counter_fails = True

@@ -1,4 +1,4 @@
-"""Every cause of failed checkpoints that a job can tolerate by itself can occur."""
+"""Every reason for a failed checkpoint that a job can tolerate can occur."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one checkpoint more that a finished input needs, however it has to be come by."""
+"""The final checkpoint that a finished input needs, whatever delays it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_it_waits_for_a_request_whose_id_is_on_its_way() -> None:
     assert list(world.machine.pending) == [2]
 
 
-def test_it_begins_where_the_request_before_it_was_declined_too_late() -> None:
+def test_a_request_begins_if_the_earlier_one_was_declined_too_late() -> None:
     world = at_the_end(interval_ms=100)
 
     def meanwhile() -> None:
@@ -71,7 +71,7 @@ def test_it_begins_where_the_request_before_it_was_declined_too_late() -> None:
     assert list(world.machine.pending) == [2]
 
 
-def test_nothing_is_triggered_after_it() -> None:
+def test_no_checkpoint_is_triggered_after_it() -> None:
     world = at_the_end(interval_ms=100)
     world.handle(FinalCheckpointRequest(job_id=JOB))
 

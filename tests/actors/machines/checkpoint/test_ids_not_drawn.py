@@ -1,4 +1,4 @@
-"""The store of checkpoint ids cannot be used: each request for a checkpoint is told so, and the job goes on."""
+"""If the store of checkpoint ids fails, each request for a checkpoint is refused with it, and the job continues."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_an_id_that_is_drawn_ends_the_row() -> None:
     assert [each.cause for each in world.effects(SavepointFailed)] == [cause()] * 2
 
 
-def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_follows() -> None:
+def test_the_scheduler_retries_at_its_next_tick_without_failing_the_job() -> None:
     world = without_ids()
     world.handle(StartCheckpointScheduler(job_id=JOB))
 
@@ -74,7 +74,7 @@ def test_the_clockwork_asks_again_with_its_next_tick_and_no_failure_of_the_job_f
     assert world.effects(CheckpointFailuresExceeded) == []
 
 
-def test_a_stop_is_refused_and_the_job_goes_on() -> None:
+def test_a_stop_is_refused_and_the_job_continues() -> None:
     world = without_ids()
 
     world.handle(StopCheckpointRequest(job_id=JOB, request_id="stop"))

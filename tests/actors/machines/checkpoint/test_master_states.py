@@ -1,4 +1,4 @@
-"""Master hooks have their turn before the tasks, and what they want back comes back before the job starts."""
+"""Master hooks are triggered before the tasks, and their state is restored before the job starts."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BROKEN = SerializedThrowable(type_name="ValueError", message="broken")
 
 
 class Hooked:
-    """A machine with hooks that answer when the test says so."""
+    """A machine with hooks that answer on the test's command."""
 
     def __init__(self, *hooks: str, **changed: Any) -> None:
         self.machine = CheckpointCoordinatorMachine(
@@ -71,7 +71,7 @@ def _checkpoint() -> CheckpointProperties:
     return for_checkpoint()
 
 
-def test_no_task_hears_of_a_checkpoint_before_the_hooks_have_run() -> None:
+def test_tasks_are_triggered_after_the_hooks_have_run() -> None:
     job = Hooked("a")
 
     began = job.trigger()
@@ -85,7 +85,7 @@ def test_no_task_hears_of_a_checkpoint_before_the_hooks_have_run() -> None:
     assert write.checkpoint.master_states == (STATE,)
 
 
-def test_a_hook_that_fails_gives_up_the_checkpoint_and_not_the_job() -> None:
+def test_a_failing_hook_aborts_the_checkpoint_but_not_the_job() -> None:
     job = Hooked("a")
     job.trigger()
 
@@ -125,7 +125,7 @@ def test_the_next_request_waits_for_the_hooks() -> None:
     assert events.DrawCheckpointId() in released
 
 
-def test_nobody_learns_what_the_job_starts_from_before_the_hooks_know() -> None:
+def test_the_hooks_restore_before_the_tasks_get_their_state() -> None:
     job = Hooked("a", "b")
     checkpoint = completed_checkpoint(13, master_states=(STATE,))
 
@@ -153,7 +153,7 @@ def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
     assert made[-1] == RestoreState(job_id=JOB, version=1, checkpoint=checkpoint)
 
 
-def test_state_of_a_hook_that_is_gone_keeps_the_job_from_starting_unless_it_may_be_let_go() -> None:
+def test_state_of_a_removed_hook_prevents_a_restore_unless_allowed() -> None:
     strict, lenient = Hooked("b"), Hooked("b")
     checkpoint = completed_checkpoint(13, master_states=(STATE,))
 

@@ -1,4 +1,4 @@
-"""A coordinator goes on with what the one before it has completed, and stops when somebody else goes on."""
+"""A coordinator continues from its predecessor's completed checkpoints, and stops when a successor takes over."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ UNREADABLE = SerializedThrowable(
 def taken_over(
     *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None, **changed: Any
 ) -> Coordination:
-    """A coordinator of a job that has had these, with new attempts of its tasks."""
+    """A coordinator of a job with these earlier checkpoints, with new attempts of its tasks."""
     world = Coordination(recovers=False, **changed)
     world.ids.skip_to(max((checkpoint.checkpoint_id for checkpoint in completed), default=0) + 1)
     world.recover(*completed, adopted=adopted)
@@ -62,7 +62,7 @@ def of(kind: type[E], made: list[CoordinatorEffect]) -> list[E]:
     return [effect for effect in made if isinstance(effect, kind)]
 
 
-def test_nobody_starts_from_anything_before_it_is_known_what_there_is() -> None:
+def test_no_restore_is_answered_before_the_store_has_been_read() -> None:
     before = two_tasks()
     complete_checkpoint(before, 1)
     world = Coordination(recovers=False)
@@ -74,7 +74,7 @@ def test_nobody_starts_from_anything_before_it_is_known_what_there_is() -> None:
     assert answered == [RestoreState(job_id=JOB, version=0, checkpoint=completed_by(before)[0])]
 
 
-def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
+def test_a_job_without_checkpoints_starts_from_the_given_one() -> None:
     world = Coordination(recovers=False)
     world.handle(RequestRestoreState(job_id=JOB, version=3, path="/savepoint", allow_non_restored_state=True))
 
@@ -83,7 +83,7 @@ def test_a_job_that_has_nothing_yet_starts_from_what_it_was_given() -> None:
     assert made == [events.ReadMetadata(version=3, path="/savepoint", allow_non_restored_state=True)]
 
 
-def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_last_reference() -> None:
+def test_older_checkpoints_are_subsumed_and_shared_state_is_reference_counted() -> None:
     before = two_tasks(retained=2)
     complete_checkpoint(before, 1, shared=["x", "y"], exclusive=["s 1"])
     complete_checkpoint(before, 2, shared=["y", "z"], exclusive=["s 2"])
@@ -97,7 +97,7 @@ def test_what_was_completed_before_is_subsumed_and_shared_state_goes_with_its_la
     assert world.disposed() == ["chk-1", "s 1", "x", "chk-2", "s 2", "y"]
 
 
-def test_a_job_that_retains_fewer_than_it_has_lets_go_of_the_oldest() -> None:
+def test_a_job_that_retains_fewer_checkpoints_deletes_the_oldest() -> None:
     before = two_tasks(retained=3)
     for checkpoint_id in (1, 2, 3):
         complete_checkpoint(before, checkpoint_id)
@@ -108,7 +108,7 @@ def test_a_job_that_retains_fewer_than_it_has_lets_go_of_the_oldest() -> None:
     assert world.disposed() == ["chk-1"]
 
 
-def test_what_a_job_began_with_stays_somebody_elses_across_a_takeover() -> None:
+def test_the_initial_checkpoint_of_a_job_stays_unowned_across_a_takeover() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1, shared=["theirs"], exclusive=["their own"])
     [adopted] = completed_by(earlier)
@@ -148,7 +148,7 @@ def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothi
     assert of(events.Dispose, ended) == of(events.DeleteJob, ended) == []
 
 
-def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None:
+def test_a_coordinator_completes_reports_and_deletes_nothing_after_losing_leadership() -> None:
     world = two_tasks(storage_answers=False)
     complete_checkpoint(world, 1, shared=["x"])
     world.written(1)
@@ -170,7 +170,7 @@ def test_once_somebody_else_leads_nothing_is_completed_told_or_deleted() -> None
 
 
 @pytest.mark.parametrize("is_lost_first", [True, False])
-def test_who_leads_no_more_ends_and_leaves_everything(is_lost_first: bool) -> None:
+def test_a_coordinator_that_loses_leadership_ends_and_deletes_nothing(is_lost_first: bool) -> None:
     world = two_tasks(storage_answers=False)
     complete_checkpoint(world, 1)
     world.written(1)

@@ -1,4 +1,4 @@
-"""Requests that begin, wait and are dropped, where several want a checkpoint."""
+"""Which of several requests for a checkpoint begin, wait or are dropped."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_savepoints_come_first_then_forced_then_users_then_the_oldest() -> None:
     assert order == expected
 
 
-def test_a_full_queue_drops_what_is_last_in_it() -> None:
+def test_a_full_queue_drops_its_last_request() -> None:
     queue = decider(max_queued=2)
     tick, other_tick, users = request(0, periodic=True), request(1, periodic=True), request(2)
     queue.offer(tick, BUSY, 0)
@@ -60,7 +60,7 @@ def test_a_full_queue_drops_what_is_last_in_it() -> None:
     assert queue.queued == (users, tick)
 
 
-def test_a_queue_full_of_users_requests_drops_the_new_one_whatever_it_is() -> None:
+def test_a_queue_full_of_user_requests_drops_any_new_one() -> None:
     queue = decider(max_queued=1)
     queue.offer(request(0), BUSY, 0)
     savepoint = request(1, for_savepoint())
@@ -70,7 +70,7 @@ def test_a_queue_full_of_users_requests_drops_the_new_one_whatever_it_is() -> No
     assert decision.dropped == ((savepoint, TOO_MANY),)
 
 
-def test_where_too_many_are_pending_only_a_forced_one_begins() -> None:
+def test_only_a_forced_checkpoint_begins_if_too_many_are_pending() -> None:
     queue = decider()
     waiting, forced = request(0), request(1, for_savepoint())
     held = queue.offer(waiting, FULL, 0)
@@ -82,7 +82,7 @@ def test_where_too_many_are_pending_only_a_forced_one_begins() -> None:
     assert queue.poll(IDLE, 0).chosen == waiting
 
 
-def test_nothing_begins_while_too_much_is_being_deleted_not_even_what_is_forced() -> None:
+def test_no_checkpoint_not_even_a_forced_one_begins_during_excessive_deletions() -> None:
     queue = decider()
     forced = request(0, for_savepoint())
 
@@ -92,7 +92,7 @@ def test_nothing_begins_while_too_much_is_being_deleted_not_even_what_is_forced(
     assert (held.chosen, freed.chosen) == (None, forced)
 
 
-def test_the_pause_drops_a_tick_and_says_when_to_ask_again() -> None:
+def test_the_pause_drops_a_tick_and_schedules_the_next_one() -> None:
     queue = decider(min_pause_ms=100)
     queue.completed(1_000)
     tick = request(0, periodic=True)

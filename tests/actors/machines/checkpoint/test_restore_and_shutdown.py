@@ -1,4 +1,4 @@
-"""What new attempts start from, and what a job leaves when it ends."""
+"""The state that new attempts start from, and the checkpoints that a job leaves when it ends."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
     assert world.machine.pending[2].awaited == {"source 2", "sink 2"}
 
 
-def test_new_attempts_wait_until_what_is_being_written_is_there_or_not() -> None:
+def test_new_attempts_wait_until_the_checkpoint_being_written_has_ended() -> None:
     world = two_tasks(storage_answers=False, retained=2)
     complete_checkpoint(world, 1)
     world.written(1)
@@ -90,7 +90,7 @@ def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> N
     assert world.disposed() == ["chk-2"]
 
 
-def test_ids_go_on_across_restarts_of_the_tasks() -> None:
+def test_checkpoint_ids_continue_across_restarts_of_the_tasks() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1)
 
@@ -142,7 +142,7 @@ def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more()
 
 
 @pytest.mark.parametrize("status", [JobStatus.SUSPENDED, JobStatus.FAILED, JobStatus.FINISHED])
-def test_what_is_pending_at_the_shutdown_is_given_up_because_of_it_whatever_became_of_the_job(
+def test_pending_checkpoints_are_aborted_at_any_shutdown(
     status: JobStatus,
 ) -> None:
     world = two_tasks()
@@ -179,7 +179,7 @@ def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None
     assert made == [events.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
 
 
-def test_a_job_that_has_gone_on_from_a_checkpoint_and_leaves_none_says_from_which() -> None:
+def test_a_job_that_resumed_and_leaves_no_checkpoint_names_its_origin() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = earlier.machine.completed

@@ -1,4 +1,4 @@
-"""Every request for a savepoint or a stop is answered once, in whatever order the news comes in."""
+"""Every request for a savepoint or a stop is answered once, in any order of events."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def ask(request: Message) -> Tell[Role]:
 
 
 def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointEffect]]:
-    """The machine, and what followed from the last event."""
+    """The machine, and the effects of the last event."""
     requests = SavepointRequests(JOB)
     followed: list[SavepointEffect] = []
     for event in happened:
@@ -90,7 +90,7 @@ def after(*happened: SavepointEvent) -> tuple[SavepointRequests, list[SavepointE
     return requests, followed
 
 
-def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_wanted_it() -> None:
+def test_a_savepoint_gets_a_folder_is_taken_and_reported_to_its_client() -> None:
     requests, made = after(RUNNING, wanted())
     begun = requests.handle(location())
     answered = requests.handle(savepoint_completed())
@@ -102,7 +102,7 @@ def test_a_savepoint_goes_from_its_folder_to_the_coordinator_to_the_client_that_
 
 
 @pytest.mark.parametrize("is_full", [True, False])
-def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wanted_it(is_full: bool) -> None:
+def test_a_checkpoint_request_reaches_the_coordinator_and_its_result_the_client(is_full: bool) -> None:
     requests, begun = after(RUNNING, checkpoint_wanted(is_full=is_full))
     answered = requests.handle(savepoint_completed("c"))
 
@@ -111,7 +111,7 @@ def test_a_checkpoint_goes_to_the_coordinator_at_once_and_to_the_client_that_wan
     assert requests.waiting == frozenset()
 
 
-def test_whether_a_checkpoint_came_about_while_the_job_fails_only_the_coordinator_says() -> None:
+def test_only_the_coordinator_decides_whether_a_checkpoint_completed_during_a_failure() -> None:
     requests, moved = after(RUNNING, checkpoint_wanted(), FAILING)
     (refused,) = requests.handle(savepoint_failed("c"))
 
@@ -134,7 +134,7 @@ def test_a_stop_without_a_savepoint_needs_no_folder() -> None:
     assert followed == [ask(StopCheckpointRequest(job_id=JOB, request_id="stop"))]
 
 
-def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
+def test_a_draining_stop_is_sent_when_its_folder_exists() -> None:
     _, followed = after(RUNNING, stop_wanted(drain=True), location("stop"))
 
     assert followed == [
@@ -142,7 +142,7 @@ def test_a_stop_that_drains_says_so_when_its_folder_is_made() -> None:
     ]
 
 
-def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
+def test_a_failed_savepoint_is_refused_and_its_folder_deleted() -> None:
     _, followed = after(RUNNING, wanted(), location(), savepoint_failed())
 
     match followed:
@@ -152,7 +152,7 @@ def test_a_savepoint_that_failed_is_refused_and_its_folder_goes() -> None:
             raise AssertionError(followed)
 
 
-def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_goes_when_it_comes() -> None:
+def test_a_savepoint_waiting_for_its_folder_is_refused_when_the_job_fails() -> None:
     requests, refused = after(RUNNING, wanted("a"), wanted("b"), location("b"), FAILING)
     late = requests.handle(location("a"))
 
@@ -161,7 +161,7 @@ def test_what_waits_for_its_folder_when_the_job_fails_is_refused_and_the_folder_
     assert late == [DiscardLocation(location="/savepoints/a")]
 
 
-def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_passed_over() -> None:
+def test_a_stop_ends_when_the_job_ends_otherwise_and_late_events_are_ignored() -> None:
     requests, refused = after(RUNNING, stop_wanted(directory=None), FAILING)
     late = requests.handle(stop_failed())
 
@@ -170,7 +170,7 @@ def test_a_stop_is_over_when_the_job_goes_another_way_and_what_comes_late_is_pas
 
 
 @pytest.mark.parametrize("word", [savepoint_failed("stop"), stop_failed(), stop_failed(checkpoint_id=None)])
-def test_the_folder_of_a_stop_goes_when_the_coordinator_says_that_there_is_no_savepoint(word: SavepointEvent) -> None:
+def test_the_folder_of_a_stop_is_deleted_if_its_savepoint_fails(word: SavepointEvent) -> None:
     requests, moved = after(RUNNING, stop_wanted(), location("stop"), FAILING, JobMoved(status=JobStatus.RESTARTING))
     refused = requests.handle(word)
 
@@ -189,7 +189,7 @@ def test_a_savepoint_that_completes_while_the_job_fails_is_kept_and_named() -> N
     assert "A savepoint has been created at /savepoints/stop" in refusal.why
 
 
-def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -> None:
+def test_the_outcome_of_an_earlier_stop_does_not_end_the_current_one() -> None:
     requests, followed = after(
         RUNNING, stop_wanted("first", None), FAILING, RUNNING, stop_wanted("stop"), stop_failed("first")
     )
@@ -198,7 +198,7 @@ def test_what_became_of_an_earlier_stop_is_not_taken_for_the_end_of_this_one() -
     assert requests.waiting == {"stop"}
 
 
-def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> None:
+def test_a_job_that_fails_after_its_final_savepoint_keeps_and_names_it() -> None:
     requests, refused = after(RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), FAILING)
 
     [refusal] = refused
@@ -207,7 +207,7 @@ def test_a_job_that_fails_behind_its_last_savepoint_keeps_it_and_names_it() -> N
     assert requests.stopped_with is None
 
 
-def test_a_job_that_has_finished_says_which_savepoint_it_was_stopped_with() -> None:
+def test_a_finished_job_names_the_savepoint_that_it_was_stopped_with() -> None:
     requests, followed = after(
         RUNNING, stop_wanted(), location("stop"), savepoint_completed("stop"), JobMoved(status=JobStatus.FINISHED)
     )
@@ -237,7 +237,7 @@ def answered_clients(effects: Iterable[SavepointEffect]) -> list[str]:
 
 
 @given(st.lists(NEWS, max_size=12))
-def test_everyone_is_answered_once_or_still_waits(news: list[SavepointEvent]) -> None:
+def test_every_request_is_answered_once_or_still_waits(news: list[SavepointEvent]) -> None:
     requests, _ = after(RUNNING)
 
     said = [

@@ -1,4 +1,4 @@
-"""A savepoint belongs to the client that asked for it: the client is told its end, and nobody else deletes it."""
+"""A savepoint belongs to the client that requested it: the client is notified, and only the client deletes it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def failures(world: Coordination) -> list[tuple[str, CheckpointDeclineReason]]:
     return [(told.request_id, told.reason) for told in world.effects(SavepointFailed)]
 
 
-def test_it_is_taken_where_it_was_asked_for_and_told_once_it_is_durable() -> None:
+def test_a_savepoint_is_taken_in_its_folder_and_reported_when_durable() -> None:
     world = two_tasks()
     trigger_savepoint(world)
 
@@ -110,7 +110,7 @@ def test_its_state_is_never_deleted_by_the_job() -> None:
 
 
 @pytest.mark.parametrize("how", ["declined", "expired", "job fails over", "metadata"])
-def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str) -> None:
+def test_an_aborted_savepoint_leaves_no_files_and_the_job_continues(how: str) -> None:
     world = two_tasks(tolerable_failures=1)
     trigger_savepoint(world)
     world.acknowledge("sink", 1, snapshot(exclusive=[f"{FOLDER}/state"]))
@@ -131,7 +131,7 @@ def test_where_it_is_given_up_nothing_of_it_is_left_and_the_job_goes_on(how: str
     assert world.effects(CheckpointFailuresExceeded) == []
 
 
-def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_write_has_ended() -> None:
+def test_the_folder_of_an_aborted_checkpoint_is_deleted_after_its_write() -> None:
     world = two_tasks(storage_answers=False)
     trigger_savepoint(world)
     acknowledge_all(world, 1)
@@ -144,7 +144,7 @@ def test_the_folder_of_one_that_is_given_up_while_it_is_written_goes_when_the_wr
     assert (while_written, world.disposed()) == ([], [FOLDER])
 
 
-def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
+def test_late_state_of_a_task_is_discarded() -> None:
     world = two_tasks()
     trigger_savepoint(world)
     world.decline("source", 1)
@@ -154,7 +154,7 @@ def test_what_a_task_adds_to_it_too_late_is_discarded() -> None:
     assert world.disposed() == [FOLDER, f"{FOLDER}/late"]
 
 
-def test_a_task_that_was_overtaken_by_a_newer_barrier_gives_it_up_too() -> None:
+def test_a_task_overtaken_by_a_newer_barrier_aborts_the_older_checkpoint() -> None:
     world = two_tasks()
     trigger_savepoint(world)
     world.trigger()
@@ -177,7 +177,7 @@ def test_a_savepoint_that_cannot_begin_is_declined_to_its_client() -> None:
     assert failures(over) == [("wish", CheckpointDeclineReason.COORDINATOR_SHUTDOWN)]
 
 
-def test_those_who_wait_when_the_job_stops_running_hear_of_it() -> None:
+def test_waiting_requests_fail_when_the_job_stops_running() -> None:
     world = two_tasks(operator_coordinators=True)
     trigger_savepoint(world, "first")
     trigger_savepoint(world, "second", "elsewhere")
@@ -200,14 +200,14 @@ def test_a_task_that_cannot_take_part_counts_as_a_failure_and_a_late_one_does_no
     assert expired.effects(CheckpointFailuresExceeded) == []
 
 
-# --- with which a job is stopped
+# Savepoints that stop a job
 
 
 def stop_with_savepoint(world: Coordination, *, drain: bool = False) -> list[events.CoordinatorEffect]:
     return world.handle(StopCheckpointRequest(job_id=JOB, target_location=FOLDER, drain=drain, request_id="stop"))
 
 
-def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
+def test_a_job_is_stopped_with_the_savepoint_and_its_tasks_commit() -> None:
     world = two_tasks()
 
     stop_with_savepoint(world)
@@ -222,7 +222,7 @@ def test_a_job_is_stopped_with_it_and_its_tasks_commit() -> None:
     assert world.disposed() == []
 
 
-def test_a_job_that_fails_after_it_goes_back_to_it_for_it_has_committed() -> None:
+def test_a_job_that_fails_after_a_stop_savepoint_restores_it() -> None:
     world = two_tasks()
     complete_checkpoint(world, 1)
     stop_with_savepoint(world)
@@ -245,7 +245,7 @@ ENDS = StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED)
 
 @pytest.mark.parametrize("gone", [FAILS, ENDS], ids=["fails", "ends"])
 @pytest.mark.parametrize("begun", [True, False])
-def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_savepoint(
+def test_a_stopping_client_is_notified_if_the_job_ends_without_a_savepoint(
     gone: events.CoordinatorEvent, begun: bool
 ) -> None:
     world = two_tasks() if begun else Coordination(planned_task("a", ExecutionState.DEPLOYING))
@@ -257,7 +257,7 @@ def test_a_client_that_stops_a_job_that_goes_another_way_hears_that_there_is_no_
     assert world.effects(SavepointCompleted) == []
 
 
-def test_a_client_that_has_the_last_savepoint_of_a_job_hears_nothing_more() -> None:
+def test_a_client_with_the_final_savepoint_gets_no_further_answer() -> None:
     world = two_tasks()
     stop_with_savepoint(world)
     acknowledge_all(world, 1)
@@ -283,7 +283,7 @@ def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_an
     )
 
 
-def test_a_drain_that_no_task_has_heard_of_leaves_the_job_alone() -> None:
+def test_a_drain_that_reached_no_task_does_not_affect_the_job() -> None:
     world = two_tasks(operator_coordinators=True)
     stop_with_savepoint(world, drain=True)
 
@@ -322,7 +322,7 @@ def test_a_job_whose_end_has_not_begun_ends_with_the_savepoint() -> None:
     assert world.machine.pending[2].properties.options.target_location == FOLDER
 
 
-def test_a_savepoint_that_outlives_many_checkpoints_keeps_its_state_when_an_answer_comes_twice() -> None:
+def test_a_savepoint_keeps_its_state_if_an_answer_is_duplicated() -> None:
     world = two_tasks(max_concurrent=2)
     trigger_savepoint(world)
     for checkpoint_id in range(2, 20):

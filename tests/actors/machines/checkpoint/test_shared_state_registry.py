@@ -1,4 +1,4 @@
-"""A file of shared state stays as long as anybody may refer to it, and no longer."""
+"""A file of shared state is kept exactly as long as a checkpoint may refer to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def handle(state_id: str, path: str = "") -> SharedStateHandle:
     return SharedStateHandle(state_id=state_id, path=path or state_id, rows=1, size_bytes=1)
 
 
-def test_state_that_no_completed_checkpoint_refers_to_goes_with_the_next_one_that_does_without_it() -> None:
+def test_unreferenced_state_is_deleted_with_the_next_checkpoint_without_it() -> None:
     registry = SharedStateRegistry()
     registry.acknowledge(1, handle("x"))
     registry.acknowledge(2, handle("y"))
@@ -22,7 +22,7 @@ def test_state_that_no_completed_checkpoint_refers_to_goes_with_the_next_one_tha
     assert handle("x") not in registry
 
 
-def test_only_what_is_named_is_looked_at() -> None:
+def test_only_named_actors_are_compared() -> None:
     registry = SharedStateRegistry()
     for state_id in ("x", "y"):
         registry.acknowledge(1, handle(state_id))
@@ -42,7 +42,7 @@ def test_state_acknowledged_by_a_newer_checkpoint_outlives_the_completion_of_an_
     assert handle("x") in registry
 
 
-def test_state_goes_when_the_last_checkpoint_that_refers_to_it_does() -> None:
+def test_state_is_deleted_with_the_last_checkpoint_that_refers_to_it() -> None:
     registry = SharedStateRegistry()
     registry.acknowledge(1, handle("x"))
     registry.register(["x"])

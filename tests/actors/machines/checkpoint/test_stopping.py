@@ -1,4 +1,4 @@
-"""A job is stopped with a last checkpoint, which is kept; where that fails the job goes on, as in Flink."""
+"""A job is stopped with a final checkpoint, which is retained; if that fails the job continues, as in Flink."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def stop_checkpointing(world: Coordination) -> None:
 
 
 def checkpoints_retained(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
-    """What is retained when the job has ended."""
+    """The checkpoints retained when the job has ended."""
     world.handle(StopCheckpointing(job_id=JOB, job_status=status))
     [report] = world.effects(CheckpointingStopped)
     return report.retained
@@ -81,7 +81,7 @@ def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() ->
 
 
 @pytest.mark.parametrize("demand", [StopCheckpointRequest(job_id=JOB), FinalCheckpointRequest(job_id=JOB)])
-def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(demand: CoordinatorEvent) -> None:
+def test_a_savepoint_gets_its_turn_if_checkpoints_overlap(demand: CoordinatorEvent) -> None:
     world = scheduled_coordination(interval_ms=100, max_concurrent=2)
     world.advance(200)
     world.acknowledge("a", 1)
@@ -94,7 +94,7 @@ def test_it_has_its_turn_where_one_checkpoint_begins_before_the_other_ends(deman
     assert last.properties.is_final
 
 
-def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:
+def test_a_stop_requested_before_the_tasks_are_known_is_not_lost() -> None:
     world = Coordination()
 
     stop_checkpointing(world)
@@ -105,7 +105,7 @@ def test_a_stop_that_comes_before_the_tasks_are_known_is_not_lost() -> None:
 
 
 @pytest.mark.parametrize("max_concurrent", [1, 2])
-def test_the_scheduler_does_not_interfere_and_goes_on_when_the_stop_has_failed(max_concurrent: int) -> None:
+def test_the_scheduler_pauses_during_a_stop_and_resumes_if_it_fails(max_concurrent: int) -> None:
     world = scheduled_coordination(interval_ms=100, max_concurrent=max_concurrent, timeout_ms=450)
     stop_checkpointing(world)
 
@@ -158,7 +158,7 @@ def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
     assert world.effects(events.DeleteJob) == []
 
 
-def test_nothing_is_triggered_after_it() -> None:
+def test_no_checkpoint_is_triggered_after_it() -> None:
     world = scheduled_coordination(interval_ms=100)
     stop_checkpointing(world)
 
@@ -190,7 +190,7 @@ def test_a_job_at_its_end_is_stopped_with_the_checkpoint_that_it_takes_anyway(
     assert checkpoints_retained(world) == ("chk-1",)
 
 
-def test_a_job_at_its_end_goes_on_to_its_end_when_the_stop_has_failed() -> None:
+def test_a_job_at_the_end_of_its_input_finishes_if_the_stop_fails() -> None:
     world = scheduled_coordination(tolerable_failures=9)
     stop_checkpointing(world)
     world.handle(FinalCheckpointRequest(job_id=JOB))
@@ -229,7 +229,7 @@ def test_a_job_that_restarts_from_its_last_checkpoint_keeps_it_no_longer() -> No
     assert checkpoints_retained(world) == ()
 
 
-def test_a_job_that_was_to_stop_and_is_cancelled_keeps_what_its_retention_says() -> None:
+def test_a_stopping_job_that_is_cancelled_follows_its_retention_policy() -> None:
     world = scheduled_coordination(retention=ExternalizedCheckpointRetention.DELETE_ON_CANCELLATION)
     stop_checkpointing(world)
     world.acknowledge("a", 1)

@@ -40,7 +40,7 @@ def test_the_first_checkpoint_waits_a_second_or_the_pause_but_no_longer_than_the
 
 
 @pytest.mark.parametrize("delay_ms", [0, 700, 40_000])
-def test_the_first_checkpoint_waits_as_long_as_the_job_says(delay_ms: int) -> None:
+def test_the_first_checkpoint_waits_for_the_configured_delay(delay_ms: int) -> None:
     world = two_tasks(interval_ms=10_000, initial_delay_ms=delay_ms)
 
     world.handle(StartCheckpointScheduler(job_id=JOB))
@@ -98,7 +98,7 @@ def test_the_clockwork_does_not_ask_more_often_than_the_pause_allows() -> None:
     assert [began.timestamp_ms for began in world.machine.pending.values()] == [250, 500]
 
 
-def test_a_late_tick_does_not_move_those_that_follow() -> None:
+def test_a_late_tick_does_not_shift_later_ones() -> None:
     world = two_tasks(interval_ms=100)
     world.handle(StartCheckpointScheduler(job_id=JOB))
 

@@ -1,4 +1,4 @@
-"""Updates of global aggregates are made in batches, and results go to all who add to the same."""
+"""Updates of global aggregates are batched, and results go to all subtasks that add to the same aggregate."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_values_that_come_while_others_are_added_wait_for_the_next_batch() -> No
     ]
 
 
-def test_an_attempt_that_is_over_is_told_no_result() -> None:
+def test_an_ended_attempt_gets_no_result() -> None:
     aggregates = GlobalAggregates()
     aggregates.on_updates(updates_sent("a", update("least", b"1")))
 
@@ -65,7 +65,7 @@ def test_an_attempt_that_is_over_is_told_no_result() -> None:
     assert aggregates.on_updated(updated(("least", b"1"))) == []
 
 
-def test_behind_a_failure_what_waits_goes_on() -> None:
+def test_waiting_updates_are_sent_after_a_failure() -> None:
     aggregates = GlobalAggregates()
     aggregates.on_updates(updates_sent("a", update("least", b"1")))
     aggregates.on_updates(updates_sent("a", update("least", b"2")))

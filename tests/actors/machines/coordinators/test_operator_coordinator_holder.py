@@ -1,4 +1,4 @@
-"""A coordinator is called in order, and a checkpoint is one cut through it and its subtasks."""
+"""Calls of a coordinator are ordered, and a checkpoint is one consistent cut through it and its subtasks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from tests.actors.machines.coordinators.coordinating import (
 )
 
 
-def test_it_is_started_and_told_of_attempts_one_batch_of_calls_at_a_time() -> None:
+def test_a_coordinator_is_started_and_notified_of_attempts_in_batches_of_calls() -> None:
     world = World()
 
     assert world.calls == (StartCoordinator(),)
@@ -79,7 +79,7 @@ def test_its_events_reach_the_attempts_that_they_are_for() -> None:
     assert world.received == [(attempt(0), (b"x", b"z")), (attempt(1), (b"y",))]
 
 
-def test_events_for_an_attempt_that_is_over_go_nowhere() -> None:
+def test_events_for_an_ended_attempt_are_dropped() -> None:
     world = World().run()
     world.tell(events_sent(b"a"), AttemptTerminated(attempt=attempt(0), is_failed=True, reason=CAUSE))
 
@@ -127,7 +127,7 @@ def test_a_batch_of_calls_ends_with_that_of_a_checkpoint() -> None:
     assert world.calls == (handled(b"c"),)
 
 
-def test_what_it_sends_behind_its_state_waits_for_the_barrier_of_each_subtask() -> None:
+def test_events_after_its_state_wait_for_the_barrier_of_each_subtask() -> None:
     world = World().run()
     world.tell(snapshot(1), events_sent(b"a"))
     world.answer((0, b"before"))
@@ -141,7 +141,7 @@ def test_what_it_sends_behind_its_state_waits_for_the_barrier_of_each_subtask() 
     assert world.received[2:] == [(attempt(0), (b"behind",))]
 
 
-def test_what_waits_is_sent_when_the_checkpoint_is_given_up() -> None:
+def test_waiting_data_is_sent_when_the_checkpoint_is_aborted() -> None:
     world = World().run()
     world.tell(snapshot(1), events_sent(b"a"))
     world.answer()
@@ -153,7 +153,7 @@ def test_what_waits_is_sent_when_the_checkpoint_is_given_up() -> None:
     assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
 
 
-def test_it_hears_of_complete_checkpoints() -> None:
+def test_a_coordinator_is_notified_of_complete_checkpoints() -> None:
     world = World().run()
 
     world.tell(checkpoint_completed(1), checkpoint_completed(2, is_retained=False))
@@ -163,7 +163,7 @@ def test_it_hears_of_complete_checkpoints() -> None:
     assert world.at_work is None, "nothing is to be committed for a savepoint"
 
 
-def test_events_in_flight_are_those_from_before_the_barrier_that_it_gets_behind_its_state() -> None:
+def test_events_in_flight_are_those_before_the_barrier_received_after_the_state() -> None:
     world = World().run()
     world.tell(events_sent(b"in the state"), snapshot(1))
     world.answer()
@@ -185,7 +185,7 @@ def test_a_checkpoint_waits_while_events_are_held_back_for_the_one_before() -> N
     assert world.calls == (CheckpointOperatorCoordinator(checkpoint_id=2),)
 
 
-def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
+def test_a_checkpoint_aborted_before_its_request_is_not_taken() -> None:
     world = World().run()
     world.tell(events_sent(b"a"), snapshot(1), checkpoint_aborted(1))
 
@@ -194,7 +194,7 @@ def test_a_checkpoint_that_is_given_up_before_it_was_asked_for_is_not() -> None:
     assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
 
 
-def test_the_state_for_a_checkpoint_that_was_given_up_meanwhile_is_let_go_of() -> None:
+def test_the_state_of_a_meanwhile_aborted_checkpoint_is_released() -> None:
     world = World().run()
     world.tell(snapshot(1), checkpoint_aborted(1))
 
@@ -209,7 +209,7 @@ STATE = OperatorCoordinatorState(
 )
 
 
-def test_a_job_begins_from_a_checkpoint_with_its_state_and_what_was_in_flight() -> None:
+def test_a_job_begins_with_the_state_and_in_flight_data_of_a_checkpoint() -> None:
     world = World(CoordinatorReset(checkpoint_id=3, state=STATE))
 
     assert world.calls == (
@@ -281,7 +281,7 @@ def test_it_runs_what_it_was_woken_for_once() -> None:
 @given(
     st.lists(st.sampled_from(["event", "answer", "snapshot", "ack", "abort", "reset", "fail", "ready"]), max_size=60)
 )
-def test_whatever_happens_calls_are_answered_and_no_state_has_an_event_twice(steps: Sequence[str]) -> None:
+def test_under_any_events_calls_are_answered_and_no_event_is_duplicated(steps: Sequence[str]) -> None:
     world, checkpoint, numbers, events = World().run(), 0, [0, 0], 0
     called: list[bytes] = []
     for step in steps:

@@ -1,4 +1,4 @@
-"""Batches, partitions and gates with defaults, so that a test shows only what it is about."""
+"""Batches, partitions and gates with defaults, so that a test specifies only what matters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,6 @@ def partition_descriptor(
     producer: int = 0,
     partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
 ) -> ResultPartitionDescriptor:
-    """The output of one producer."""
     return ResultPartitionDescriptor(
         partition_id=partition_id(producer),
         output=0,
@@ -46,7 +45,7 @@ def partition_descriptor(
 
 
 def partition(subpartitions: int = 1, producer: int = 0) -> ResultPartition:
-    """A partition that nobody has asked for yet."""
+    """A partition that no reader has requested yet."""
     return ResultPartition(partition_descriptor(subpartitions, producer))
 
 
@@ -64,7 +63,7 @@ def gate_descriptor(channels: int = 1, gate: int = 0, first_producer: int = 0) -
 
 
 def requested_gate(channels: int = 1, exclusive: int = 2, floating: int = 0) -> InputGate:
-    """A gate that has asked for all its partitions."""
+    """A gate that has requested all its partitions."""
     gate = InputGate([gate_descriptor(channels)], exclusive, floating)
     gate.request_partitions()
     return gate
@@ -82,14 +81,14 @@ def response(buffer: Buffer, sequence_number: int = 0, channel: int = 0, backlog
 
 
 def announcement(backlog: int, channel: int = 0) -> BacklogAnnouncement:
-    """Data waits for `channel`."""
+    """The announcement of a backlog for `channel`."""
     return BacklogAnnouncement(partition_id=partition_id(channel), subpartition=0, backlog=backlog)
 
 
 def error(
     type_name: str = "SomeError", message: str = "no", channel: int = 0, *, not_found: bool = False
 ) -> ErrorResponse:
-    """`channel` cannot be had."""
+    """A failure of the partition that `channel` reads."""
     return ErrorResponse(
         partition_id=partition_id(channel),
         subpartition=0,

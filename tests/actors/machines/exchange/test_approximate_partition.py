@@ -1,4 +1,4 @@
-"""An approximate partition goes on when its reader has failed: the next one begins with the next batch."""
+"""An approximate partition survives a failed reader: the next reader begins with the next batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def released(effects: list[PartitionEffect]) -> list[str]:
 
 
 def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
-    """What the second reader is sent, by number."""
+    """The buffers sent to the second reader, by number."""
     responses = [
         effect.message
         for effect in effects
@@ -50,7 +50,7 @@ def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, B
     return [(response.sequence_number, response.buffer) for response in responses]
 
 
-def test_what_was_on_its_way_is_lost_and_the_next_reader_begins_with_the_next_batch() -> None:
+def test_batches_in_flight_are_lost_and_the_next_reader_begins_after_them() -> None:
     output = approximate()
     output.request(0, 1, CONSUMER)
     for name in ("sent", "waiting"):
@@ -64,7 +64,7 @@ def test_what_was_on_its_way_is_lost_and_the_next_reader_begins_with_the_next_ba
     assert buffers_for_next_reader(following) == [(0, batch_ref("next"))]
 
 
-def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barrier() -> None:
+def test_the_next_reader_gets_event_time_and_end_of_data_but_no_barrier() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.broadcast_event(Watermark(timestamp_ms=1))
@@ -83,7 +83,7 @@ def test_the_next_reader_is_told_how_far_event_time_and_data_are_and_of_no_barri
     assert events == [(0, Watermark(timestamp_ms=7)), (1, WatermarkStatus(idle=True)), (2, EndOfData())]
 
 
-def test_credit_of_the_first_reader_is_none_of_the_second() -> None:
+def test_credit_of_the_first_reader_does_not_pass_to_the_second() -> None:
     output = approximate()
     output.request(0, 5, CONSUMER)
 
@@ -123,7 +123,7 @@ def test_the_end_that_waits_reaches_the_next_reader() -> None:
     assert output.is_released
 
 
-def test_a_reader_that_comes_behind_the_end_finds_nothing() -> None:
+def test_a_reader_that_arrives_after_the_end_finds_nothing() -> None:
     output = approximate(subpartitions=2)
     output.request(0, 0, CONSUMER)
     output.finish()
@@ -135,7 +135,7 @@ def test_a_reader_that_comes_behind_the_end_finds_nothing() -> None:
     assert refused.message.partition_not_found
 
 
-def test_a_reader_that_failed_before_it_had_asked_loses_what_was_made_for_it() -> None:
+def test_a_reader_that_failed_before_its_request_loses_its_batches() -> None:
     output = approximate()
     output.add_batch(batch_ref("for the first"))
 
@@ -144,7 +144,7 @@ def test_a_reader_that_failed_before_it_had_asked_loses_what_was_made_for_it() -
     assert released(lost) == ["for the first"]
 
 
-def test_a_reader_that_leaves_is_awaited_again() -> None:
+def test_a_reader_that_has_left_is_awaited_again() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.add_batch(batch_ref("waiting"))

@@ -1,4 +1,4 @@
-"""Barriers, cancel markers and ends of channels: what they make a task do. Flink's own cases run in conformance."""
+"""Reactions of a task to barriers, cancel markers and ends of channels. Flink's own cases run in conformance."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_barrier_of_a_checkpoint_that_was_passed_is_ignored() -> None:
     assert actions[2] == [barrier(5), UnblockAllChannels()]
 
 
-def test_a_cancel_marker_ends_the_alignment_and_later_barriers_do_not_begin_it_again() -> None:
+def test_a_cancel_marker_ends_the_alignment_for_good() -> None:
     aligner = BarrierAligner(2)
 
     actions = handler_actions(aligner, (0, barrier(1)), (1, marker(1)), (0, barrier(1)), (1, marker(1)))
@@ -119,7 +119,7 @@ def test_the_end_of_a_channel_counts_as_its_barrier() -> None:
 
 
 @pytest.mark.parametrize("handler", HANDLERS)
-def test_a_channel_that_ends_behind_its_barrier_counts_once(handler: type[BarrierAligner | BarrierTracker]) -> None:
+def test_a_channel_that_ends_after_its_barrier_counts_once(handler: type[BarrierAligner | BarrierTracker]) -> None:
     counting = handler(3)
 
     actions = handler_actions(counting, (0, barrier(1)), (1, barrier(1)), (1, END), (2, barrier(1)))
@@ -169,7 +169,7 @@ def test_a_blocked_channel_that_is_read_is_a_fault_of_the_reader() -> None:
         aligner.handle(0, barrier(1), 1)
 
 
-def test_nothing_can_be_read_from_a_channel_that_has_ended() -> None:
+def test_an_ended_channel_cannot_be_read() -> None:
     aligner = BarrierAligner(2)
     handler_actions(aligner, (0, END))
 
@@ -188,7 +188,7 @@ STREAMS = st.lists(
     min_size=CHANNELS,
     max_size=CHANNELS,
 )
-"""What each channel delivers: barriers and cancel markers with growing ids, some of them missing; then its end."""
+"""The elements of each channel: barriers and cancel markers with growing ids, some of them missing; then its end."""
 
 
 @given(streams=STREAMS, data=st.data())

@@ -1,4 +1,4 @@
-"""A pool of buffers: what it gives out, who waits, and what becomes of the rest when its size changes."""
+"""A pool of buffers: its grants, its waiters, and its excess when it is resized."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def drained(size: int) -> LocalBufferPool[Waiting]:
     return empty
 
 
-def test_a_pool_gives_out_as_many_buffers_as_its_size() -> None:
+def test_a_pool_grants_as_many_buffers_as_its_size() -> None:
     two = pool(2)
 
     assert [two.request_buffer(), two.request_buffer(), two.request_buffer()] == [True, True, False]
     assert not two.is_available
 
 
-def test_a_buffer_that_comes_back_is_the_next_listeners() -> None:
+def test_a_recycled_buffer_goes_to_the_next_listener() -> None:
     empty = drained(1)
     first, second = Waiting(), Waiting()
     empty.wait(first)
@@ -59,7 +59,7 @@ def test_a_buffer_that_comes_back_is_the_next_listeners() -> None:
     assert (first.got, second.got) == (1, 1)
 
 
-def test_a_listener_that_needs_more_waits_behind_the_others() -> None:
+def test_a_listener_that_needs_more_buffers_waits_after_the_others() -> None:
     empty = drained(3)
     greedy, modest = Waiting(2), Waiting(1)
     empty.wait(greedy)
@@ -68,7 +68,7 @@ def test_a_listener_that_needs_more_waits_behind_the_others() -> None:
     assert [empty.give_back() for _ in range(3)] == [greedy, modest, greedy]
 
 
-def test_a_listener_that_needs_none_any_more_is_passed_over() -> None:
+def test_a_listener_that_needs_no_more_buffers_is_skipped() -> None:
     empty = drained(1)
     content, waiting = Waiting(0), Waiting()
     empty.wait(content)
@@ -77,7 +77,7 @@ def test_a_listener_that_needs_none_any_more_is_passed_over() -> None:
     assert empty.give_back() is waiting
 
 
-def test_who_could_take_a_buffer_does_not_wait_for_one() -> None:
+def test_no_listener_is_registered_if_a_buffer_is_available() -> None:
     used_once = pool(1)
     used_once.request_buffer()
     used_once.give_back()
@@ -85,7 +85,7 @@ def test_who_could_take_a_buffer_does_not_wait_for_one() -> None:
     assert not used_once.wait(Waiting())
 
 
-def test_a_pool_that_shrinks_gives_back_what_is_idle_at_once_and_the_rest_as_it_comes_back() -> None:
+def test_a_shrinking_pool_returns_idle_buffers_at_once_and_others_when_recycled() -> None:
     shrinking = drained(4)
     shrinking.give_back()
 
@@ -99,7 +99,7 @@ def test_a_pool_that_shrinks_gives_back_what_is_idle_at_once_and_the_rest_as_it_
     assert (shrinking.held, shrinking.idle) == (2, 1)
 
 
-def test_a_pool_that_grows_serves_who_waits() -> None:
+def test_a_growing_pool_serves_its_waiters() -> None:
     growing = drained(1)
     first, second = Waiting(), Waiting()
     growing.wait(first)
@@ -110,7 +110,7 @@ def test_a_pool_that_grows_serves_who_waits() -> None:
     assert growing.free == 2
 
 
-def test_the_end_of_a_pool_is_told_to_who_waits_and_nothing_can_be_taken_from_it() -> None:
+def test_the_end_of_a_pool_is_reported_to_waiters_and_ends_its_grants() -> None:
     ended = drained(1)
     waiting = Waiting()
     ended.wait(waiting)
@@ -132,7 +132,7 @@ def test_a_pool_is_not_smaller_than_its_minimum_nor_its_maximum(size: int, minim
         pool(size, minimum=minimum, maximum=maximum)
 
 
-def test_a_pool_is_not_made_smaller_than_its_minimum_and_not_larger_than_its_maximum() -> None:
+def test_a_pool_stays_between_its_minimum_and_maximum() -> None:
     bounded = pool(2, minimum=2, maximum=3)
 
     bounded.resize(10)
@@ -148,7 +148,7 @@ def test_a_buffer_cannot_come_back_twice() -> None:
 
 
 @given(st.integers(0, 5), st.lists(st.sampled_from(["take", "back", "wait", "grow", "shrink"])))
-def test_whatever_happens_no_buffer_is_lost_and_none_is_idle_beyond_the_size(size: int, words: list[str]) -> None:
+def test_under_any_events_no_buffer_is_lost_or_idle_beyond_the_size(size: int, words: list[str]) -> None:
     tried = pool(size)
     for word in words:
         match word:

@@ -1,4 +1,4 @@
-"""The target of the next batch, for every way to partition a stream."""
+"""The target of the next batch for every partitioner."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ def selected(ship_strategy: ShipStrategy, batches: int, channels: int = 3, first
     return [list(selector()) for _ in range(batches)]
 
 
-def test_a_rebalance_goes_round_from_where_it_is_told_to_begin() -> None:
+def test_a_rebalance_is_round_robin_from_the_given_channel() -> None:
     assert selected(ShipStrategy.REBALANCE, 4, first=5) == [[2], [0], [1], [2]]
 
 
-def test_a_shuffle_goes_where_chance_says() -> None:
+def test_a_shuffle_picks_a_random_channel() -> None:
     assert selected(ShipStrategy.SHUFFLE, 2) == [[2], [2]]
 
 
@@ -23,5 +23,5 @@ def test_a_broadcast_goes_everywhere() -> None:
     assert selected(ShipStrategy.BROADCAST, 2) == [[0, 1, 2], [0, 1, 2]]
 
 
-def test_what_is_keyed_and_has_one_reader_goes_to_it_unsplit() -> None:
+def test_a_keyed_batch_for_a_single_reader_is_not_split() -> None:
     assert selected(ShipStrategy.HASH, 1, channels=1) == [[0]]

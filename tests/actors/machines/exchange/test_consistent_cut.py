@@ -1,5 +1,5 @@
-"""The law of all checkpoints: what was read before a snapshot, and what is in flight in it, is what is before the
-barriers, every batch once. Whatever the barriers want to be, and in whatever order things come, are read and time out.
+"""The law of all checkpoints: the batches read before a snapshot plus its in-flight batches are exactly the batches
+before the barriers, each once. It holds for every kind of barrier and every order of arrival, reading and timeout.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KINDS = (
 
 @dataclass
 class Checkpoint:
-    """What a checkpoint has of the batches, by name."""
+    """The batches that a checkpoint contains, by name."""
 
     read: set[str] = field(default_factory=set)
     in_flight: list[str] = field(default_factory=list)
@@ -108,7 +108,7 @@ class Task:
 
 @st.composite
 def jobs(draw: st.DrawFn) -> list[list[Buffer]]:
-    """What each channel delivers: batches, the barriers of some checkpoints in their order, its end."""
+    """The elements of each channel: batches, the barriers of some checkpoints in their order, its end."""
     kinds = draw(st.lists(st.sampled_from(KINDS), max_size=4))
     streams: list[list[Buffer]] = []
     for channel in range(CHANNELS):

@@ -1,4 +1,4 @@
-"""Credits: own and floating ones, who gets one next, and when the sender is told."""
+"""Credits: exclusive and floating ones, their order of assignment, and their announcement to the sender."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_batch_without_a_credit_is_not_accepted() -> None:
     assert not channel.spend()
 
 
-def test_a_credit_that_the_sender_was_not_told_of_cannot_be_used() -> None:
+def test_an_unannounced_credit_cannot_be_used() -> None:
     _, (channel,) = channels(1, floating=1)
     channel.on_backlog(5)
     channel.spend()
@@ -68,7 +68,7 @@ def test_a_channel_waits_once_however_often_its_backlog_grows() -> None:
     assert [holder.give_back(), holder.give_back()] == [first, second]
 
 
-def test_a_channel_that_needs_no_more_is_passed_over() -> None:
+def test_a_channel_that_needs_no_more_credit_is_skipped() -> None:
     pool, (holder, first, second) = channels(1, 1, 1, floating=1)
     holder.on_backlog(1)
     holder.take_announcement()
@@ -81,7 +81,7 @@ def test_a_channel_that_needs_no_more_is_passed_over() -> None:
     assert pool.free == 0
 
 
-def test_an_own_credit_that_comes_back_displaces_a_floating_one_that_is_not_needed() -> None:
+def test_a_returned_exclusive_credit_displaces_an_unneeded_floating_one() -> None:
     pool, (channel,) = channels(1, floating=1)
     channel.spend()
     channel.on_backlog(0)
@@ -96,7 +96,7 @@ def test_an_own_credit_that_comes_back_displaces_a_floating_one_that_is_not_need
     assert pool.free == 1
 
 
-def test_a_channel_that_ends_gives_its_floating_credits_to_who_waits() -> None:
+def test_an_ended_channel_passes_its_floating_credits_to_waiting_channels() -> None:
     pool, (ending, waiting) = channels(1, 1, floating=2)
     ending.on_backlog(2)
     waiting.on_backlog(1)
@@ -135,7 +135,7 @@ def test_credits_are_announced_by_half_of_the_own_ones(exclusive: int, returned:
     assert channel.is_announcement_due == is_due
 
 
-def test_a_sender_without_credit_is_told_of_the_first_one() -> None:
+def test_a_sender_without_credit_is_notified_of_the_first_one() -> None:
     _, (channel,) = channels(8)
     for _ in range(8):
         channel.spend()

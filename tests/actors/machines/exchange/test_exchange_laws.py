@@ -121,7 +121,7 @@ class Exchange(RuleBasedStateMachine):
 
     @rule(floating=st.integers(0, 4))
     def share_out_again(self, floating: int) -> None:
-        # What was lent beyond the new size is still out.
+        # Buffers lent beyond the new size are still out.
         self.bound = max(self.bound, CHANNELS * self.exclusive + floating)
         self._post_to_producers(self.gate.resize([floating]))
 
@@ -156,7 +156,7 @@ class Exchange(RuleBasedStateMachine):
             output.check()
 
     def teardown(self) -> None:
-        """Let everything arrive: blocked channels keep no other from being read, and in the end nothing is stuck."""
+        """Let everything arrive: blocked channels do not block others, and in the end nothing is stuck."""
         self._run_dry()
         for channel in set(range(CHANNELS)) - self.blocked:
             assert self.read[channel] == self.made[channel]
@@ -208,5 +208,5 @@ def _is_batch(message: ToGate) -> bool:
 
 
 @pytest.mark.slow
-def test_whatever_the_order_of_events_every_channel_is_read_as_it_was_made_within_its_credits() -> None:
+def test_every_channel_is_read_in_order_within_its_credits() -> None:
     run_state_machine_as_test(Exchange, settings=settings(max_examples=100, stateful_step_count=50))

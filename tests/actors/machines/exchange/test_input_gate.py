@@ -1,4 +1,4 @@
-"""An input gate: what it asks for, what it accepts, whom it tells, and in which order it is read."""
+"""An input gate: its requests, the data it accepts, its notifications, and its order of reading."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_backlog_is_answered_with_floating_credits() -> None:
     assert gate.on_backlog(announcement(3)) == [credit(3)]
 
 
-def test_a_floating_credit_goes_on_to_the_channel_that_waits_for_it() -> None:
+def test_a_floating_credit_passes_to_the_waiting_channel() -> None:
     gate = requested_gate(2, exclusive=1, floating=1)
     gate.on_backlog(announcement(1, channel=0))
     gate.on_backlog(announcement(1, channel=1))
@@ -94,7 +94,7 @@ def test_a_floating_credit_goes_on_to_the_channel_that_waits_for_it() -> None:
     assert gate.credit_returned(0) == [credit(1, channel=1)]
 
 
-def test_an_ended_channel_gives_its_floating_credits_to_the_others() -> None:
+def test_an_ended_channel_passes_its_floating_credits_to_the_others() -> None:
     gate = requested_gate(2, exclusive=1, floating=1)
     gate.on_backlog(announcement(1, channel=0))
     gate.on_backlog(announcement(1, channel=1))
@@ -116,7 +116,7 @@ def test_an_element_out_of_order_fails_the_gate_and_names_both_numbers() -> None
     assert gate.poll() is None
 
 
-def test_a_repeated_element_is_not_released_because_it_is_held_already() -> None:
+def test_a_duplicate_element_is_not_released_since_it_is_held() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref("a"), 0))
 
@@ -135,7 +135,7 @@ def test_a_sender_that_overruns_its_credit_fails_the_gate() -> None:
     assert effects[1:] == [ReleaseBatch(batch=batch_ref("b"))]
 
 
-def test_a_failed_channel_is_given_no_more_credit() -> None:
+def test_a_failed_channel_gets_no_more_credit() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref("a"), 0))
     gate.poll()
@@ -158,7 +158,7 @@ def test_an_event_needs_no_credit() -> None:
         ("UnknownSubpartitionError", ChannelFailureKind.REFUSED),
     ],
 )
-def test_an_error_says_whose_fault_it_is(type_name: str, kind: ChannelFailureKind) -> None:
+def test_an_error_names_its_culprit(type_name: str, kind: ChannelFailureKind) -> None:
     gate = requested_gate()
 
     failure = failure_of(gate.on_error(error(type_name, "gone")))
@@ -177,7 +177,7 @@ def test_the_first_failure_stays() -> None:
     assert gate.failure == first
 
 
-def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
+def test_a_sender_of_unread_data_is_asked_to_stop() -> None:
     gate = requested_gate()
 
     effects = gate.on_buffer(response(batch_ref(), channel=7))
@@ -190,7 +190,7 @@ def test_who_sends_what_nobody_here_reads_is_told_to_stop() -> None:
     ("drains", "status"),
     [((True, True), EndOfDataStatus.DRAINED), ((True, False), EndOfDataStatus.STOPPED)],
 )
-def test_data_has_ended_when_every_channel_says_so(drains: tuple[bool, bool], status: EndOfDataStatus) -> None:
+def test_data_has_ended_when_every_channel_has_ended(drains: tuple[bool, bool], status: EndOfDataStatus) -> None:
     gate = requested_gate(2)
     for channel, drain in enumerate(drains):
         gate.on_buffer(response(EndOfData(drain=drain), channel=channel))

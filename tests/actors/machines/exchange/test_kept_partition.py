@@ -1,4 +1,4 @@
-"""A partition that has outlived its task: anybody reads it, from its beginning and at their own pace."""
+"""A partition that has outlived its task: any number of readers read it from its beginning, each at its own pace."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_consumer_that_asks_again_reads_from_the_beginning() -> None:
     assert buffers_sent(request_partition(output, 5)) == [batch_ref("a"), EndOfPartition()]
 
 
-def test_what_is_said_by_a_consumer_that_does_not_read_is_ignored() -> None:
+def test_messages_of_a_consumer_without_a_request_are_ignored() -> None:
     output = finished_partition("a")
     request_partition(output, 0)
     leave = CancelPartitionRequest(partition_id=partition_id(), subpartition=0)
@@ -93,12 +93,12 @@ def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None
     assert str(subpartition) in refused.message.cause.message
 
 
-def test_a_partition_is_kept_when_it_is_written_wholly() -> None:
+def test_a_partition_is_retained_when_it_is_completely_written() -> None:
     with pytest.raises(AssertionError, match="not written wholly"):
         partition_of_batches("a").finished()
 
 
-def test_nothing_is_written_behind_the_end() -> None:
+def test_writing_stops_at_the_end() -> None:
     output = partition_of_batches("a")
     output.finish()
 

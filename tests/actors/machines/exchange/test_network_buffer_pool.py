@@ -1,4 +1,4 @@
-"""The buffers of a TaskManager: everybody's minimum is sure, and the rest is shared."""
+"""The buffers of a TaskManager: the minimum of each pool is guaranteed, and the rest is shared."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_one_pool_may_have_everything() -> None:
     assert buffers.create_pool(1).size == 10
 
 
-def test_what_nobody_is_promised_is_shared_by_what_each_could_use() -> None:
+def test_spare_buffers_are_shared_in_proportion_to_each_pools_maximum() -> None:
     buffers = NetworkBufferPool(12)
 
     buffers.create_pool(2, 4)
@@ -29,7 +29,7 @@ def test_what_nobody_is_promised_is_shared_by_what_each_could_use() -> None:
     assert sizes(buffers) == [3, 9]
 
 
-def test_pools_that_may_have_all_they_could_use_have_it_without_being_told_again() -> None:
+def test_pools_with_their_maximum_keep_it_without_another_notification() -> None:
     buffers = NetworkBufferPool(100)
     first = buffers.create_pool(1, 3)
 
@@ -40,7 +40,7 @@ def test_pools_that_may_have_all_they_could_use_have_it_without_being_told_again
     assert buffers.take_resized() == ()
 
 
-def test_a_pool_that_comes_takes_from_the_others_and_one_that_goes_gives_to_them() -> None:
+def test_a_new_pool_takes_from_others_and_an_ended_one_returns() -> None:
     buffers = NetworkBufferPool(10)
     first = buffers.create_pool(1)
     second = buffers.create_pool(1)
@@ -77,7 +77,7 @@ def test_exclusive_buffers_are_taken_from_what_pools_would_share() -> None:
     assert (pool.size, buffers.free) == (10, 10)
 
 
-def test_exclusive_buffers_that_a_pool_still_holds_follow_as_it_gives_them_back() -> None:
+def test_exclusive_buffers_of_a_pool_are_released_as_it_returns_them() -> None:
     buffers = NetworkBufferPool(4)
     pool = buffers.create_pool(1)
     pool.take_up_to(4)
@@ -124,7 +124,7 @@ def test_when_the_buffers_are_gone_no_pool_can_be_made_and_what_comes_back_is_dr
     st.integers(0, 40),
     st.lists(st.tuples(st.sampled_from(["create", "destroy", "take", "back"]), st.integers(0, 9), st.integers(0, 9))),
 )
-def test_whatever_happens_every_pool_has_its_minimum_and_all_together_no_more_than_there_is(
+def test_under_any_events_every_pool_has_its_minimum_within_the_total(
     total: int, words: list[tuple[str, int, int]]
 ) -> None:
     buffers = NetworkBufferPool(total)

@@ -1,4 +1,4 @@
-"""Barriers in a subpartition: what went before one, and what it has overtaken, is all that was added before it."""
+"""Barriers in a subpartition: the buffers sent before one plus the overtaken ones are all that were added before it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def barrier(checkpoint_id: int, options: CheckpointOptions) -> CheckpointBarrier
 
 
 def serve_credit(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
-    """What the reader is sent for so many credits more."""
+    """The buffers sent to the reader for so many more credits."""
     subpartition.credit += credit
     return buffers_sent(subpartition.serve())
 
 
-def test_a_barrier_whose_time_is_over_is_read_first_and_has_overtaken_what_was_before_it() -> None:
+def test_a_timed_out_barrier_is_read_first_and_overtakes_earlier_buffers() -> None:
     subpartition = Subpartition(
         partition_id(), 0, (batch_ref("a"), batch_ref("b"), barrier(1, ALIGNED), batch_ref("c"))
     )

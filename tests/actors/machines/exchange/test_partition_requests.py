@@ -1,4 +1,4 @@
-"""An input gate asks its producers: at once, and again where they are not there yet."""
+"""An input gate requests partitions from its producers at once, and again if they do not exist yet."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_subpartition_is_asked_for_once() -> None:
     assert gate.request_partitions() == []
 
 
-def test_a_partition_that_is_not_there_yet_is_asked_for_again_and_again_later() -> None:
+def test_a_missing_partition_is_requested_again_with_growing_delays() -> None:
     gate = requested_gate()
 
     delays = []
@@ -56,7 +56,7 @@ def test_a_retry_asks_as_the_first_request_did() -> None:
     assert gate.retry(0) == asked
 
 
-def test_a_retry_that_comes_too_late_is_ignored() -> None:
+def test_a_late_retry_is_ignored() -> None:
     gate = requested_gate()
     gate.on_error(error(not_found=True))
     gate.on_buffer(response(batch_ref()))
@@ -66,14 +66,14 @@ def test_a_retry_that_comes_too_late_is_ignored() -> None:
     assert isinstance(effect, Ignore)
 
 
-def test_a_partition_that_is_lost_while_it_is_read_is_not_asked_for_again() -> None:
+def test_a_partition_lost_while_being_read_is_not_requested_again() -> None:
     gate = requested_gate()
     gate.on_buffer(response(batch_ref()))
 
     assert failure_of(gate.on_error(error(not_found=True))).kind is ChannelFailureKind.PARTITION_NOT_FOUND
 
 
-def test_a_task_manager_that_is_gone_before_it_has_answered_fails_the_channel_and_names_the_partition() -> None:
+def test_the_channel_fails_with_the_partition_if_the_task_manager_ends() -> None:
     gate = requested_gate(2)
     gate.on_buffer(response(batch_ref(), 0, channel=0))
 

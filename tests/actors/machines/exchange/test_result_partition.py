@@ -1,4 +1,4 @@
-"""A result partition: what its readers are sent, against which credit, and what becomes of the rest."""
+"""A result partition: the buffers sent to its readers, their credit, and the disposal of the rest."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def error_of(effects: list[PartitionEffect]) -> ErrorResponse:
     return effect.message
 
 
-def test_nothing_is_sent_before_the_reader_has_asked() -> None:
+def test_buffers_are_sent_only_after_a_request_of_the_reader() -> None:
     output = partition()
 
     effects = output.add_batch(batch_ref()) + output.broadcast_event(BARRIER)
@@ -77,7 +77,7 @@ def test_nothing_is_sent_before_the_reader_has_asked() -> None:
     assert output.queued_batches == 1
 
 
-def test_a_reader_gets_as_many_batches_as_it_has_credit_and_hears_of_the_rest() -> None:
+def test_a_reader_gets_batches_by_credit_and_the_backlog_of_the_rest() -> None:
     output = filled("a", "b", "c")
 
     effects = output.request(0, 2, CONSUMER)
@@ -86,7 +86,7 @@ def test_a_reader_gets_as_many_batches_as_it_has_credit_and_hears_of_the_rest() 
     assert output.queued_batches == 1
 
 
-def test_credit_brings_what_has_waited() -> None:
+def test_credit_releases_waiting_buffers() -> None:
     output = filled("a", "b")
     output.request(0, 1, CONSUMER)
 
@@ -201,7 +201,7 @@ def test_a_partition_is_consumed_when_every_reader_was_sent_the_end() -> None:
     assert output.all_consumed
 
 
-def test_nothing_may_follow_the_end() -> None:
+def test_elements_after_the_end_are_refused() -> None:
     output = partition()
     output.finish()
 
@@ -243,7 +243,7 @@ def test_credit_that_crosses_the_end_is_ignored() -> None:
     assert isinstance(late, Ignore)
 
 
-def test_a_subpartition_is_given_to_one_reader_only() -> None:
+def test_a_subpartition_has_only_one_reader() -> None:
     output = partition()
     output.request(0, 1, CONSUMER)
 
@@ -265,7 +265,7 @@ def test_an_unknown_subpartition_is_refused_by_number(subpartition: int) -> None
     assert all(isinstance(effect, Ignore) for effect in said)
 
 
-def test_what_is_said_twice_or_too_early_about_a_reader_changes_nothing() -> None:
+def test_duplicate_or_early_messages_about_a_reader_change_nothing() -> None:
     output = partition()
     early = output.add_credit(0, 1) + output.cancel(0)
     output.request(0, 1, CONSUMER)
@@ -301,7 +301,7 @@ def test_a_barrier_may_overtake_all_batches_of_every_reader_and_names_them() -> 
     assert overtaken == (batch_ref("waits", subpartition=0), batch_ref("unread", subpartition=1))
 
 
-def test_what_waits_unsent_holds_buffers_and_what_is_sent_or_given_up_gives_them_back() -> None:
+def test_unsent_batches_hold_buffers_until_sent_or_dropped() -> None:
     output = ResultPartition(partition_descriptor(2), 9)
     for name in ("a", "b"):
         output.add_batch(batch_ref(name, subpartition=0))
@@ -356,7 +356,7 @@ def test_an_event_in_turn_passes_over_consumers_that_have_left() -> None:
     assert output.emit_in_turn(marker) == []
 
 
-def test_a_failed_producer_tells_its_readers_and_releases_what_they_did_not_get() -> None:
+def test_a_failed_producer_notifies_its_readers_and_releases_unsent_batches() -> None:
     output = partition(subpartitions=2)
     output.request(0, 1, CONSUMER)
     output.add_batch(batch_ref("a", subpartition=1))
@@ -369,7 +369,7 @@ def test_a_failed_producer_tells_its_readers_and_releases_what_they_did_not_get(
     assert released == ReleaseBatch(batch=batch_ref("a", subpartition=1))
 
 
-def test_a_reader_that_has_everything_is_told_of_no_failure() -> None:
+def test_a_reader_that_has_received_everything_is_not_notified_of_a_failure() -> None:
     output = partition()
     output.request(0, 1, CONSUMER)
     output.finish()
@@ -377,7 +377,7 @@ def test_a_reader_that_has_everything_is_told_of_no_failure() -> None:
     assert output.fail(CAUSE) == []
 
 
-def test_a_released_partition_gives_up_what_was_not_sent_and_is_not_found_any_more() -> None:
+def test_a_released_partition_drops_unsent_batches_and_is_not_found() -> None:
     output = filled("a", "b")
 
     unsent = output.release()

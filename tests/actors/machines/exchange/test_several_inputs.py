@@ -54,7 +54,7 @@ def test_a_gate_whose_channels_are_blocked_loses_its_turn_until_they_are_not() -
     assert inputs.poll() == (0, batch_ref("a"))
 
 
-def test_what_is_in_flight_on_every_gate_is_persisted_with_an_unaligned_checkpoint() -> None:
+def test_in_flight_data_of_every_gate_is_persisted_with_an_unaligned_checkpoint() -> None:
     inputs = union(1, 2)
     for channel, barrier in enumerate([False, True, False]):
         inputs.on_buffer(response(batch_ref(f"before-{channel}"), 0, channel))
@@ -75,7 +75,7 @@ def test_what_is_in_flight_on_every_gate_is_persisted_with_an_unaligned_checkpoi
     ]
 
 
-def test_one_gate_with_data_left_keeps_the_task_from_its_end() -> None:
+def test_a_task_does_not_end_while_a_gate_has_data() -> None:
     inputs = union(1, 1)
     inputs.on_buffer(response(EndOfData(), 0, 0))
     inputs.poll()
@@ -110,7 +110,7 @@ def test_a_failed_gate_is_not_read_and_the_failure_is_the_tasks() -> None:
     assert not inputs.has_data
 
 
-def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
+def test_a_task_without_inputs_drops_foreign_data() -> None:
     inputs = InputGate([])
 
     dropped = inputs.on_buffer(response(batch_ref()))
@@ -123,7 +123,7 @@ def test_a_task_without_inputs_drops_what_is_not_its_own() -> None:
     assert inputs.is_finished
 
 
-def test_nothing_is_read_of_the_others_before_what_is_read_first_has_ended_and_is_processed() -> None:
+def test_other_inputs_wait_until_the_first_one_has_ended_and_is_processed() -> None:
     inputs = union(1, 1, 1, read_first=frozenset([1, 2]))
     inputs.on_buffer(response(batch_ref("main"), 0, 0))
     inputs.on_buffer(response(UNALIGNED, 1, 0))
@@ -147,7 +147,7 @@ def test_nothing_is_read_of_the_others_before_what_is_read_first_has_ended_and_i
     assert inputs.poll() is not None
 
 
-def test_an_input_that_is_read_first_and_has_no_rows_is_over_with_its_end() -> None:
+def test_an_empty_input_that_is_read_first_ends_at_once() -> None:
     inputs = union(1, 1, read_first=frozenset([0]))
     inputs.on_buffer(response(batch_ref("main"), 0, 1))
     before = inputs.poll()

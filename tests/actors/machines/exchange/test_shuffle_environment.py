@@ -16,7 +16,7 @@ def with_buffers(count: int | None, **settings: int) -> ShuffleEnvironment:
     return ShuffleEnvironment(NetworkSettings(network_buffers=count, **settings))
 
 
-def test_where_nobody_says_how_many_there_are_a_task_has_all_it_can_use() -> None:
+def test_a_task_has_its_maximum_of_buffers_without_a_configured_total() -> None:
     environment = with_buffers(None)
 
     buffers = environment.register_task(A, [4], [2, 1])
@@ -33,7 +33,7 @@ def test_a_task_that_needs_all_there_is_has_its_minimum() -> None:
     assert buffers == TaskBuffers(outputs=(3,), floating=(0,), exclusive=2)
 
 
-def test_a_task_that_does_not_fit_is_refused_whole_and_leaves_nothing_behind() -> None:
+def test_a_task_that_does_not_fit_is_refused_and_holds_no_buffers() -> None:
     environment = with_buffers(8)
 
     with pytest.raises(NetworkBuffersExhaustedError, match="required 9, but only 8 available"):
@@ -44,7 +44,7 @@ def test_a_task_that_does_not_fit_is_refused_whole_and_leaves_nothing_behind() -
     environment.check()
 
 
-def test_tasks_share_and_are_told_when_one_of_them_ends() -> None:
+def test_tasks_share_buffers_and_are_notified_when_one_of_them_ends() -> None:
     environment = with_buffers(8, floating_buffers_per_gate=4)
     environment.register_task(A, [1], [])
     environment.register_task(B, [1], [])
@@ -57,7 +57,7 @@ def test_tasks_share_and_are_told_when_one_of_them_ends() -> None:
     environment.check()
 
 
-def test_a_task_gives_back_its_exclusive_buffers_at_its_end() -> None:
+def test_a_task_returns_its_exclusive_buffers_at_its_end() -> None:
     environment = with_buffers(6)
     environment.register_task(A, [], [3])
 
@@ -73,7 +73,7 @@ def test_bytes_are_shared_out_by_buffers() -> None:
     assert environment.register_task(A, [1], []).bytes_per_buffer == 100
 
 
-def test_ten_thousand_tasks_are_given_their_buffers_without_looking_at_each_other() -> None:
+def test_buffers_of_ten_thousand_tasks_are_assigned_in_linear_time() -> None:
     environment = with_buffers(None)
 
     for number in range(10_000):

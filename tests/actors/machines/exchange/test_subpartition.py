@@ -1,4 +1,4 @@
-"""A subpartition: what its reader is sent, in which order, and what is given up."""
+"""A subpartition: the messages to its reader, their order, and the data it drops."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ PLENTY = 1_000
 
 
 def holding(*buffers: Buffer) -> Subpartition:
-    """A subpartition that nobody has asked for yet."""
+    """A subpartition that no reader has requested yet."""
     return Subpartition(partition_id(), 0, buffers)
 
 
 def serve_consumer(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
-    """What a reader is sent that comes, or has come, with room for so many batches more."""
+    """The buffers sent to a reader with so much more credit; it requests the subpartition if necessary."""
     if subpartition.consumer is None:
         subpartition.request(CONSUMER, 0)
     subpartition.credit += credit
@@ -39,7 +39,7 @@ def test_without_credit_events_are_sent_and_data_is_not() -> None:
     assert serve_consumer(holding(EVENT, A, EVENT), credit=0) == [EVENT]
 
 
-def test_an_unaligned_barrier_overtakes_what_is_queued_and_names_the_data_of_it() -> None:
+def test_an_unaligned_barrier_overtakes_queued_buffers_and_lists_their_data() -> None:
     subpartition = holding(A, EVENT, B)
 
     overtaken = subpartition.add_priority(UNALIGNED)
@@ -58,7 +58,7 @@ def test_priority_events_do_not_overtake_each_other() -> None:
     assert serve_consumer(subpartition) == [UNALIGNED, later, A]
 
 
-def test_a_subpartition_is_given_to_one_reader_only() -> None:
+def test_a_subpartition_has_only_one_reader() -> None:
     subpartition = holding()
     subpartition.request(CONSUMER, 1)
 
@@ -66,7 +66,7 @@ def test_a_subpartition_is_given_to_one_reader_only() -> None:
         subpartition.request(CONSUMER, 1)
 
 
-def test_what_is_drained_gives_up_what_was_not_sent() -> None:
+def test_a_drained_subpartition_drops_unsent_buffers() -> None:
     subpartition = holding(A, EVENT, B)
     serve_consumer(subpartition, credit=1)
 
@@ -74,7 +74,7 @@ def test_what_is_drained_gives_up_what_was_not_sent() -> None:
     assert subpartition.serve() == []
 
 
-def test_nothing_follows_the_end() -> None:
+def test_no_element_follows_the_end() -> None:
     subpartition = holding(A, EndOfPartition())
 
     with pytest.raises(AssertionError, match="after the end"):
@@ -82,7 +82,7 @@ def test_nothing_follows_the_end() -> None:
 
 
 @given(st.lists(st.sampled_from(["batch", "event", "priority", "credit"]), max_size=30))
-def test_everything_is_sent_once_and_in_its_order_but_for_what_has_priority(words: list[str]) -> None:
+def test_everything_is_sent_once_and_in_order_except_priority_events(words: list[str]) -> None:
     subpartition = holding()
     added: list[Buffer] = []
     taken: list[Buffer] = []

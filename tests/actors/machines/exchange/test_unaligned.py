@@ -1,4 +1,4 @@
-"""Unaligned barriers, and aligned ones whose time is over: what overtakes what, and what is state of the checkpoint."""
+"""Unaligned barriers, and aligned ones that have timed out: which data they overtake, and which is checkpoint state."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def aligner_actions(
 # The handler
 
 
-def test_the_first_unaligned_barrier_triggers_and_the_last_completes_what_is_in_flight() -> None:
+def test_the_first_unaligned_barrier_triggers_and_the_last_completes_persisting() -> None:
     actions = aligner_actions(BarrierAligner(3), (1, unaligned(1)), (0, unaligned(1)), (2, EndOfPartition()))
 
     assert actions == [
@@ -69,7 +69,7 @@ def test_the_first_unaligned_barrier_triggers_and_the_last_completes_what_is_in_
     ]
 
 
-def test_an_unaligned_checkpoint_that_is_given_up_persists_no_more() -> None:
+def test_an_aborted_unaligned_checkpoint_persists_no_more() -> None:
     aligner = BarrierAligner(2)
 
     actions = aligner_actions(
@@ -85,7 +85,7 @@ def test_an_unaligned_checkpoint_that_is_given_up_persists_no_more() -> None:
     ]
 
 
-def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
+def test_an_aligned_checkpoint_continues_unaligned_after_its_timeout() -> None:
     aligner = BarrierAligner(3)
     begun = aligner_actions(aligner, (0, announced(1)), (1, announced(1)), (0, timing_out(1)))
 
@@ -111,7 +111,7 @@ def test_an_aligned_checkpoint_whose_time_is_over_goes_on_unaligned() -> None:
     ]
 
 
-def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers() -> None:
+def test_the_first_barrier_triggers_if_only_announcements_arrived_before_the_timeout() -> None:
     aligner = BarrierAligner(2)
     aligner_actions(aligner, (0, announced(1)))
 
@@ -122,7 +122,7 @@ def test_where_only_announcements_have_come_in_time_the_first_barrier_triggers()
     assert actions == [[StartPersisting(checkpoint_id=1), unaligned(1, TIMEOUT_MS)]]
 
 
-def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer() -> None:
+def test_a_barrier_later_than_the_alignment_timeout_needs_no_timer() -> None:
     aligner = BarrierAligner(2)
 
     [actions] = aligner_actions(aligner, (0, timing_out(1)), now_ms=TIMEOUT_MS + 1)
@@ -137,7 +137,7 @@ def test_a_barrier_that_comes_when_the_time_is_over_does_not_wait_for_the_timer(
     assert aligner.alignment_start_ms == TIMEOUT_MS + 1
 
 
-def test_a_timer_of_a_checkpoint_that_is_over_changes_nothing() -> None:
+def test_a_timer_of_an_ended_checkpoint_changes_nothing() -> None:
     aligner = BarrierAligner(2)
     aligner_actions(aligner, (0, timing_out(1)), (1, timing_out(1)), (0, timing_out(2)))
 
@@ -185,7 +185,7 @@ def test_an_unaligned_barrier_is_read_before_the_data_of_all_channels_even_of_a_
     assert read_all(gate) == [batch_ref("a"), batch_ref("b"), batch_ref("c")]
 
 
-def test_what_is_before_the_barrier_is_in_flight_and_what_is_behind_it_is_not() -> None:
+def test_only_buffers_before_the_barrier_are_in_flight() -> None:
     gate = requested_gate(channels=2, exclusive=4)
     give(gate, batch_ref("a"), unaligned(1), batch_ref("b"))
     give(gate, batch_ref("c"), channel=1)
@@ -197,7 +197,7 @@ def test_what_is_before_the_barrier_is_in_flight_and_what_is_behind_it_is_not() 
     assert arriving == ["d"]
 
 
-def test_nothing_is_in_flight_of_a_checkpoint_that_was_stopped() -> None:
+def test_a_stopped_checkpoint_has_no_in_flight_data() -> None:
     gate = requested_gate(channels=1, exclusive=4)
     persisted_batches(gate, 1)
 
@@ -229,7 +229,7 @@ def test_a_barrier_that_was_read_already_is_not_read_again(is_prioritized: bool)
     assert gate.poll() is None
 
 
-def test_a_barrier_of_a_checkpoint_that_is_over_stays_where_it_is() -> None:
+def test_a_barrier_of_an_ended_checkpoint_keeps_its_place() -> None:
     gate = requested_gate(channels=1, exclusive=4)
     give(gate, batch_ref("a"), timing_out(1), batch_ref("b"), timing_out(2))
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""What a source may say of event time, by each of the generators."""
+"""The watermarks that each generator lets a source emit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def watermarks(generator: WatermarkGenerator, *batches: tuple[int, int]) -> list
     return said
 
 
-def test_a_bounded_source_is_behind_its_latest_row_by_the_delay_and_one() -> None:
+def test_a_bounded_source_watermark_trails_the_latest_row_by_delay_plus_one() -> None:
     generator = BoundedOutOfOrdernessWatermarks(10)
 
     assert watermarks(generator, (13, 20), (15, 15), (16, 500)) == [9, 9, 489]
@@ -65,7 +65,7 @@ def test_the_latest_time_of_an_ascending_source_may_come_again() -> None:
         (FAIL, MonotonyViolated(timestamp_ms=999, latest_ms=1000, is_fatal=True)),
     ],
 )
-def test_the_handler_says_what_follows_where_time_goes_back(
+def test_the_handler_decides_what_follows_if_time_goes_back(
     handler: MonotonyViolationHandler, told: MonotonyViolated | None
 ) -> None:
     generator = AscendingTimestampsWatermarks(handler)
@@ -75,7 +75,7 @@ def test_the_handler_says_what_follows_where_time_goes_back(
     assert generator.watermark_ms == 1000
 
 
-def test_rows_that_mark_a_watermark_say_their_own_time() -> None:
+def test_punctuated_watermarks_have_the_time_of_their_rows() -> None:
     assert watermarks(PunctuatedWatermarks(), (3, 3), (2, 2), (4, 9)) == [3, 3, 9]
 
 
@@ -87,7 +87,7 @@ def test_without_event_time_there_is_no_watermark_but_the_last() -> None:
     assert operator.on_watermark(Watermark(timestamp_ms=WATERMARK_MAX)) == Watermark(timestamp_ms=WATERMARK_MAX)
 
 
-def test_a_watermark_is_said_once_and_only_where_it_has_grown() -> None:
+def test_a_watermark_is_emitted_once_and_only_if_it_has_advanced() -> None:
     operator = TimestampsAndWatermarks(lambda: BoundedOutOfOrdernessWatermarks(0))
     operator.on_batch(1, 5)
 
@@ -96,7 +96,7 @@ def test_a_watermark_is_said_once_and_only_where_it_has_grown() -> None:
     assert operator.emit() is None
 
 
-def test_of_the_watermarks_before_it_the_operator_passes_the_last_alone_and_once() -> None:
+def test_the_operator_forwards_only_the_last_watermark_and_once() -> None:
     operator = TimestampsAndWatermarks(lambda: BoundedOutOfOrdernessWatermarks(0))
     end = Watermark(timestamp_ms=WATERMARK_MAX)
 
@@ -122,7 +122,7 @@ def generator_vertex(
     )
 
 
-def test_a_vertex_says_which_generator_its_source_has() -> None:
+def test_a_vertex_has_the_watermark_generator_of_its_source() -> None:
     generators = [
         watermark_generator(each)
         for each in (

@@ -52,14 +52,14 @@ def test_a_channel_that_is_active_again_counts_when_it_has_caught_up() -> None:
     assert valve_output(valve, (1, watermark(45)), (0, watermark(50))) == [[], [watermark(45)]]
 
 
-def test_the_valve_is_idle_when_all_channels_are_and_says_the_most_that_was_said() -> None:
+def test_the_valve_is_idle_with_the_maximum_watermark_when_all_channels_are() -> None:
     valve = WatermarkValve(2)
     valve_output(valve, (0, watermark(10)), (1, watermark(5)))
 
     assert valve_output(valve, (0, IDLE), (1, IDLE), (0, ACTIVE)) == [[], [watermark(10), IDLE], [ACTIVE]]
 
 
-def test_the_last_channel_to_become_idle_flushes_nothing_where_it_was_still_behind() -> None:
+def test_the_last_channel_to_become_idle_flushes_nothing_if_it_lagged() -> None:
     valve = WatermarkValve(3)
     valve_output(valve, (0, watermark(10)), (1, watermark(5)), (2, watermark(50)), (1, IDLE), (2, IDLE), (1, ACTIVE))
 
@@ -67,7 +67,7 @@ def test_the_last_channel_to_become_idle_flushes_nothing_where_it_was_still_behi
     assert valve.watermark_ms == 10
 
 
-def test_what_an_idle_channel_says_is_ignored() -> None:
+def test_watermarks_of_an_idle_channel_are_ignored() -> None:
     valve = WatermarkValve(2)
 
     assert valve_output(valve, (0, IDLE), (0, watermark(100)), (1, watermark(5))) == [[], [], [watermark(5)]]
@@ -82,7 +82,7 @@ def test_the_end_of_event_time_passes_when_all_channels_have_reached_it() -> Non
     ]
 
 
-def test_a_fast_channel_does_not_fill_memory_behind_a_slow_one() -> None:
+def test_a_fast_channel_does_not_fill_memory_while_a_slow_one_lags() -> None:
     valve = WatermarkValve(2)
     valve_output(valve, (1, watermark(0)))
 

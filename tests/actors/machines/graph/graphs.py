@@ -1,4 +1,4 @@
-"""Job graphs and machines for tests: every argument has a default, so that a test shows only what it is about."""
+"""Job graphs and machines for tests: every argument has a default, so that a test specifies only what matters."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def graph_of(
     restart: RestartStrategyConfiguration | None = None,
     failover: FailoverStrategyKind = FailoverStrategyKind.FULL,
 ) -> JobGraph:
-    """A job of these vertices; a failure of one task is a failure of the job, unless it is said otherwise."""
+    """A job of these vertices; by default a failure of one task is a failure of the job."""
     return JobGraph(
         job_id=JOB,
         name="job",
@@ -79,7 +79,7 @@ def graph_of(
 
 
 def with_uids(graph: JobGraph) -> JobGraph:
-    """The same job, in which every operator was given its uid, and has the id of that."""
+    """The same job with a uid for every operator, and the ids derived from it."""
     return replace(
         graph,
         vertices=tuple(

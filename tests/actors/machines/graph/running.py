@@ -1,4 +1,4 @@
-"""An ExecutionGraph under test: what happens to it in a line each, and what it asked for meanwhile."""
+"""An ExecutionGraph under test: its events in a line each, and its requests so far."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Running:
         self.effects: list[Effect] = []
 
     def tell(self, event: RescalableEvent) -> list[Effect]:
-        """What follows from one event."""
+        """The effects of one event."""
         self.now += 1
         made = self.graph.handle(event, self.now)
         self.graph.check()
@@ -46,16 +46,16 @@ class Running:
         return made
 
     def made(self, kind: type[E]) -> list[E]:
-        """Everything of one kind that was asked for so far."""
+        """The effects of one kind so far."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def told(self, kind: type[E]) -> list[E]:
-        """The messages of one kind that TaskManagers and the coordinator were told so far."""
+        """The messages of one kind to TaskManagers and the coordinator so far."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]
 
     def statuses(self) -> list[JobStatus]:
-        """The statuses that the job has come to."""
+        """The statuses that the job has reached."""
         return [moved.status for moved in self.made(JobStatusMoved)]
 
     def cancelled(self) -> list[str]:
@@ -63,7 +63,6 @@ class Running:
         return [cancel.attempt for cancel in self.told(CancelTask)]
 
     def schedule(self) -> list[Effect]:
-        """Let the job begin."""
         return self.tell(SchedulingRequested())
 
     def give_slots(self) -> list[Effect]:
@@ -83,38 +82,38 @@ class Running:
         return self.tell(SlotAllocated(attempts=self.wanted()[place], slot=slot_for(place)))
 
     def lose_slots(self, *places: str) -> list[Effect]:
-        """These slots of the last request are gone."""
+        """Lose these slots of the last request."""
         lost = tuple(attempt for place in places for attempt in self.wanted()[place])
         return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
 
     def restore(self, checkpoint_id: int | None = None) -> list[Effect]:
-        """Say what the attempts of this version start from."""
+        """Report the state that the attempts of this version start from."""
         return self.tell(RestoreStateReady(version=self.graph.version, checkpoint_id=checkpoint_id, states={}))
 
     def deploy(self) -> list[Effect]:
-        """Everything up to the deployment."""
+        """Run the job up to its deployment."""
         self.schedule()
         self.restore()
         return self.give_slots()
 
     def report(self, attempt: str, state: ExecutionState, cause: SerializedThrowable | None = None) -> list[Effect]:
-        """A task says what state it is in."""
+        """Report the state of a task."""
         because = cause or (failure() if state is ExecutionState.FAILED else None)
         update = TaskExecutionState(attempt=ExecutionAttemptId(attempt), state=state, failure=because)
         return self.tell(UpdateTaskExecutionState(state=update))
 
     def finalize(self, cause: SerializedThrowable | None = None) -> list[Effect]:
-        """What the vertices do once, when all tasks have finished, is done, or has failed."""
+        """Complete or fail the finalization of the vertices, after all tasks have finished."""
         return self.tell(JobVerticesFinalized(job_id=JOB, version=self.graph.version, cause=cause))
 
     def pass_pauses(self) -> list[Effect]:
-        """The pauses before all restarts so far are over."""
+        """End the pauses before all restarts so far."""
         return [
             made for timer in self.made(RestartScheduled) for made in self.tell(JobRestartDue(version=timer.version))
         ]
 
     def report_all(self, state: ExecutionState) -> list[Effect]:
-        """Every live attempt reports the same."""
+        """Report the same state for every live attempt."""
         made: list[Effect] = []
         for each in self.graph.job_graph.vertices:
             for subtask in range(each.parallelism):
@@ -124,14 +123,14 @@ class Running:
         return made
 
     def fail_and_restart(self, attempt: str) -> None:
-        """An attempt fails, and the next one of a job of one task is deployed."""
+        """Fail the attempt of a job of one task, and deploy the next one."""
         self.report(attempt, ExecutionState.FAILED)
         self.pass_pauses()
         self.restore()
         self.give_slots()
 
     def run(self) -> None:
-        """Everything up to RUNNING."""
+        """Run the job up to RUNNING."""
         self.deploy()
         self.report_all(ExecutionState.RUNNING)
 

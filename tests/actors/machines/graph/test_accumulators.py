@@ -1,4 +1,4 @@
-"""What the accumulators of attempts come to for the job."""
+"""The accumulators of a job, merged from those of its attempts."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_job_counts_what_its_finished_attempts_have_counted() -> None:
     assert running.graph.accumulators() == AccumulatorResults(merged=(counter(5),))
 
 
-def test_what_a_failed_attempt_has_counted_is_kept_with_it_and_in_no_result() -> None:
+def test_counts_of_a_failed_attempt_stay_out_of_the_result() -> None:
     running = Running(graph_of(vertex("source", 2)))
     running.run()
 
@@ -87,7 +87,7 @@ def test_what_a_failed_attempt_has_counted_is_kept_with_it_and_in_no_result() ->
     assert running.graph.accumulators() == AccumulatorResults()
 
 
-def test_only_what_comes_with_the_end_is_final() -> None:
+def test_only_accumulators_reported_at_the_end_are_final() -> None:
     running = Running(graph_of(vertex("source", 1)))
     running.deploy()
 

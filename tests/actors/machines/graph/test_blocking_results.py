@@ -18,7 +18,7 @@ SCHEDULED, DEPLOYING = ExecutionState.SCHEDULED, ExecutionState.DEPLOYING
 
 
 def made_and_read(makers: int = 1) -> JobGraph:
-    """A task or several, and two that read what is made, each on its own."""
+    """One or several producers, and two consumers that read their results independently."""
     reader = vertex("reader", 2, reads=("maker",))
     (edge,) = reader.inputs
     blocking = replace(edge, result_partition_type=ResultPartitionType.BLOCKING)
@@ -29,7 +29,7 @@ def made_and_read(makers: int = 1) -> JobGraph:
 
 
 def reading() -> Running:
-    """The maker has finished, and its readers run."""
+    """A job whose producer has finished and whose consumers run."""
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -40,7 +40,7 @@ def reading() -> Running:
 
 
 def finish_attempt(running: Running, attempt: str) -> None:
-    """The attempt has read all there is, and ends."""
+    """Let the attempt finish."""
     running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
     running.report(attempt, FINISHED)
 
@@ -50,12 +50,12 @@ def attempts(running: Running) -> dict[str, int]:
 
 
 def restart(running: Running) -> None:
-    """The pause is over, and all is there that the tasks wait for."""
+    """End the pause and fulfil everything that the tasks wait for."""
     running.pass_pauses()
     running.restore()
 
 
-def test_who_reads_a_result_begins_when_it_is_whole() -> None:
+def test_a_reader_of_a_blocking_result_begins_when_it_is_finished() -> None:
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -70,7 +70,7 @@ def test_who_reads_a_result_begins_when_it_is_whole() -> None:
     assert coordinated.tasks[0].state is FINISHED
 
 
-def test_a_result_goes_when_all_who_read_it_have_finished_and_not_before() -> None:
+def test_a_result_is_released_when_all_its_readers_have_finished() -> None:
     running = reading()
 
     finish_attempt(running, "job_reader_0_0")
@@ -93,7 +93,7 @@ def test_a_reader_that_fails_reads_the_same_result_again() -> None:
     assert running.told(ReleasePartitions) == []
 
 
-def test_a_reader_that_finds_the_result_gone_has_it_made_again_for_all_who_read_it() -> None:
+def test_a_lost_result_is_produced_again_for_all_its_readers() -> None:
     running = reading()
     gone = replace(failure("gone"), lost_partition=ResultPartitionId("job_maker_0_0:0"))
 
@@ -105,7 +105,7 @@ def test_a_reader_that_finds_the_result_gone_has_it_made_again_for_all_who_read_
     assert running.graph.subtask(JobVertexId("reader"), 0).execution.state is ExecutionState.CREATED
 
 
-def test_a_result_that_is_lost_with_its_task_manager_is_one_failure_with_those_who_read_it_there() -> None:
+def test_a_result_lost_with_its_task_manager_is_one_failure_with_its_readers() -> None:
     running = reading()
     here = [execution.attempt for execution in running.graph.executions if not execution.is_terminal]
 
@@ -135,7 +135,7 @@ def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_i
     assert [each.state for each in moved if "reader" in each.task_name] == [SCHEDULED] * 2 + [DEPLOYING] * 2
 
 
-def test_a_reader_waits_on_when_one_result_is_lost_while_the_other_is_still_made() -> None:
+def test_a_reader_keeps_waiting_if_one_of_its_results_is_lost() -> None:
     running = Running(made_and_read(makers=2))
     running.deploy()
     running.report_all(RUNNING)
@@ -154,7 +154,7 @@ def test_a_reader_waits_on_when_one_result_is_lost_while_the_other_is_still_made
     assert {running.graph.subtask(JobVertexId("reader"), each).execution.state for each in (0, 1)} == {SCHEDULED}
 
 
-def test_a_result_that_nobody_needs_any_more_may_be_lost() -> None:
+def test_a_result_that_no_task_needs_may_be_lost() -> None:
     running = reading()
     finish_attempt(running, "job_reader_0_0")
     finish_attempt(running, "job_reader_1_0")

@@ -31,7 +31,7 @@ class Deploying(Running):
         return [*self.tell(AcknowledgeDeployments(attempts=tuple(map(ExecutionAttemptId, attempts))))]
 
     def look_after(self, ms: int) -> list[object]:
-        """Look so long behind the deployment."""
+        """Check the deployment after this time."""
         self.now = self.deployed_ms + ms - 1
         return [*self.tell(DeploymentTimedOut(deployment=1))]
 
@@ -43,13 +43,13 @@ def timer(delay_ms: int = TIMEOUT_MS) -> StartTimer:
     return StartTimer(key=FIRST, delay_ms=delay_ms, message=DeploymentTimedOut(deployment=1))
 
 
-def test_what_is_deployed_together_has_one_timer() -> None:
+def test_tasks_deployed_together_share_one_timer() -> None:
     running = Deploying()
 
     assert running.made(StartTimer) == [timer()]
 
 
-def test_a_deployment_that_is_acknowledged_is_over_and_its_timer_may_still_come() -> None:
+def test_a_late_timer_of_an_acknowledged_deployment_is_ignored() -> None:
     running = Deploying()
 
     assert running.acknowledge(*SOURCES) == []
@@ -59,7 +59,7 @@ def test_a_deployment_that_is_acknowledged_is_over_and_its_timer_may_still_come(
     assert running.graph.status is JobStatus.RUNNING
 
 
-def test_a_task_that_tells_that_it_runs_was_deployed() -> None:
+def test_a_task_that_reports_running_counts_as_deployed() -> None:
     running = Deploying()
     running.acknowledge(*SOURCES)
 
@@ -68,7 +68,7 @@ def test_a_task_that_tells_that_it_runs_was_deployed() -> None:
     assert CancelTimer(key=FIRST) in told
 
 
-def test_an_attempt_that_is_not_acknowledged_in_time_fails_and_is_cancelled_where_it_may_run() -> None:
+def test_an_unacknowledged_attempt_fails_and_is_cancelled_at_its_task_manager() -> None:
     running = Deploying()
     running.acknowledge(*SOURCES)
 
@@ -112,7 +112,7 @@ def test_the_time_counts_from_the_last_answer_so_that_a_large_deployment_has_its
     assert running.state("sink") is ExecutionState.FAILED
 
 
-def test_all_that_nobody_acknowledged_are_one_failure() -> None:
+def test_all_unacknowledged_deployments_are_one_failure() -> None:
     running = Deploying(FailoverStrategyKind.REGION)
 
     running.look_after(TIMEOUT_MS)
@@ -121,7 +121,7 @@ def test_all_that_nobody_acknowledged_are_one_failure() -> None:
     assert len(running.made(RestartScheduled)) == 1
 
 
-def test_a_cancelled_attempt_of_which_nobody_knows_anything_has_ended_then() -> None:
+def test_a_cancelled_attempt_that_is_unknown_counts_as_ended() -> None:
     running = Deploying()
     running.acknowledge(*SOURCES)
     running.tell(CANCEL)

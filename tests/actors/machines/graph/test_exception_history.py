@@ -1,4 +1,4 @@
-"""What a job has failed of is kept with what was done about it: roots, what failed with them, and how it went on."""
+"""The exception history of a job: root causes, concurrent failures, and the reaction to each."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def deployed(checkpoint: int | None = None) -> Deploy:
 
 
 def history_of(*effects: Effect, every_ms: int = 10) -> ExceptionHistory:
-    """The history behind these effects, one every ten milliseconds."""
+    """The history after these effects, one every ten milliseconds."""
     history = ExceptionHistory()
     for number, effect in enumerate(effects, 1):
         history.on_effect(effect, number * every_ms)
@@ -66,7 +66,7 @@ def only(history: ExceptionHistory) -> RootExceptionHistoryEntry:
     return entry
 
 
-def test_a_failed_task_is_told_once_though_the_job_is_failing_for_it() -> None:
+def test_a_failed_task_is_reported_once_while_the_job_fails_for_it() -> None:
     entry = only(history_of(execution_failed(), failing()))
 
     assert (entry.number, entry.root.cause, entry.root.task_name) == (1, BUG, SOURCE)
@@ -80,7 +80,7 @@ def test_a_failure_of_the_job_as_a_whole_has_no_task() -> None:
     assert (entry.root.task_name, entry.root.cause) == (None, LOST)
 
 
-def test_what_fails_before_anything_is_decided_is_concurrent() -> None:
+def test_failures_before_the_restart_decision_are_concurrent() -> None:
     entry = only(history_of(execution_failed("map (1/2)", LOST), failing(LOST), execution_failed("map (2/2)", LOST)))
 
     assert [each.task_name for each in entry.concurrent] == ["map (2/2)"]
@@ -93,7 +93,7 @@ def test_a_thousand_tasks_that_fail_together_are_counted_and_not_kept() -> None:
 
 
 @pytest.mark.parametrize("checkpoint", [None, 7])
-def test_a_restart_tells_its_delay_when_it_came_about_and_from_what(checkpoint: int | None) -> None:
+def test_a_restart_reports_its_delay_time_and_checkpoint(checkpoint: int | None) -> None:
     waiting = only(history_of(execution_failed(), failing(), restart(delay_ms=500)))
     entry = only(history_of(execution_failed(), failing(), restart(delay_ms=500), deployed(checkpoint)))
 
@@ -110,13 +110,13 @@ def test_the_restart_of_a_region_waits_for_a_task_of_its_own() -> None:
     assert (only(own).outcome, only(own).restarted_tasks) == (FailureOutcome.RESTARTED, (SOURCE,))
 
 
-def test_a_restart_that_no_task_has_failed_for_tells_its_own_cause() -> None:
+def test_a_restart_without_a_failed_task_reports_its_own_cause() -> None:
     entry = only(history_of(RestartScheduled(delay_ms=0, version=2, tasks=(SOURCE,), cause=LOST), deployed(3)))
 
     assert (entry.root.cause, entry.root.task_name, entry.outcome) == (LOST, None, FailureOutcome.RESTARTED)
 
 
-def test_a_failure_behind_a_decision_is_a_root_of_its_own() -> None:
+def test_a_failure_after_a_restart_decision_is_a_new_root_failure() -> None:
     history = history_of(execution_failed(), failing(), restart(), execution_failed("map (1/2)", LOST))
 
     assert [entry.root.cause for entry in history.entries] == [BUG, LOST]
@@ -126,14 +126,16 @@ def test_a_failure_behind_a_decision_is_a_root_of_its_own() -> None:
     ("status", "outcome"),
     [(JobStatus.FAILED, FailureOutcome.FAILED), (JobStatus.CANCELED, FailureOutcome.CANCELED)],
 )
-def test_the_end_of_the_job_is_the_outcome_of_what_was_not_mended(status: JobStatus, outcome: FailureOutcome) -> None:
+def test_unresolved_failures_get_the_end_of_the_job_as_their_outcome(
+    status: JobStatus, outcome: FailureOutcome
+) -> None:
     first, second = (execution_failed(), failing()), (execution_failed(cause=WORSE), failing(WORSE))
     mended_first = history_of(*first, restart(), deployed(), *second, job_ended(status))
 
     assert [entry.outcome for entry in mended_first.entries] == [FailureOutcome.RESTARTED, outcome]
 
 
-def test_a_job_that_is_not_restarted_tells_why_with_the_failure_that_has_ended_it() -> None:
+def test_a_job_that_is_not_restarted_reports_the_reason_with_its_last_failure() -> None:
     why = "restarts are suppressed: no restart can fix ValueError"
     regions = execution_failed(cause=LOST), restart(tasks=(SOURCE,)), execution_failed(), failing()
 
@@ -143,7 +145,7 @@ def test_a_job_that_is_not_restarted_tells_why_with_the_failure_that_has_ended_i
     assert (last.root.cause, last.outcome, last.why_not_restarted) == (BUG, FailureOutcome.FAILED, why)
 
 
-def test_of_endless_failures_the_last_are_kept_and_the_others_counted() -> None:
+def test_the_last_failures_are_kept_and_the_others_counted() -> None:
     causes = [replace(BUG, message=f"no price may be {price}") for price in range(100)]
     history = history_of(
         *[effect for each in causes for effect in (execution_failed(cause=each), failing(each), restart(), deployed())]
@@ -152,7 +154,7 @@ def test_of_endless_failures_the_last_are_kept_and_the_others_counted() -> None:
     assert [entry.number for entry in history.entries] == [*range(101 - MAX_ENTRIES, 101)]
 
 
-def test_the_same_failure_that_comes_back_is_counted_and_tells_its_last_outcome() -> None:
+def test_a_repeated_failure_is_counted_with_its_last_outcome() -> None:
     again = [
         effect for _ in range(51) for effect in (execution_failed(), failing(), restart(delay_ms=700), deployed(3))
     ]
@@ -163,7 +165,7 @@ def test_the_same_failure_that_comes_back_is_counted_and_tells_its_last_outcome(
     assert (entry.outcome, entry.delay_ms, entry.restored_checkpoint) == (FailureOutcome.RESTARTED, 700, 3)
 
 
-def test_the_same_failure_behind_a_checkpoint_is_another_one() -> None:
+def test_the_same_failure_after_a_checkpoint_counts_as_another_one() -> None:
     history = history_of(execution_failed(), failing(), restart(), deployed())
 
     history.checkpoint_completed()
@@ -172,7 +174,7 @@ def test_the_same_failure_behind_a_checkpoint_is_another_one() -> None:
     assert [(entry.number, entry.times) for entry in history.entries] == [(1, 1), (2, 1)]
 
 
-def test_a_task_manager_that_is_lost_each_time_is_told_each_time() -> None:
+def test_every_loss_of_a_task_manager_is_reported() -> None:
     lost = (execution_failed(cause=LOST), failing(LOST), restart(), deployed())
 
     assert [entry.times for entry in history_of(*lost, *lost).entries] == [1, 1]
@@ -206,7 +208,7 @@ def test_a_listener_to_every_change_knows_the_history(effects: list[Effect]) -> 
     assert len(history.entries) == min(len(heard), MAX_ENTRIES)
 
 
-def test_every_failure_is_new_once_and_one_that_comes_back_is_not() -> None:
+def test_a_repeated_failure_is_not_new() -> None:
     history = history_of(
         execution_failed(), failing(), execution_failed("map (1/2)", LOST), restart(), deployed(), execution_failed()
     )
@@ -228,7 +230,7 @@ def test_labels_go_to_the_failure_that_they_are_of() -> None:
     assert (entry.root.failure_labels, entry.concurrent[0].failure_labels) == ((owner,), (kind,))
 
 
-def test_labels_that_are_none_or_come_too_late_change_nothing() -> None:
+def test_invalid_or_late_labels_change_nothing() -> None:
     history = history_of(execution_failed())
 
     assert history.label(1, 0, ()) is None

@@ -1,4 +1,4 @@
-"""One attempt, in the moves that Flink's own cases leave open."""
+"""One attempt, in the state transitions that Flink's own cases leave open."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def execution_state(state: ExecutionState) -> TaskExecutionState:
     return TaskExecutionState(attempt=ATTEMPT, state=state)
 
 
-def test_a_move_says_from_where_and_upon_which_task_manager() -> None:
+def test_a_transition_has_its_previous_state_and_task_manager() -> None:
     moved = deployed().update(execution_state(ExecutionState.RUNNING), now=3)
 
     assert moved == [
@@ -71,7 +71,7 @@ def test_the_state_to_start_from_leaves_with_the_deployment() -> None:
     assert execution.restore is None
 
 
-def test_cancelling_twice_tells_the_task_once() -> None:
+def test_cancelling_twice_notifies_the_task_once() -> None:
     execution = deployed()
 
     first, second = execution.cancel(now=3), execution.cancel(now=4)
@@ -80,7 +80,7 @@ def test_cancelling_twice_tells_the_task_once() -> None:
     assert second == []
 
 
-def test_what_was_cancelled_before_it_was_deployed_has_been_canceling_for_a_moment() -> None:
+def test_an_attempt_cancelled_before_its_deployment_passes_through_canceling() -> None:
     execution = new_execution()
 
     execution.cancel(now=2)
@@ -89,11 +89,11 @@ def test_what_was_cancelled_before_it_was_deployed_has_been_canceling_for_a_mome
     assert execution.timestamps[ExecutionState.CANCELING] == execution.timestamps[ExecutionState.CANCELED] == 2
 
 
-def test_an_attempt_that_never_asked_for_a_slot_leaves_none() -> None:
+def test_an_attempt_without_a_slot_request_releases_no_slot() -> None:
     assert [type(effect) for effect in new_execution().cancel(now=1)] == [ExecutionMoved]
 
 
-def test_a_slot_is_left_before_the_end_is_told() -> None:
+def test_a_slot_is_released_before_the_end_is_reported() -> None:
     effects = deployed().fail(failure(), now=3)
 
     assert [type(effect) for effect in effects] == [LeaveSlot, ExecutionMoved]
@@ -109,14 +109,14 @@ def test_a_failure_without_a_cause_has_one_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("state", [ExecutionState.CREATED, ExecutionState.DEPLOYING, ExecutionState.CANCELING])
-def test_what_a_task_says_of_states_that_are_the_job_masters_own_changes_nothing(state: ExecutionState) -> None:
+def test_a_task_cannot_report_states_that_the_job_master_decides(state: ExecutionState) -> None:
     execution = deployed()
 
     assert [type(effect) for effect in execution.update(execution_state(state), now=3)] == [Ignore]
     assert execution.state is ExecutionState.DEPLOYING
 
 
-def test_running_that_comes_behind_a_cancellation_changes_nothing() -> None:
+def test_a_running_report_after_a_cancellation_changes_nothing() -> None:
     execution = deployed()
     execution.cancel(now=3)
 

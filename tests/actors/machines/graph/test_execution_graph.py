@@ -69,7 +69,7 @@ def test_an_attempt_asks_for_a_slot_near_to_what_it_reads_with_those_that_it_is_
     )
 
 
-def test_who_reads_from_too_many_asks_to_be_near_to_none_of_them() -> None:
+def test_a_consumer_with_too_many_inputs_has_no_preferred_locations() -> None:
     running = Running(graph_of(vertex("source", 9, outputs=1), vertex("sink", 1, reads=("source",))))
 
     running.schedule()
@@ -77,7 +77,7 @@ def test_who_reads_from_too_many_asks_to_be_near_to_none_of_them() -> None:
     assert running.made(RequestSlots)[0].requests[-1].inputs == ()
 
 
-def test_nothing_is_deployed_while_a_slot_or_the_state_is_missing() -> None:
+def test_deployment_waits_for_slots_and_state() -> None:
     slots_first, state_first = Running(), Running()
 
     slots_first.schedule()
@@ -92,7 +92,7 @@ def test_nothing_is_deployed_while_a_slot_or_the_state_is_missing() -> None:
     assert len(slots_first.made(Deploy)) == len(state_first.made(Deploy)) == 3
 
 
-def test_the_coordinator_hears_of_the_attempts_before_they_are_deployed() -> None:
+def test_the_coordinator_is_notified_of_attempts_before_their_deployment() -> None:
     running = Running()
 
     effects = running.deploy()
@@ -107,7 +107,7 @@ def test_the_coordinator_hears_of_the_attempts_before_they_are_deployed() -> Non
     ]
 
 
-def test_a_descriptor_says_where_to_read_and_for_whom_to_write() -> None:
+def test_a_descriptor_names_the_inputs_and_the_consumers() -> None:
     wide = graph_of(
         vertex("source", 2, outputs=1), vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.HASH)
     )
@@ -137,7 +137,7 @@ def test_every_attempt_is_deployed_with_its_own_state() -> None:
     assert {descriptor.restored_checkpoint_id for descriptor in descriptors} == {7}
 
 
-def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_producers_hear_of_it() -> None:
+def test_a_vertex_and_its_producers_adopt_the_key_groups_of_a_checkpoint() -> None:
     running = Running()
     running.schedule()
 
@@ -152,7 +152,7 @@ def test_a_vertex_takes_over_the_number_of_key_groups_of_a_checkpoint_and_its_pr
     assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
 
 
-def test_a_slot_that_comes_too_late_was_given_back_before() -> None:
+def test_a_late_slot_has_been_returned_before() -> None:
     running = Running()
     running.schedule()
     running.tell(CANCEL)
@@ -218,7 +218,7 @@ def test_a_job_that_fails_is_not_finalized() -> None:
     assert running.made(FinalizeVertices) == []
 
 
-def test_when_the_last_task_has_read_everything_it_is_said_once() -> None:
+def test_the_end_of_reading_is_reported_once_by_the_last_task() -> None:
     running = Running()
     running.run()
 

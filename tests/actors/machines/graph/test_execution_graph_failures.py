@@ -1,4 +1,4 @@
-"""What follows when something of a job fails: events in, effects out."""
+"""Failures of parts of a job: events in, effects out."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_an_attempt_leaves_its_slot_for_good_when_it_has_finished_and_else_for_i
     ]
 
 
-def test_slots_that_are_lost_together_are_one_failure_and_nobody_there_is_told_to_cancel() -> None:
+def test_slots_lost_together_are_one_failure_and_their_tasks_are_not_cancelled() -> None:
     running = Running()
     running.run()
 
@@ -99,7 +99,7 @@ def test_slots_that_are_lost_together_are_one_failure_and_nobody_there_is_told_t
     assert running.cancelled() == []
 
 
-def test_only_what_was_elsewhere_is_cancelled_when_a_slot_is_lost() -> None:
+def test_only_tasks_in_other_slots_are_cancelled_when_a_slot_is_lost() -> None:
     running = Running()
     running.run()
 
@@ -108,7 +108,7 @@ def test_only_what_was_elsewhere_is_cancelled_when_a_slot_is_lost() -> None:
     assert running.cancelled() == ["job_source_1_0"]
 
 
-def test_an_attempt_that_comes_back_from_the_dead_is_told_to_cancel() -> None:
+def test_an_attempt_that_returns_after_its_loss_is_cancelled() -> None:
     running = Running()
     running.deploy()
     running.lose_slots(FIRST, SECOND)
@@ -152,7 +152,7 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
 
 
 @pytest.mark.parametrize("failover", list(FailoverStrategyKind))
-def test_a_failure_that_comes_back_without_a_checkpoint_ends_the_job_and_says_so(
+def test_a_failure_repeated_without_a_checkpoint_ends_the_job_with_that_reason(
     failover: FailoverStrategyKind,
 ) -> None:
     running = Running(replace(graph_of(vertex("source"), restart=TWICE_THE_SAME), failover_strategy=failover))
@@ -240,7 +240,7 @@ def test_tasks_that_all_ended_by_themselves_without_finishing_fail_the_job() -> 
     assert running.statuses()[-2:] == [JobStatus.FAILING, JobStatus.RESTARTING]
 
 
-def test_a_status_carries_its_failure_and_a_new_start_carries_none() -> None:
+def test_a_status_has_its_failure_and_a_new_start_has_no_failure() -> None:
     running = Running()
     running.run()
     running.tell(GlobalFailureReported(cause=failure()))

@@ -1,4 +1,4 @@
-"""What holds for a job whatever happens to it."""
+"""Invariants of a job under any events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job itself waits for, and since when, from the effects of its graph."""
+"""The waits of a job itself and their begins, from the effects of its graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCE = "Source: flights (1/1)"
 
 
 def explained(*effects: Effect) -> JobExplained:
-    """The waits behind these effects, one every ten milliseconds, at a hundred."""
+    """The waits after these effects, one every ten milliseconds, at a hundred."""
     graph = graph_of(vertex("source", 2))
     waits = JobWaits(0)
     for number, effect in enumerate(effects, 1):
@@ -61,7 +61,7 @@ def test_a_restart_is_waited_for_from_its_timer_on() -> None:
         JobStatusMoved(status=JobStatus.FAILING, cause=BUG),
     ],
 )
-def test_it_is_over_when_it_comes_about_or_will_not(end: Effect) -> None:
+def test_a_rescale_ends_when_it_completes_or_is_abandoned(end: Effect) -> None:
     assert explained(timer(), end).restarts == ()
 
 

@@ -1,4 +1,4 @@
-"""What a consumer is told that has not found the partition of a producer."""
+"""The answer to a consumer that has not found its producer's partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def request_producer_state(running: Running, consumer: str, producer: str) -> li
     )
 
 
-def test_a_consumer_is_told_the_state_of_the_producer_that_it_did_not_find() -> None:
+def test_a_consumer_gets_the_state_of_the_producer_that_it_did_not_find() -> None:
     running = Running()
     running.deploy()
 
@@ -42,7 +42,7 @@ UNKNOWN_PRODUCERS = ["nobody", "job_nobody_0_0", "job_source_9_0", "job_source_0
 
 
 @pytest.mark.parametrize("producer", UNKNOWN_PRODUCERS)
-def test_a_producer_that_nobody_knows_is_an_error_for_who_asks_and_for_nobody_else(producer: str) -> None:
+def test_an_unknown_producer_is_an_error_for_the_requester_only(producer: str) -> None:
     running = Running()
     running.run()
 
@@ -58,7 +58,7 @@ def test_a_producer_that_nobody_knows_is_an_error_for_who_asks_and_for_nobody_el
     assert running.graph.status is JobStatus.RUNNING
 
 
-def test_a_producer_whose_place_was_taken_is_said_to_be_disposed() -> None:
+def test_a_replaced_producer_is_reported_as_disposed() -> None:
     running = Running()
     running.run()
     running.report("job_source_0_0", ExecutionState.FAILED)
@@ -76,7 +76,7 @@ def test_a_producer_whose_place_was_taken_is_said_to_be_disposed() -> None:
     assert answer.failure.type_name == PRODUCER_DISPOSED_ERROR
 
 
-def test_an_attempt_that_has_ended_is_told_nothing() -> None:
+def test_an_ended_attempt_gets_no_messages() -> None:
     running = Running()
     running.run()
     running.report("job_sink_0_0", ExecutionState.FAILED)

@@ -1,4 +1,4 @@
-"""What holds for a job of many regions whatever happens to it: random topologies, random failures."""
+"""Invariants of a job of many regions: random topologies, random failures."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ APPROXIMATE = ResultPartitionType.PIPELINED_APPROXIMATE
 
 @st.composite
 def job_graphs(draw: st.DrawFn) -> JobGraph:
-    """Up to four vertices; each reads some of those before it, in whatever way."""
+    """Up to four vertices; each reads some earlier ones by any partitioner."""
     mode = draw(st.sampled_from(ScheduleMode))
     kinds = [ResultPartitionType.PIPELINED_BOUNDED, BLOCKING]
     if mode is ScheduleMode.EAGER:
-        # All that is exchanged, or nothing.
+        # All exchanged results, or none of them.
         kinds = [draw(st.sampled_from([ResultPartitionType.PIPELINED_BOUNDED, APPROXIMATE]))]
     names = "abcd"[: draw(st.integers(1, 4))]
     outputs = dict.fromkeys(names, 0)
@@ -77,7 +77,7 @@ def job_graphs(draw: st.DrawFn) -> JobGraph:
 
 
 class Job:
-    """A graph in surroundings that give what it asks for when they are told to."""
+    """A graph in an environment that fulfils its requests on command."""
 
     def __init__(self, job_graph: JobGraph) -> None:
         self.graph = ExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
@@ -138,7 +138,7 @@ class Job:
         self.tell(SlotsLost(attempts=attempts, cause=failure("lost"), task_manager_id=here))
 
     def settle(self) -> None:
-        """All goes well from here on: whatever is owed is paid, who runs finishes, who is cancelled ends."""
+        """Let everything succeed from here on: requests are fulfilled, running tasks finish, cancelled ones end."""
         for _ in range(1_000):
             while self.owed:
                 self.pay(0)
@@ -173,9 +173,7 @@ happenings = st.one_of(
 
 @pytest.mark.slow
 @given(job_graph=job_graphs(), happened=st.lists(happenings, max_size=40))
-def test_whatever_fails_the_job_comes_to_its_end_when_nothing_fails_any_more(
-    job_graph: JobGraph, happened: list[tuple[str, int]]
-) -> None:
+def test_a_job_ends_after_any_failures_once_they_stop(job_graph: JobGraph, happened: list[tuple[str, int]]) -> None:
     job = Job(job_graph)
 
     happen(job, happened)
@@ -201,7 +199,7 @@ def test_whenever_a_job_is_cancelled_it_is_cancelled_and_late_timers_change_noth
 
 
 def happen(job: Job, happened: list[tuple[str, int]]) -> None:
-    """One after the other; what makes no sense for the attempt that is meant is left out."""
+    """Apply the events in turn; one that does not apply to its attempt is skipped."""
     for what, chosen in happened:
         match what:
             case "pay":

@@ -28,7 +28,7 @@ def regions(graph: JobGraph) -> list[set[str]]:
     return [{f"{name}{subtask}" for name, subtask in region} for region in execution_topology(graph).regions]
 
 
-def test_what_is_connected_point_wise_is_a_region_of_its_own() -> None:
+def test_pointwise_connected_tasks_form_separate_regions() -> None:
     assert regions(TWO_PIPELINES) == [{"a0", "b0"}, {"x0", "y0"}, {"x1", "y1"}]
 
 
@@ -66,7 +66,7 @@ def test_a_region_whose_slots_are_there_does_not_wait_for_the_others() -> None:
     assert len(coordinated.tasks) == 6
 
 
-def test_a_job_that_is_deployed_in_part_waits_for_what_runs_when_it_is_cancelled() -> None:
+def test_a_cancelled_partially_deployed_job_waits_for_its_running_tasks() -> None:
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()

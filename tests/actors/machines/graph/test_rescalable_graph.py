@@ -1,4 +1,4 @@
-"""An ExecutionGraph whose parallelism changes: all tasks end, others begin, and what happens meanwhile is heard."""
+"""An ExecutionGraph whose parallelism changes: all tasks end, others begin, and events meanwhile are handled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rescaled(Running):
         return [moved.status for moved in self.made(JobStatusMoved)]
 
     def asked(self) -> list[tuple[str, int, int]]:
-        """The vertex, the subtask and the number of each attempt that has asked for a slot last."""
+        """The vertex, subtask and number of each attempt in the last request for slots."""
         return [vertex_subtask_and_number(each.attempt, JOB) for each in self.made(RequestSlots)[-1].requests]
 
 
@@ -65,7 +65,7 @@ def test_all_tasks_end_and_others_begin_from_a_checkpoint() -> None:
     assert running.graph.live_attempts == 4
 
 
-def test_numbers_of_attempts_go_on_also_those_of_subtasks_that_were_gone() -> None:
+def test_attempt_numbers_continue_even_for_removed_subtasks() -> None:
     running = Rescaled()
     running.run()
 
@@ -105,7 +105,7 @@ def test_a_job_that_is_about_to_restart_does_so_rescaled() -> None:
     assert running.graph.number_of_restarts == 1
 
 
-def test_what_fails_or_finishes_while_it_is_cancelled_was_cancelled() -> None:
+def test_an_attempt_that_fails_or_finishes_during_cancellation_is_cancelled() -> None:
     running = Rescaled()
     running.run()
     former = [execution.attempt for execution in running.graph.executions]
@@ -121,7 +121,7 @@ def test_what_fails_or_finishes_while_it_is_cancelled_was_cancelled() -> None:
     assert len(running.asked()) == 2
 
 
-def test_a_job_that_fails_as_a_whole_while_its_tasks_end_restarts_rescaled_behind_its_pause() -> None:
+def test_a_job_that_fails_globally_while_rescaling_restarts_rescaled_after_its_delay() -> None:
     running = Rescaled()
     running.run()
     running.rescale(1, 1)
@@ -148,7 +148,7 @@ def test_a_job_that_is_cancelled_while_its_tasks_end_begins_nothing() -> None:
     assert running.made(GraphRescaled) == []
 
 
-def test_behind_the_checkpoint_of_a_stop_and_at_the_end_of_the_input_nothing_is_rescaled() -> None:
+def test_a_job_is_not_rescaled_after_its_stop_checkpoint_or_end_of_input() -> None:
     stopping, ending = Rescaled(), Rescaled()
     stopping.run()
     ending.run()

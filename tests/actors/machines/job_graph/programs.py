@@ -20,7 +20,7 @@ def node(
     automatic: bool = False,
     co_location: str | None = None,
 ) -> StreamNode:
-    """An operator that is named like its uid."""
+    """An operator whose name is its uid."""
     return StreamNode(
         uid=uid,
         name=uid,
@@ -44,12 +44,12 @@ def edge(
     ship_strategy: ShipStrategy = ShipStrategy.FORWARD,
     key_by: OperatorRef | None = None,
 ) -> StreamEdge:
-    """An edge that forwards, unless it is said otherwise."""
+    """An edge, by default a forward one."""
     return StreamEdge(source_uid=source, target_uid=target, ship_strategy=ship_strategy, key_by=key_by)
 
 
 def keyed_edge(source: str, target: str) -> StreamEdge:
-    """An edge that is split by key."""
+    """A keyed edge."""
     return edge(source, target, ShipStrategy.HASH, OperatorRef(uid=f"{source}-keys", fingerprint=""))
 
 

@@ -1,4 +1,6 @@
-"""The part of a program that makes broadcast variables: whole before its readers begin, and apart from all else."""
+"""The part of a program that produces broadcast variables: finished before its readers begin, and separate from the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,7 @@ def test_two_readers_may_have_one_stream_as_a_variable() -> None:
 
 
 @pytest.mark.parametrize("elsewhere", ["rates > sink", "clean > sink", "clean > reader"])
-def test_in_a_streaming_program_nobody_else_reads_the_rows(elsewhere: str) -> None:
+def test_a_streaming_program_refuses_other_readers_of_the_rows(elsewhere: str) -> None:
     graph = reading(program(f"main > reader, rates > clean, {elsewhere}", sinks="sink"), "clean", "reader")
     uid, other = elsewhere.split(" > ")
 
@@ -78,7 +80,7 @@ def test_in_a_streaming_program_nobody_else_reads_the_rows(elsewhere: str) -> No
         feeding_broadcast_variables(graph)
 
 
-def test_in_a_batch_program_others_may() -> None:
+def test_a_batch_program_allows_other_readers() -> None:
     graph = program("main > reader, rates > sink", sinks="sink", job_type=JobType.BATCH)
 
     made = vertices(reading(graph, "rates", "reader"))

@@ -26,7 +26,7 @@ def pair(between: StreamEdge, *, parallelism: int = 1) -> StreamGraph:
 
 
 @pytest.mark.parametrize("strategy", sorted(set(ShipStrategy) - {ShipStrategy.FORWARD, ShipStrategy.HASH}))
-def test_only_what_is_forwarded_is_fused_not_even_at_parallelism_one(strategy: ShipStrategy) -> None:
+def test_only_forward_edges_are_chained_even_at_parallelism_one(strategy: ShipStrategy) -> None:
     assert fused(pair(edge("in", "out", strategy))) == [["in"], ["out"]]
 
 
@@ -44,7 +44,7 @@ def test_rows_that_are_exchanged_when_all_are_made_leave_their_task(
     assert fused(pair(replace(edge("in", "out"), exchange_mode=mode))) == expected
 
 
-def test_a_side_output_is_taken_on_in_its_task_whatever_is_said() -> None:
+def test_a_side_output_stays_in_its_task_whatever_is_configured() -> None:
     graph = StreamGraph(chaining_enabled=False)
     graph.add_node(node("in", OperatorKind.SOURCE))
     graph.add_node(node("windows", chaining=ChainingStrategy.NEVER))
@@ -55,7 +55,7 @@ def test_a_side_output_is_taken_on_in_its_task_whatever_is_said() -> None:
     assert fused(graph) == [["in"], ["windows", "late"]]
 
 
-def test_a_group_of_its_own_wins_over_what_is_inherited_also_where_it_is_the_default() -> None:
+def test_an_explicit_group_overrides_the_inherited_one_even_if_it_is_the_default() -> None:
     graph = program(
         "in > map, map > back, back > out",
         node("in", OperatorKind.SOURCE, group="apart"),

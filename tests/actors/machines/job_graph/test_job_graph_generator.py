@@ -1,4 +1,4 @@
-"""From programs to vertices: what is fused, how it is named, and what depends on the uids alone."""
+"""From programs to vertices: which operators are chained, their names, and what depends on the uids alone."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ def test_other_parallelisms_and_other_groups_are_not_fused() -> None:
         (ChainingStrategy.NEVER, [["in"], ["map"], ["out"]]),
     ],
 )
-def test_an_operator_says_how_far_it_lets_itself_be_chained(
-    chaining: ChainingStrategy, expected: list[list[str]]
-) -> None:
+def test_an_operator_has_a_chaining_strategy(chaining: ChainingStrategy, expected: list[list[str]]) -> None:
     made = generated(program("in > map, map > out", node("map", chaining=chaining)))
 
     assert chains(made) == expected
@@ -153,7 +151,7 @@ def test_the_same_program_makes_the_same_graph() -> None:
 # Groups and key groups
 
 
-def test_a_sharing_group_is_inherited_where_all_inputs_agree() -> None:
+def test_a_sharing_group_is_inherited_if_all_inputs_agree() -> None:
     graph = program(
         "a > one, b > one, a > two, c > two",
         source_node("a", group="g"),
@@ -188,7 +186,7 @@ def test_a_vertex_cannot_have_more_subtasks_than_any_of_its_operators() -> None:
     assert vertex_of(made, "out").parallelism_limit is None
 
 
-def test_a_maximum_of_the_operator_goes_before_the_derived_one() -> None:
+def test_an_operators_maximum_parallelism_overrides_the_derived_one() -> None:
     graph = program("in > sum", node("sum", max_parallelism=17), keys="sum")
 
     made = generated(graph)
@@ -259,7 +257,9 @@ def shown(uid: str) -> StreamNode:
         "no sink",
     ],
 )
-def test_windows_wait_for_the_checkpoint_only_where_nobody_can_tell(graph: StreamGraph, expected: FiringMode) -> None:
+def test_windows_fire_with_checkpoints_only_if_results_cannot_be_observed_earlier(
+    graph: StreamGraph, expected: FiringMode
+) -> None:
     assert vertex_of(generated(graph), "w").firing_mode is expected
 
 
@@ -295,7 +295,7 @@ def test_one_task_cannot_be_co_located_with_two_groups() -> None:
         generated(own)
 
 
-def test_what_a_chain_needs_is_the_sum_over_its_operators() -> None:
+def test_a_chain_needs_the_sum_of_its_operators_resources() -> None:
     needs = ResourceSpec(cpu_millis=100, heap_mib=50)
     graph = program("in > map, map > sum", source_node("in"), replace(node("map"), resources=needs), keys="sum")
     more = program("in > map", replace(source_node("in"), resources=needs), replace(node("map"), resources=needs))
@@ -307,7 +307,7 @@ def test_what_a_chain_needs_is_the_sum_over_its_operators() -> None:
 # Batch
 
 
-def test_in_a_batch_job_all_that_is_exchanged_is_made_wholly_before_it_is_read() -> None:
+def test_exchanges_of_a_batch_job_are_blocking() -> None:
     sums = node("sums", OperatorKind.WINDOW_AGGREGATE, event_time=True)
     made = generated(program("in > sums, sums > out", sums, sinks="out", keys="sums", job_type=JobType.BATCH))
 
@@ -317,7 +317,7 @@ def test_in_a_batch_job_all_that_is_exchanged_is_made_wholly_before_it_is_read()
     assert vertex_of(made, "sums").firing_mode is FiringMode.ON_WATERMARK
 
 
-def test_a_sink_of_a_batch_job_is_fused_where_nobody_else_reads_what_its_task_makes() -> None:
+def test_a_batch_sink_is_chained_if_it_is_the_only_reader() -> None:
     made = generated(program("in > out, in > log", sinks="out log", job_type=JobType.BATCH))
 
     assert chains(made) == [["in", "out", "log"]]

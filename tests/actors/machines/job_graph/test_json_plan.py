@@ -7,7 +7,7 @@ from flykka.messages.graph.job_graph import ShipStrategy
 from tests.actors.machines.graph.graphs import graph_of, vertex
 
 
-def test_a_node_says_what_it_reads_from_whom_and_how() -> None:
+def test_a_node_lists_its_inputs_and_their_ship_strategies() -> None:
     graph = graph_of(
         vertex("source", 4, outputs=1), vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.RESCALE)
     )

@@ -35,11 +35,11 @@ def test_operators_that_share_a_slot_share_its_memory() -> None:
     assert fractions(None) == {"orders": 0.0, "counts": 0.5, "sums": 0.5}
 
 
-def test_one_that_has_a_slot_for_itself_has_all_of_its_memory() -> None:
+def test_an_operator_alone_in_its_slot_has_all_of_its_memory() -> None:
     assert fractions("apart") == {"orders": 0.0, "counts": 1.0, "sums": 1.0}
 
 
-def test_a_task_is_told_its_part_in_bytes_where_there_is_a_budget() -> None:
+def test_a_task_gets_its_share_in_bytes_if_there_is_a_budget() -> None:
     task = descriptor("a")
 
     assert with_managed_memory(task, ResourceSpec(heap_mib=9)).managed_memory_bytes is None

@@ -1,4 +1,4 @@
-"""What the tasks of a job cannot do without is what their TaskManager will ask of them."""
+"""The minimal buffers of a job's tasks are those that their TaskManager will require."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes the id of an operator, and what does not."""
+"""Changes of a program that change the id of an operator, and those that do not."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_another_chain_is_another_id() -> None:
     assert plain["map"] != apart["map"]
 
 
-def test_what_stands_before_an_operator_is_part_of_its_id() -> None:
+def test_the_inputs_of_an_operator_are_part_of_its_id() -> None:
     longer = operator_ids(automatic("in > new, new > map, map > filter, filter > out", keys="map"))
 
     assert longer["map"] != operator_ids(automatic(PLAIN, keys="map"))["map"]
@@ -82,14 +82,14 @@ def test_the_order_of_inputs_is_part_of_an_id() -> None:
     assert operator_ids(swapped)["both"] != one["both"]
 
 
-def test_a_uid_is_found_again_whatever_is_done_to_the_program() -> None:
+def test_a_uid_is_found_after_any_change_of_the_program() -> None:
     before = operator_ids(automatic(PLAIN, named="filter"))
     after = operator_ids(automatic("other > in, in > filter, filter > out", named="filter", heads="filter"))
 
     assert before["filter"] == after["filter"] == operator_id("filter")
 
 
-def test_an_operator_is_given_its_id_when_all_of_its_inputs_have_theirs() -> None:
+def test_an_operator_gets_its_id_after_all_of_its_inputs() -> None:
     ids = operator_ids(automatic("a > late, a > long, long > longer, longer > late"))
 
     assert set(ids) == {"a", "late", "long", "longer"}

@@ -1,4 +1,4 @@
-"""What a program may look like: everything else is refused with the uid at fault."""
+"""Valid programs: any other one is refused with the uid at fault."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.messages.graph.job_graph import OperatorKind, OperatorRef, ShipStrat
 from tests.actors.machines.job_graph.programs import edge, node, program
 
 
-def test_operators_come_behind_all_of_their_inputs() -> None:
+def test_operators_come_after_all_of_their_inputs() -> None:
     graph = StreamGraph()
     for name in ("sink", "join", "right", "left"):
         graph.add_node(node(name, OperatorKind.SOURCE if name in ("left", "right") else OperatorKind.STATELESS))
@@ -72,7 +72,7 @@ REFUSED: dict[str, tuple[Callable[[StreamGraph], object], str]] = {
 
 
 @pytest.mark.parametrize(("build", "named"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_built_is_refused_with_the_uid_at_fault(
+def test_an_invalid_program_is_refused_with_the_uid_at_fault(
     build: Callable[[StreamGraph], object], named: str
 ) -> None:
     graph = program("a > b, b > c", sinks="c")
@@ -82,7 +82,7 @@ def test_what_cannot_be_built_is_refused_with_the_uid_at_fault(
         build(graph)
 
 
-def test_a_cycle_is_refused_with_everybody_in_it() -> None:
+def test_a_cycle_is_refused_with_all_its_members() -> None:
     graph = program("a > b, b > c, c > b, c > d")
 
     with pytest.raises(GraphError, match="b, c, d"):

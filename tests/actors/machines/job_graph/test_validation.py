@@ -1,4 +1,4 @@
-"""A job graph that came as a message may have been made by anybody."""
+"""A job graph from a message is validated, since any client may have built it."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
 
 
 @pytest.mark.parametrize(("graph", "named"), UNFIT.values(), ids=UNFIT)
-def test_a_graph_that_cannot_be_executed_is_refused_with_what_is_at_fault(graph: JobGraph, named: str) -> None:
+def test_an_invalid_graph_is_refused_with_the_part_at_fault(graph: JobGraph, named: str) -> None:
     with pytest.raises(GraphError, match=named):
         check_job_graph(graph)
 
@@ -134,7 +134,7 @@ def test_a_graph_in_order_passes() -> None:
     check_job_graph(graph_of(SOURCE, SINK))
 
 
-def test_a_batch_job_whose_tasks_read_what_is_whole_is_accepted() -> None:
+def test_a_batch_job_whose_tasks_read_finished_results_is_accepted() -> None:
     check_job_graph(batch_graph(SOURCE, READS_WHAT_IS_WHOLE))
 
 

@@ -26,7 +26,7 @@ def test_point_wise_wiring_reads_the_same_from_both_ends(upstream: int, downstre
 
 @pytest.mark.slow
 @given(upstream=parallelisms, downstream=parallelisms)
-def test_point_wise_wiring_leaves_nobody_out_and_shares_evenly(upstream: int, downstream: int) -> None:
+def test_pointwise_wiring_covers_all_subtasks_evenly(upstream: int, downstream: int) -> None:
     reads = [len(pointwise_producers(upstream, downstream, consumer)) for consumer in range(downstream)]
     readers = [len(pointwise_consumers(upstream, downstream, producer)) for producer in range(upstream)]
 
@@ -51,7 +51,7 @@ def test_every_subpartition_is_read_by_exactly_one_channel(
 
 
 @pytest.mark.parametrize("ship_strategy", [ShipStrategy.HASH, ShipStrategy.REBALANCE, ShipStrategy.BROADCAST])
-def test_what_is_not_forwarded_goes_from_all_to_all(ship_strategy: ShipStrategy) -> None:
+def test_edges_other_than_forward_connect_all_to_all(ship_strategy: ShipStrategy) -> None:
     read = [[channel.producer for channel in channels(ship_strategy, 3, 2, consumer)] for consumer in range(2)]
 
     assert read == [[0, 1, 2], [0, 1, 2]]

@@ -1,4 +1,4 @@
-"""The memory of one side of an interval join: what is met, what is through when, what stays."""
+"""The memory of one side of an interval join: which rows match, when they expire, and which stay."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def closed_times(segments: IntervalSegments[Times], watermark_ms: int) -> list[i
     ("lower", "upper", "is_inclusive", "is_empty"),
     [(0, 0, True, False), (0, 0, False, True), (1, 0, True, True), (-1, 0, False, False)],
 )
-def test_an_interval_is_empty_where_nothing_can_be_in_it(
+def test_an_interval_is_empty_if_its_bounds_exclude_everything(
     lower: int, upper: int, is_inclusive: bool, is_empty: bool
 ) -> None:
     interval = Interval(lower_ms=lower, upper_ms=upper, is_upper_inclusive=is_inclusive)
@@ -61,7 +61,7 @@ def test_an_interval_is_empty_where_nothing_can_be_in_it(
 
 
 def test_segments_are_met_that_lie_in_the_interval_of_some_row_of_the_other_side() -> None:
-    # A row meets those of the other side from 2 before it to 3 after it.
+    # A row matches those of the other side from 2 before it to 3 after it.
     segments = side(-2, 3, segment(1, 0, 4), segment(2, 5, 9), segment(3, 10, 12))
 
     assert [each.segment.batch_id for each in segments.met(7, 7)] == ["1", "2"]
@@ -69,7 +69,7 @@ def test_segments_are_met_that_lie_in_the_interval_of_some_row_of_the_other_side
     assert segments.met(16, 20) == ()
 
 
-def test_a_side_is_let_go_when_no_row_that_is_not_late_can_meet_it() -> None:
+def test_a_side_is_dropped_when_no_timely_row_can_match_it() -> None:
     segments = side(-2, 3, segment(1, 0, 4))
 
     before, at = segments.close(7), segments.close(8)
@@ -78,8 +78,8 @@ def test_a_side_is_let_go_when_no_row_that_is_not_late_can_meet_it() -> None:
     segments.check()
 
 
-def test_a_side_is_kept_longer_where_the_other_may_have_unmatched_rows() -> None:
-    # The last row that a row of time 4 meets is of time 7, and that is through 2 later.
+def test_a_side_is_kept_longer_if_the_other_may_emit_unmatched_rows() -> None:
+    # The last match of a row of time 4 has time 7, and expires 2 later.
     segments = side(-2, 3, segment(1, 0, 4), other_emits=True)
 
     before, at = segments.close(9), segments.close(10)
@@ -87,7 +87,7 @@ def test_a_side_is_kept_longer_where_the_other_may_have_unmatched_rows() -> None
     assert (before, at) == ((), ("1",))
 
 
-def test_rows_are_through_once() -> None:
+def test_rows_expire_once() -> None:
     segments = side(0, 3, segment(1, 0, 9), emits=True)
 
     first = closed_times(segments, 5)
@@ -100,7 +100,7 @@ def test_rows_are_through_once() -> None:
     assert (first, again, second, rest) == ([0, 1], [], [2, 3, 4, 5], [6, 7, 8, 9])
 
 
-def test_nothing_is_through_before_there_is_a_watermark() -> None:
+def test_no_row_expires_before_the_first_watermark() -> None:
     segments = side(0, 3, segment(1, 0, 9), emits=True)
 
     assert segments.closing(WATERMARK_MIN) == ()
@@ -108,7 +108,7 @@ def test_nothing_is_through_before_there_is_a_watermark() -> None:
     assert segments.closed_to_ms is None
 
 
-def test_a_piece_of_a_subtask_whose_watermark_was_ahead_is_not_through_again() -> None:
+def test_state_of_a_subtask_with_a_later_watermark_is_not_emitted_again() -> None:
     segments = side(0, 3, replace(segment(1, 0, 9), closed_to_ms=7), segment(2, 0, 9), emits=True)
     segments.closed_to_ms = 5
 
@@ -117,7 +117,7 @@ def test_a_piece_of_a_subtask_whose_watermark_was_ahead_is_not_through_again() -
     assert (ahead.from_ms, behind.from_ms) == (4, 2)
 
 
-def test_only_small_segments_merge_and_what_is_written_together_merges_together() -> None:
+def test_only_small_segments_merge_and_those_written_together_merge_together() -> None:
     large = replace(segment(9, 0, 1), rows=MERGED_ROWS + 1)
     segments = side(0, 3, segment(1, 0, 1), large, segment(2, 0, 1))
 
@@ -149,10 +149,10 @@ def test_rows_that_nothing_needs_any_more_are_not_written() -> None:
     outer=st.tuples(st.booleans(), st.booleans()),
     arrivals=st.lists(st.tuples(st.booleans(), TIMES, st.integers(0, 4)), max_size=12),
 )
-def test_every_pair_meets_once_and_every_row_that_met_none_is_through_once(
+def test_every_pair_matches_once_and_every_unmatched_row_is_emitted_once(
     lower: int, width: int, outer: tuple[bool, bool], arrivals: list[tuple[bool, int, int]]
 ) -> None:
-    """Rows of one key; behind each the watermark moves on."""
+    """Rows of one key; after each one the watermark advances."""
     interval = Interval(lower_ms=lower, upper_ms=lower + width)
     left = side(interval.lower_ms, interval.upper_ms, emits=outer[0], other_emits=outer[1])
     right = side(interval.reversed.lower_ms, interval.reversed.upper_ms, emits=outer[1], other_emits=outer[0])

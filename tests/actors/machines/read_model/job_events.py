@@ -1,4 +1,4 @@
-"""What a read model is told of a job, and the details that it has then."""
+"""Events of a job for a read model, and the resulting details."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 
 def details_after(*messages: Message, at: int = 0, now: int = 0, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
-    """The details at `now`, after messages that were all heard at `at`."""
+    """The details at `now`, after messages that all arrived at `at`."""
     overview = JobReadModel(GRAPH)
     for message in messages:
         overview.on_message(message, at)

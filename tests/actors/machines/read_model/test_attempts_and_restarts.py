@@ -30,7 +30,7 @@ def region_failed(outcome: FailureOutcome, times: int = 1) -> ExceptionHistoryCh
     return ExceptionHistoryChanged(job_id=JOB, entry=entry)
 
 
-def test_the_restart_of_a_region_is_a_restart_with_its_reason_however_often_it_is_told() -> None:
+def test_the_restart_of_a_region_counts_once_however_often_it_is_reported() -> None:
     details = details_after(
         status(JobStatus.RUNNING),
         region_failed(FailureOutcome.UNDECIDED),
@@ -89,7 +89,7 @@ def test_an_attempt_has_the_times_at_which_it_entered_each_state() -> None:
     assert told_of.earlier == ()
 
 
-def test_the_attempts_before_the_current_one_are_kept_the_last_of_them() -> None:
+def test_the_last_earlier_attempts_are_kept() -> None:
     states = [execution_changed(ExecutionState.RUNNING, number=number, at=number) for number in range(MAX_ATTEMPTS + 3)]
 
     told_of = subtask_of_windows(*states)
@@ -98,7 +98,7 @@ def test_the_attempts_before_the_current_one_are_kept_the_last_of_them() -> None
     assert [each.attempt_number for each in told_of.earlier] == list(range(2, MAX_ATTEMPTS + 2))
 
 
-def test_of_a_vertex_that_the_job_does_not_have_nothing_is_told() -> None:
+def test_an_unknown_vertex_has_no_details() -> None:
     assert JobReadModel(GRAPH).subtasks(JobVertexId("other"), 0).vertex is None
 
 

@@ -1,4 +1,4 @@
-"""What is known of each checkpoint and each subtask of it, while it is in progress and when it has ended."""
+"""Statistics of each checkpoint and its subtasks, while it is in progress and when it has ended."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_subtask_is_measured_and_summed_up_by_vertex() -> None:
     assert world.stats.details(JOB, 1).subtasks[0].metrics.alignment_ms == 7
 
 
-def test_a_checkpoint_that_is_given_up_shows_how_far_it_came_late_answers_included() -> None:
+def test_an_aborted_checkpoint_shows_its_progress_including_late_answers() -> None:
     world = two_subtasks()
     world.trigger()
     world.acknowledge("v0", 1, metrics=CheckpointMetrics(size_bytes=5))
@@ -115,7 +115,7 @@ def test_the_latest_of_a_kind_is_the_one_with_the_highest_id() -> None:
     assert latest.checkpoint_id == 2
 
 
-def test_a_restore_is_counted_with_the_checkpoint_that_the_job_went_back_to() -> None:
+def test_a_restore_is_counted_with_its_checkpoint() -> None:
     tracker = CheckpointStatsTracker({})
 
     tracker.on_message(JobRestored(job_id=JOB, checkpoint_id=1, timestamp_ms=0))
@@ -123,7 +123,7 @@ def test_a_restore_is_counted_with_the_checkpoint_that_the_job_went_back_to() ->
     assert (tracker.counts.restored, tracker.latest_restored) == (1, 1)
 
 
-def test_what_was_in_progress_has_failed_when_its_coordinator_is_lost() -> None:
+def test_checkpoints_in_progress_fail_when_their_coordinator_is_lost() -> None:
     world = two_subtasks()
     world.trigger()
 

@@ -1,4 +1,4 @@
-"""Accumulators and latencies of a job, from what is told about its attempts."""
+"""Accumulators and latencies of a job, from the reports of its attempts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_the_next_attempt_counts_from_zero() -> None:
     ).accumulators == AccumulatorResults(merged=(rows_counter(1),))
 
 
-def test_what_an_attempt_has_counted_is_kept_when_another_follows_it() -> None:
+def test_the_counts_of_an_attempt_are_kept_when_another_follows_it() -> None:
     model = JobReadModel(GRAPH)
     first, second = (execution_changed(ExecutionState.RUNNING, number=number) for number in (0, 1))
     for message in (first, metrics_reported(rows_counter(3)), second, metrics_reported(rows_counter(5), number=1)):
@@ -86,7 +86,7 @@ def test_the_result_of_the_job_is_final() -> None:
     )
 
 
-def test_a_meter_has_the_rate_of_the_last_seconds_by_the_times_at_which_its_counts_came() -> None:
+def test_a_meter_has_the_rate_of_the_last_seconds() -> None:
     meter = AccumulatorSnapshot(name="parse.seen", type=AccumulatorType.METER, operator_id=OperatorId("parse"))
     other = replace(meter, operator_id=OperatorId("other"), count=9)
     overview = JobReadModel(GRAPH)

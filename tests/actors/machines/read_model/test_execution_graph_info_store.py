@@ -1,4 +1,4 @@
-"""The jobs that are kept, and the job meant by an id."""
+"""The retained jobs, and their lookup by id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def end(store: ExecutionGraphInfoStore, job_id: str) -> None:
     store.on_message(JobResultSuccess(job_id=JobId(job_id)), 5)
 
 
-def test_of_jobs_that_have_ended_the_last_are_kept_and_all_that_run() -> None:
+def test_the_last_ended_jobs_and_all_running_ones_are_kept() -> None:
     store = ExecutionGraphInfoStore(capacity=2)
     for job_id in ("a", "b", "c", "runs"):
         track_job(store, job_id)
@@ -32,7 +32,7 @@ def test_of_jobs_that_have_ended_the_last_are_kept_and_all_that_run() -> None:
     assert [job.status for job in store.overview(9).jobs] == ["FINISHED", "FINISHED", "CREATED"]
 
 
-def test_no_job_that_has_ended_is_kept_where_that_is_wanted() -> None:
+def test_ended_jobs_are_not_retained_if_so_configured() -> None:
     store = ExecutionGraphInfoStore(capacity=0)
     track_job(store, "a")
 
@@ -41,7 +41,7 @@ def test_no_job_that_has_ended_is_kept_where_that_is_wanted() -> None:
     assert store.jobs == {}
 
 
-def test_another_job_master_of_the_job_goes_on_with_what_is_known_and_without_the_checkpoints_in_progress() -> None:
+def test_another_job_master_keeps_the_statistics_without_checkpoints_in_progress() -> None:
     store = ExecutionGraphInfoStore()
     store.on_message(TrackJob(job_graph=GRAPH), 0)
     store.on_message(status(JobStatus.RUNNING, at=1), 1)
@@ -55,7 +55,7 @@ def test_another_job_master_of_the_job_goes_on_with_what_is_known_and_without_th
     assert told.last_failed.duration_ms == 7
 
 
-def test_a_job_that_has_ended_and_is_submitted_again_is_another_one() -> None:
+def test_an_ended_job_submitted_again_is_a_new_job() -> None:
     store = ExecutionGraphInfoStore()
     track_job(store, JOB)
     end(store, JOB)
@@ -65,7 +65,7 @@ def test_a_job_that_has_ended_and_is_submitted_again_is_another_one() -> None:
     assert store.jobs[JOB].details(10).status is JobStatus.CREATED
 
 
-def test_of_a_job_that_is_not_tracked_nothing_is_kept() -> None:
+def test_an_untracked_job_leaves_no_records() -> None:
     store = ExecutionGraphInfoStore()
 
     store.on_message(status(JobStatus.RUNNING), 1)

@@ -1,4 +1,4 @@
-"""The read model of a job over time: throughput, lag, and what a restart has read again."""
+"""The read model of a job over time: throughput, lag, and rows read again after a restart."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
 
 def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
-    """Of the source."""
+    """Metrics of the source."""
     counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
     attempt = attempt_id(JOB, SOURCE, 0, number)
     return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
 
 
 def folded(*heard: tuple[int, Message]) -> JobDetails:
-    """The details after messages that were heard at these times, at the last of them."""
+    """The details after messages that arrived at these times, at the last of them."""
     overview = JobReadModel(GRAPH)
     for at, message in heard:
         overview.on_message(message, at)
     return overview.details(heard[-1][0])
 
 
-def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_restart() -> None:
+def test_rows_after_the_last_checkpoint_count_as_read_again_after_a_restart() -> None:
     before = (
         (1_000, source_metrics(100)),
         (2_000, source_metrics(250)),
@@ -51,7 +51,7 @@ def test_what_was_counted_behind_the_last_checkpoint_is_read_again_after_a_resta
     restarted = folded(*before, (4_000, source_metrics(60, number=1)))
 
     assert running.vertices[0].rows_read_again == 0
-    # The checkpoint was triggered at 2,100: 250 rows at least are in it.
+    # The checkpoint was triggered at 2,100, so it has at least 250 rows.
     assert restarted.vertices[0].rows_read_again == 150
     assert restarted.vertices[0].rows_in == 460
 
@@ -72,7 +72,7 @@ def test_a_savepoint_that_restarts_do_not_begin_with_spares_no_row() -> None:
     assert details.vertices[0].rows_read_again == 100
 
 
-def test_a_restart_counts_no_published_row_twice_and_forgets_what_was_staged() -> None:
+def test_a_restart_counts_no_published_row_twice_and_drops_staged_rows() -> None:
     before = (1_000, metrics(rows_published=300, rows_staged=40))
 
     running = folded(before)
@@ -100,7 +100,7 @@ def test_rows_of_an_attempt_that_has_been_replaced_are_not_counted_again() -> No
     assert details.throughput.values == (60.0,)
 
 
-def test_the_lag_is_that_of_the_vertex_that_is_furthest_behind_and_ends_with_event_time() -> None:
+def test_the_lag_is_the_largest_of_all_vertices_and_ends_with_event_time() -> None:
     begun = status(JobStatus.RUNNING)
     first = ((500, source_metrics(1, watermark_ms=400)), (1_500, source_metrics(2, watermark_ms=1_000)))
 
@@ -142,7 +142,7 @@ def test_tasks_are_being_deployed_from_the_first_to_the_last_one() -> None:
 
 
 @pytest.mark.parametrize("end", ["restart", "another JobMaster", "result"])
-def test_what_was_being_deployed_is_so_no_longer_when_nobody_tells_its_end(end: str) -> None:
+def test_a_deployment_ends_even_if_its_end_is_not_reported(end: str) -> None:
     overview = JobReadModel(GRAPH)
     attempt = attempt_id(JOB, WINDOWS, 0, 0)
     deploying = ExecutionStateChanged(
@@ -161,7 +161,7 @@ def test_what_was_being_deployed_is_so_no_longer_when_nobody_tells_its_end(end: 
     assert overview.details(40).deploying == Deploying(total_ms=20)
 
 
-def test_a_restore_from_a_checkpoint_has_a_time_and_a_start_from_the_beginning_has_none() -> None:
+def test_only_a_restore_from_a_checkpoint_has_a_restore_time() -> None:
     overview = JobReadModel(GRAPH)
     overview.on_message(JobRestored(job_id=JOB, checkpoint_id=None, timestamp_ms=5), 5)
     fresh = overview.details(6).restored_ms
@@ -170,7 +170,7 @@ def test_a_restore_from_a_checkpoint_has_a_time_and_a_start_from_the_beginning_h
     assert (fresh, overview.details(8).restored_ms) == (None, 7)
 
 
-def test_a_subtask_tells_what_it_has_measured_in_the_last_completed_checkpoint() -> None:
+def test_a_subtask_has_the_metrics_of_the_last_completed_checkpoint() -> None:
     overview = JobReadModel(GRAPH)
 
     def acknowledged(checkpoint_id: int, alignment_ms: int) -> None:

@@ -1,4 +1,4 @@
-"""What is to be shown of a job, from what is told about it."""
+"""The details of a job that the REST API shows, from the events of its actors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_vertex_names_what_its_event_time_waits_for_the_longest() -> None:
     assert windows_vertex(running).held_back_by == holds[1]
 
 
-def test_before_anything_is_told_the_plan_is_there() -> None:
+def test_the_plan_exists_before_the_first_event() -> None:
     details = details_after(now=5_000)
 
     assert (details.name, details.status, details.started_ms, details.duration_ms) == (
@@ -118,7 +118,7 @@ def test_a_job_that_has_ended_lasts_no_longer(last: Message) -> None:
     assert (details.status, details.duration_ms) == (JobStatus.FINISHED, 2_000)
 
 
-def test_a_job_that_could_not_be_told_of_any_more_has_failed_all_the_same() -> None:
+def test_a_job_fails_even_if_its_result_cannot_be_reported() -> None:
     details = details_after(
         status(JobStatus.RUNNING), JobResultFailure(job_id=JOB, cause=BOOM, status=JobStatus.FAILED), at=700, now=900
     )
@@ -134,7 +134,7 @@ def test_a_job_that_could_not_be_told_of_any_more_has_failed_all_the_same() -> N
     ],
     ids=["stopped", "failed"],
 )
-def test_the_checkpoint_that_is_kept_is_told_with_the_end(last: Message) -> None:
+def test_the_retained_checkpoint_is_reported_with_the_end(last: Message) -> None:
     assert details_after(status(JobStatus.RUNNING)).kept_checkpoint is None
     assert details_after(status(JobStatus.RUNNING), last).kept_checkpoint == KEPT
 
@@ -154,7 +154,7 @@ def test_a_restart_is_kept_with_its_reason() -> None:
     assert (details.restored_checkpoint, details.last_failure, details.duration_ms) == (3, BOOM, 7_000)
 
 
-def test_of_a_job_that_restarts_without_end_the_last_restarts_are_kept_and_all_are_counted() -> None:
+def test_the_last_restarts_are_kept_and_all_are_counted() -> None:
     details = details_after(*(status(JobStatus.RESTARTING, at=second * 1_000) for second in range(5_000)))
 
     assert [restart.at_ms for restart in details.restarts] == [second * 1_000 for second in range(4_990, 5_000)]
@@ -189,7 +189,7 @@ def test_subtasks_are_counted_by_state() -> None:
     assert windows_vertex(details).state is ExecutionState.RUNNING
 
 
-def test_a_job_that_begins_again_waits_for_its_new_attempts_and_hears_nothing_of_the_old_ones() -> None:
+def test_a_restarted_job_waits_for_its_new_attempts_and_ignores_old_ones() -> None:
     overview = JobReadModel(GRAPH)
     for message in (
         execution_changed(ExecutionState.FAILED),
@@ -230,7 +230,7 @@ def test_rates_are_those_of_the_last_seconds_of_every_running_subtask() -> None:
     assert (shown.rows_in_per_second, shown.rows_out_per_second) == (105.0, 10.0)
 
 
-def test_a_burst_that_is_over_is_forgotten_when_the_window_has_passed() -> None:
+def test_an_ended_burst_is_forgotten_after_the_window() -> None:
     overview = JobReadModel(GRAPH)
     overview.on_message(execution_changed(ExecutionState.RUNNING, at=0), 0)
     for second in range(1, 11):
@@ -239,7 +239,7 @@ def test_a_burst_that_is_over_is_forgotten_when_the_window_has_passed() -> None:
     assert windows_vertex(overview.details(10_000)).rows_in_per_second == 0
 
 
-def test_what_does_not_run_has_no_rate() -> None:
+def test_an_ended_attempt_has_no_rate() -> None:
     running = (execution_changed(ExecutionState.RUNNING), metrics(100), execution_changed(ExecutionState.FINISHED))
 
     shown = windows_vertex(details_after(*running, at=1_000, now=1_000))
@@ -247,7 +247,7 @@ def test_what_does_not_run_has_no_rate() -> None:
     assert (shown.rows_in, shown.rows_in_per_second, shown.shares) == (100, 0.0, None)
 
 
-def test_history_that_is_heard_at_one_moment_makes_no_rate() -> None:
+def test_history_received_at_once_produces_no_rate() -> None:
     shown = windows_vertex(
         details_after(execution_changed(ExecutionState.RUNNING, at=5), metrics(100), metrics(200), at=5, now=5)
     )
@@ -265,7 +265,7 @@ def test_the_shares_of_time_add_up_over_the_subtasks() -> None:
     assert windows_vertex(overview.details(1_000)).shares == TimeShares(busy=0.25, back_pressured=0.5, idle=0.25)
 
 
-def test_the_watermark_is_the_least_and_lags_behind_the_clock() -> None:
+def test_the_watermark_is_the_minimum_and_lags_the_clock() -> None:
     shown = windows_vertex(
         details_after(metrics(watermark_ms=4_000), metrics(watermark_ms=3_000, subtask=1), now=5_000)
     )
@@ -279,7 +279,7 @@ def test_a_subtask_without_a_watermark_holds_it_back() -> None:
     assert (shown.watermark_ms, shown.watermark_lag_ms) == (None, None)
 
 
-def test_at_the_end_of_the_input_there_is_no_watermark_any_more() -> None:
+def test_no_watermark_is_reported_after_the_end_of_input() -> None:
     ended = (metrics(watermark_ms=WATERMARK_MAX, subtask=subtask) for subtask in (0, 1))
 
     shown = windows_vertex(details_after(*ended))
@@ -287,7 +287,7 @@ def test_at_the_end_of_the_input_there_is_no_watermark_any_more() -> None:
     assert (shown.watermark_ms, shown.watermark_lag_ms, shown.event_time_ended) == (None, None, True)
 
 
-def test_the_last_checkpoints_are_told_as_many_as_were_asked_for_and_all_are_counted() -> None:
+def test_the_requested_number_of_checkpoints_is_listed_and_all_are_counted() -> None:
     aborted = CheckpointAborted(job_id=JOB, checkpoint_id=8, reason=CheckpointDeclineReason.EXPIRED, timestamp_ms=8_000)
 
     details = details_after(
@@ -315,7 +315,7 @@ def test_the_last_checkpoints_are_told_as_many_as_were_asked_for_and_all_are_cou
     )
 
 
-def test_the_last_time_of_each_status_is_told_in_the_order_of_the_times() -> None:
+def test_the_last_time_of_each_status_is_listed_by_time() -> None:
     details = details_after(
         status(JobStatus.RUNNING, at=1),
         status(JobStatus.RESTARTING, at=2),
@@ -331,7 +331,7 @@ def test_the_last_time_of_each_status_is_told_in_the_order_of_the_times() -> Non
     ]
 
 
-def test_of_checkpoints_without_end_the_last_are_kept() -> None:
+def test_only_the_last_checkpoints_are_kept() -> None:
     details = details_after(*(checkpoint_completed(number, at=number) for number in range(CHECKPOINT_HISTORY + 5)))
 
     assert len(details.checkpoints) == CHECKPOINT_HISTORY

@@ -8,7 +8,7 @@ from flykka.actors.machines.read_model.job_read_model import POINTS, STEP_MS, Pe
 from flykka.messages.monitoring.job_details import TimeSeries
 
 
-def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> None:
+def test_a_step_counts_all_its_rows_and_an_empty_one_is_zero() -> None:
     counts = RowCounts()
     counts.start_at(1_000)
 
@@ -19,7 +19,7 @@ def test_a_step_counts_all_that_came_in_it_and_one_without_news_is_zero() -> Non
 
 
 @pytest.mark.parametrize("seconds", [1, POINTS, POINTS + 1, 100_000])
-def test_no_row_is_lost_and_no_point_too_many_however_long_it_takes(seconds: int) -> None:
+def test_a_series_loses_no_row_and_stays_bounded(seconds: int) -> None:
     counts = RowCounts()
     counts.start_at(0)
 
@@ -53,7 +53,7 @@ def test_a_step_begins_once() -> None:
     assert asked == [True, False, False, True, False, True]
 
 
-def test_what_was_noted_before_the_beginning_belongs_to_the_first_step() -> None:
+def test_rows_recorded_before_the_start_belong_to_the_first_step() -> None:
     counts = RowCounts()
     counts.start_at(5_000)
 

@@ -1,4 +1,4 @@
-"""The rescales of a job, when and to which parallelism: events, and the effects that follow."""
+"""The times and targets of a job's rescales: events, and their effects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Scheduling:
         self.effects: list[RescalingEffect] = []
 
     def tell(self, *happened: RescalingEvent) -> list[RescalingEffect]:
-        """What follows from the last of these events."""
+        """The effects of the last of these events."""
         made: list[RescalingEffect] = []
         for event in happened:
             made = self.scheduler.handle(event, self.now)
@@ -60,12 +60,12 @@ class Scheduling:
         return made
 
     def run(self) -> None:
-        """Let the job run, with all of its tasks."""
+        """Run the job with all of its tasks."""
         self.tell(events.StartRequested(), events.SlotsCounted(slots=2))
         self.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
 
     def restart(self) -> None:
-        """The graph restarts all tasks, and they are deployed."""
+        """Restart all tasks, and deploy them."""
         for status in (JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING):
             self.tell(JobMoved(status=status))
         self.tell(events.TasksDeployed())
@@ -81,7 +81,7 @@ class Scheduling:
         return [each.parallelism[SOURCE] for each in self.made(events.RescaleGraph)]
 
     def rescales(self) -> list[Rescale]:
-        """The rescales as they were told last, in their order."""
+        """The latest reports of the rescales, in their order."""
         last = {each.rescale.rescale_id: each.rescale for each in self.sent(RescaleChanged)}
         return list(last.values())
 
@@ -97,7 +97,7 @@ def test_a_job_of_the_default_scheduler_begins_at_once_and_counts_no_slots() -> 
     assert scheduling.tell(CountSlotsDue()) == [Ignore(reason="no rescale waits for slots")]
 
 
-def test_a_client_rescales_it_behind_a_checkpoint() -> None:
+def test_a_client_rescales_the_job_after_a_checkpoint() -> None:
     scheduling = Scheduling()
     scheduling.run()
 
@@ -125,7 +125,7 @@ def test_two_failed_checkpoints_do_not_keep_it_from_that() -> None:
     assert scheduling.targets() == [3]
 
 
-def test_a_checkpoint_of_a_request_that_is_over_counts_for_nothing() -> None:
+def test_a_checkpoint_of_an_ended_request_is_ignored() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -140,7 +140,7 @@ def test_a_checkpoint_of_a_request_that_is_over_counts_for_nothing() -> None:
     assert scheduling.rescales()[0].reason is RescaleTerminatedReason.RESOURCE_REQUIREMENTS_UPDATED
 
 
-def test_what_changes_nothing_is_ignored_and_says_so() -> None:
+def test_requirements_without_effect_are_ignored_with_a_comment() -> None:
     scheduling = Scheduling()
     scheduling.run()
 
@@ -164,7 +164,7 @@ def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
     assert scheduling.tell(due) == [events.RestartJob(due=due)]
 
 
-def test_a_graph_that_goes_on_as_it_is_can_be_rescaled_later() -> None:
+def test_a_graph_that_keeps_its_parallelism_can_be_rescaled_later() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -212,7 +212,7 @@ def test_it_restarts_with_the_slots_that_are_left() -> None:
     assert scheduling.rescales()[-1].trigger is RescaleTrigger.RECOVERABLE_FAILOVER
 
 
-def test_it_grows_when_it_has_cooled_down() -> None:
+def test_a_job_grows_after_its_cooldown() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.StartRequested(), ResourceWaitTimedOut(number=1), events.SlotsCounted(slots=1))
     scheduling.tell(JobMoved(status=JobStatus.RUNNING), events.TasksDeployed())
@@ -238,9 +238,7 @@ EVENTS = st.one_of(
 
 
 @given(adaptive=st.booleans(), happened=st.lists(EVENTS, max_size=40))
-def test_whatever_happens_each_rescale_ends_once_and_the_bounds_hold(
-    adaptive: bool, happened: list[RescalingEvent]
-) -> None:
+def test_under_any_events_each_rescale_ends_once_within_bounds(adaptive: bool, happened: list[RescalingEvent]) -> None:
     scheduling = Scheduling(adaptive=adaptive)
     scheduling.run()
 

@@ -1,4 +1,4 @@
-"""The bounds of a job's vertices, and what fits into so many slots."""
+"""The bounds of a job's vertices, and the parallelism that fits into so many slots."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ KEYED = a_job(
 APART = a_job(vertex("source", 1, outputs=1), vertex("sink", 1, reads=("source",), group="sinks"))
 
 
-def test_vertices_behind_forward_edges_are_one_group() -> None:
+def test_vertices_connected_by_forward_edges_are_one_group() -> None:
     assert forward_groups(KEYED) == (("source", "map"), ("sums",))
 
 
-def test_a_job_that_nobody_has_set_bounds_for_has_its_parallelism_and_an_adaptive_one_may_have_less() -> None:
+def test_a_job_without_bounds_has_its_parallelism_and_an_adaptive_one_maybe_less() -> None:
     adaptive = replace(KEYED, scheduler_type=SchedulerType.ADAPTIVE)
 
     assert initial_requirements(KEYED) == require(source=(2, 2), map=(2, 2), sums=(3, 3))
@@ -71,7 +71,7 @@ def test_a_job_that_nobody_has_set_bounds_for_has_its_parallelism_and_an_adaptiv
         (a_job(replace(vertex("source"), parallelism_limit=1)), {"source": (1, 2)}, "'source' .* in 1 at most"),
     ],
 )
-def test_what_cannot_be_is_refused_and_names_the_vertex(
+def test_impossible_requirements_are_refused_with_the_vertex(
     graph: JobGraph, bounds: dict[str, tuple[int, int]], why: str
 ) -> None:
     with pytest.raises(RescaleNotSupportedError, match=why):
@@ -106,12 +106,12 @@ def test_groups_share_the_slots_and_what_one_leaves_is_the_others(slots: int, fi
     assert determine_parallelism(APART, require(source=(1, 2), sink=(2, 8)), slots) == fitting
 
 
-def test_groups_share_evenly_what_is_beyond_their_minima() -> None:
+def test_groups_share_slots_beyond_their_minima_evenly() -> None:
     assert determine_parallelism(APART, require(source=(1, 10), sink=(5, 10)), 10) == {"source": 3, "sink": 7}
 
 
 @given(st.data())
-def test_what_fits_is_within_the_bounds_and_the_slots_and_can_be_executed(data: st.DataObject) -> None:
+def test_a_fitting_parallelism_is_within_bounds_and_slots_and_executable(data: st.DataObject) -> None:
     bounds = {
         name: (lower, data.draw(st.integers(lower, 9)))
         for name in ("source", "map", "sums")

@@ -1,4 +1,4 @@
-"""With approximate local recovery a task that has failed restarts with what is behind it, and nothing before it."""
+"""With approximate local recovery a failed task restarts with the tasks downstream of it, and none upstream."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def strategy(*finished: str) -> ApproximateLocalRecoveryFailoverStrategy[str]:
         (["other source"], {"other source", "join", "left sink", "right sink"}),
     ],
 )
-def test_what_is_before_a_task_that_has_failed_runs_on(failed: list[str], restarted: set[str]) -> None:
+def test_tasks_upstream_of_a_failed_one_run_on(failed: list[str], restarted: set[str]) -> None:
     assert strategy().tasks_to_restart(failed) == restarted
 
 

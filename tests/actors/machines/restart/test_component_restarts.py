@@ -11,7 +11,7 @@ from flykka.actors.machines.restart.component_restarts import (
 
 
 def delays(restarts: ComponentRestarts, times: int, *, after_ms: int = 0, name: str = "a") -> list[int | None]:
-    """It is started and ends so many times in a row, each time so long behind its start."""
+    """The restart delays of a component that ends so many times in a row, each time `after_ms` after its start."""
     answers: list[int | None] = []
     for _ in range(times):
         restarts.started(name, 0)
@@ -29,11 +29,11 @@ def test_the_pause_grows_up_to_a_limit() -> None:
     assert grown == [0, 100, 200, 400, 800, 1_600, 3_200, 6_400, PAUSE_MS_MAX]
 
 
-def test_the_cluster_is_given_up_when_it_ends_too_often() -> None:
+def test_the_cluster_is_abandoned_if_components_end_too_often() -> None:
     assert delays(ComponentRestarts(), MAX_ENDS)[-1] is None
 
 
-def test_who_has_lived_for_a_while_is_forgiven() -> None:
+def test_a_component_that_ran_long_enough_restarts_at_once() -> None:
     restarts = ComponentRestarts()
     delays(restarts, MAX_ENDS - 1)
 

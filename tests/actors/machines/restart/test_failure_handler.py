@@ -1,4 +1,4 @@
-"""Failures that no restart can mend are told from those that may have been accidents."""
+"""Failures that no restart can mend are distinguished from accidental ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failure that comes back again and again is known, and is no longer answered by a restart."""
+"""A failure that repeats is recognized, and no longer answered by a restart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_A_ROW = "failed 3 times in a row with the same failure, no checkpoint complet
 
 
 def count_failures(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
-    """What is said to each of these failures of one vertex."""
+    """The verdict on each of these failures of one vertex."""
     repeated = RepeatedFailures(limit)
     return [repeated.count("counts", cause) for cause in causes]
 
@@ -38,7 +38,7 @@ def test_a_failure_that_befalls_many_regions_at_once_has_befallen_each_of_them_o
     )
 
 
-def test_a_checkpoint_in_between_begins_the_count_again() -> None:
+def test_a_checkpoint_in_between_resets_the_count() -> None:
     repeated = RepeatedFailures(2)
 
     repeated.count("counts", CAST)
@@ -58,7 +58,7 @@ def test_two_errors_that_take_turns_are_given_up_as_well() -> None:
 @pytest.mark.parametrize(
     "type_name", ["SlotLostError", "HeartbeatTimeoutError", "BridgeLostError", "ExecutorLostError", "StorageError"]
 )
-def test_what_lies_in_the_environment_is_never_given_up(type_name: str) -> None:
+def test_failures_of_the_environment_never_count_as_repeated(type_name: str) -> None:
     assert set(count_failures(2, *[replace(LOST, type_name=type_name)] * 10)) == {None}
 
 
@@ -88,7 +88,7 @@ def test_the_loss_of_a_task_manager_in_between_neither_counts_nor_begins_the_cou
         ("KeyError: 'NL'", "KeyError: 'BE'"),
     ],
 )
-def test_what_differs_each_time_makes_no_other_failure(first: str, second: str) -> None:
+def test_variable_parts_of_a_message_do_not_distinguish_failures(first: str, second: str) -> None:
     one, other = (failure_signature("v", replace(CAST, message=text)) for text in (first, second))
 
     assert one == other
@@ -110,7 +110,7 @@ def test_another_vertex_type_or_message_is_another_failure(
     assert failure_signature(vertex, cause) != failure_signature("counts", CAST)
 
 
-def test_of_failures_that_never_come_back_the_last_are_remembered() -> None:
+def test_the_last_distinct_failures_are_remembered() -> None:
     different = [replace(CAST, message=f"no {number}") for number in range(MAX_SIGNATURES)]
 
     assert count_failures(2, CAST, *different, CAST)[-1] is None

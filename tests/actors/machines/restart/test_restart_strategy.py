@@ -1,4 +1,4 @@
-"""True if a failed job starts again, and after how long."""
+"""Restart strategies: whether a failed job restarts, and after which delay."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RATE = FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=100, 
 
 
 def allowed(strategy: RestartStrategy, *failures: int) -> list[bool]:
-    """For failures at these times, whether each was followed by a restart."""
+    """Whether each of the failures at these times was followed by a restart."""
     told = []
     for now in failures:
         told.append(strategy.can_restart(now))
@@ -64,7 +64,7 @@ def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
         (GROWING, "restarts without end"),
     ],
 )
-def test_a_strategy_says_what_it_allows(configuration: RestartStrategyConfiguration, allowance: str) -> None:
+def test_a_strategy_describes_its_limit(configuration: RestartStrategyConfiguration, allowance: str) -> None:
     assert restart_strategy(configuration).allowance == allowance
 
 
@@ -74,7 +74,7 @@ def test_without_a_number_of_attempts_there_is_no_end() -> None:
     assert all(allowed(strategy, *range(1_000)))
 
 
-def test_no_restart_allows_none() -> None:
+def test_the_no_restart_strategy_allows_no_restart() -> None:
     assert allowed(restart_strategy(NoRestartStrategyConfiguration()), 0) == [False]
 
 
@@ -90,7 +90,7 @@ def test_a_growing_delay_stops_at_its_limit_and_begins_again_after_a_quiet_time(
     strategy = restart_strategy(GROWING)
 
     assert delays(strategy, 10_000, 10_100, 10_200, 10_300) == [100, 200, 350, 350]
-    # Quiet is what is longer than the threshold and the delay of now together.
+    # A quiet period is longer than the sum of the threshold and the current delay.
     assert delays(strategy, 11_649, 12_999) == [350, 100]
 
 
@@ -105,13 +105,13 @@ def test_a_growing_delay_stops_at_its_limit_and_begins_again_after_a_quiet_time(
         (replace(GROWING, max_same_failures=10), False),
     ],
 )
-def test_it_is_known_beforehand_whether_restarts_come_to_an_end(
+def test_a_strategy_declares_whether_restarts_are_limited(
     configuration: RestartStrategyConfiguration, is_endless: bool
 ) -> None:
     assert restarts_without_end(configuration) is is_endless
 
 
-def test_what_makes_no_sense_is_refused_by_name() -> None:
+def test_invalid_settings_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="number of restarts must be 0 or more, not -1"):
         FixedDelayRestartStrategy(-1, 0)
     with pytest.raises(ValueError, match="delay of a restart must be 0 or more"):

@@ -12,7 +12,7 @@ SOURCE = OperatorId("source")
 def descriptor(
     attempt: str, *, allocation: str = "a", job: str = "job-1", vertex_name: str = "Source: flights"
 ) -> TaskDeploymentDescriptor:
-    """An attempt of a source that feeds nobody."""
+    """An attempt of a source without consumers."""
     operator = Operator(
         operator_id=SOURCE,
         ref=OperatorRef(uid="source", fingerprint=""),

@@ -8,9 +8,9 @@ Effect = TypeVar("Effect")
 
 
 class Machine(Protocol[Effect]):
-    """What all machines have in common."""
+    """The interface of all machines."""
 
-    # Any, for the events of one call are of many classes: what a machine takes, it says itself.
+    # Any, since the events of one call are of many classes: a machine declares its own.
     def handle(self, event: Any, now: int) -> list[Effect]:
         """Take one event."""
 
@@ -19,7 +19,7 @@ class Machine(Protocol[Effect]):
 
 
 def feed(machine: Machine[Effect], *events: Any, now: int = 0) -> list[Effect]:
-    """Hand in the events in turn; the effects of all of them."""
+    """Handle the events in turn, and return all effects."""
     effects: list[Effect] = []
     for event in events:
         effects += machine.handle(event, now)

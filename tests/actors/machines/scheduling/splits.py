@@ -1,4 +1,4 @@
-"""Splits, discoveries and requests of the source of one vertex, in a word each."""
+"""Short builders of splits, discoveries and requests of one source vertex."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def attempt_of(subtask: int, number: int = 0, vertex: JobVertexId = VERTEX) -> E
 def discovered_splits(
     names: str, *, finished: bool = False, begun_at: str = "", position: str | None = None
 ) -> SplitsDiscovered:
-    """A discovery from behind the splits `begun_at`; the position is the names of all that were found."""
+    """A discovery that starts after the splits `begun_at`; the position is the names of all discovered ones."""
     reached = begun_at + names if position is None else position
     return SplitsDiscovered(
         operator_id=SOURCE,
@@ -40,7 +40,7 @@ def request_splits(subtask: int, count: int = 1, attempt: int = 0) -> RequestSpl
 
 
 def assigns(subtask: int, names: str, *numbers: int, attempt: int = 0) -> Tell[ExecutionAttemptId]:
-    """Without numbers: the splits are named in the order in which all went out, `a` first."""
+    """The assignment of splits; without numbers the splits are named in assignment order, `a` first."""
     return Tell(
         to=attempt_of(subtask, attempt),
         message=AddSplits(

@@ -62,7 +62,7 @@ def timed_out(request: str) -> SlotRequestTimedOut:
 def wanted(
     request: str, *, held: str | None = None, resources: ResourceSpec = UNSPECIFIED, is_batch: bool = False
 ) -> SlotRequested:
-    """A request that takes the slot `held`, or has one asked for: `a-1` for the first of those, and so on."""
+    """A request that takes the slot `held`, or makes the pool request one: `a-1` first, and so on."""
     return SlotRequested(
         request_id=SlotRequestId(request),
         resources=resources,
@@ -148,6 +148,6 @@ def pool() -> SlotPool:
 
 
 def free_slots(slots: SlotPool, *task_managers: TaskManagerId) -> tuple[AllocationId, ...]:
-    """What nobody uses of the slots of these TaskManagers, of `FIRST` unless they are named."""
+    """The free slots of these TaskManagers, by default of `FIRST`."""
     held = (each for name in task_managers or (FIRST,) for each in slots.report(name).values())
     return tuple(filter(slots.is_free, held))

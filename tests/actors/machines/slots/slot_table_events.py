@@ -1,4 +1,4 @@
-"""What a TaskManager's table of slots is told and says, in few words."""
+"""Short builders of the events and effects of a TaskManager's slot table."""
 
 from __future__ import annotations
 
@@ -155,13 +155,13 @@ def slot_table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
 
 
 def effects_besides_timers(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
-    """What follows from the events, besides timers."""
+    """The effects of the events, without timers."""
     effects = feed(held, *events)
     return [effect for effect in effects if not isinstance(effect, StartTimer | CancelTimer)]
 
 
 def active(allocation: str = "a", slots: int = 2) -> SlotTable:
-    """A table whose first slot the job has taken."""
+    """A table whose first slot is active for the job."""
     held = slot_table(slots)
     effects_besides_timers(held, requested(allocation), JobConnected(job_id=JOB), answered(allocation))
     return held

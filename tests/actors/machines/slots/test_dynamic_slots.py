@@ -1,4 +1,4 @@
-"""Slots that are cut to a request: out of what a TaskManager has left, and gone when they are free."""
+"""Dynamic slots: cut from the free resources of a TaskManager, and gone when they are free."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_request_of_a_declared_size_gets_a_slot_of_that_size() -> None:
     )
 
 
-def test_what_is_cut_is_not_there_for_slots_of_the_default_size() -> None:
+def test_dynamic_slots_reduce_the_resources_for_default_slots() -> None:
     slots = with_one()
     feed(slots, requested("a", resources=QUARTER), requested("b"))
 
@@ -76,7 +76,7 @@ def test_a_slot_of_the_default_size_takes_what_could_be_cut() -> None:
     assert slots.waiting_requests == ("c",)
 
 
-def test_a_cut_slot_that_is_free_is_gone_and_what_it_had_is_there_again() -> None:
+def test_a_freed_dynamic_slot_disappears_and_returns_its_resources() -> None:
     slots = with_one(slots=1)
     feed(slots, requested("a", resources=QUARTER), confirmed(FIRST, 1, "a"), requested("b"))
 
@@ -95,7 +95,7 @@ def test_the_number_of_a_cut_slot_is_not_given_again() -> None:
     assert effects == [gives(FIRST, 2, "b", cut=QUARTER)]
 
 
-def test_what_a_request_does_not_say_is_that_of_a_default_slot() -> None:
+def test_unspecified_resources_of_a_request_are_those_of_a_default_slot() -> None:
     slots = with_one(slots=2)
 
     effects = feed(slots, requested("a", resources=ResourceSpec(cpu_millis=100)))
@@ -103,7 +103,7 @@ def test_what_a_request_does_not_say_is_that_of_a_default_slot() -> None:
     assert effects == [gives(FIRST, 2, "a", cut=ResourceSpec(cpu_millis=100, heap_mib=500))]
 
 
-def test_a_slot_is_cut_where_most_is_used_so_that_large_ones_find_room() -> None:
+def test_a_slot_is_cut_from_the_fullest_task_manager_to_leave_room_elsewhere() -> None:
     slots = manager()
     feed(
         slots,
@@ -126,7 +126,7 @@ def test_a_task_manager_that_has_declared_nothing_cuts_nothing() -> None:
     assert effects == [gives(FIRST, 0, "a")]
 
 
-def test_a_cut_slot_that_is_not_reported_any_more_is_gone() -> None:
+def test_a_dynamic_slot_missing_from_the_report_is_removed() -> None:
     slots = with_one(slots=1)
     feed(slots, requested("a", resources=HALF), confirmed(FIRST, 1, "a"))
 
@@ -166,7 +166,7 @@ def test_a_request_that_is_larger_than_all_is_refused_with_both_figures() -> Non
 
 
 @pytest.mark.parametrize(("sizes", "started"), [([QUARTER] * 4, 1), ([HALF] * 3, 2), ([TOTAL] * 3, 3)])
-def test_as_many_task_managers_are_started_as_have_room_for_what_waits(sizes: list[ResourceSpec], started: int) -> None:
+def test_enough_task_managers_are_started_for_the_waiting_requests(sizes: list[ResourceSpec], started: int) -> None:
     workers = WorkerCounts(configured=0, maximum=9, slots=1, slot_size=TOTAL, total=TOTAL)
     slots = SlotManager(workers)
     feed(slots, ResourceManagerStarted())
@@ -176,7 +176,7 @@ def test_as_many_task_managers_are_started_as_have_room_for_what_waits(sizes: li
     assert [type(effect) for effect in effects] == [StartTaskManager] * started
 
 
-def test_requests_that_waited_are_served_by_the_task_manager_that_comes() -> None:
+def test_waiting_requests_are_served_by_a_new_task_manager() -> None:
     slots = manager()
     feed(slots, requested("a", resources=HALF), requested("b"), requested("c", resources=HALF))
 
@@ -215,7 +215,7 @@ def test_more_than_there_is_is_refused() -> None:
     assert effects == [at_table.refuses("c", index=1)]
 
 
-def test_a_cut_slot_that_is_given_back_leaves_its_room() -> None:
+def test_a_returned_dynamic_slot_frees_its_resources() -> None:
     held = at_table.slot_table(slots=1, total=TOTAL)
     at_table.effects_besides_timers(held, at_table.requested("a", index=1, cut=QUARTER))
 

@@ -1,4 +1,4 @@
-"""No more is given away than there is, in whatever order the messages of ResourceManager and TaskManagers come."""
+"""No more resources are allocated than exist, in any order of messages between ResourceManager and TaskManagers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIZES = [ResourceSpec(), ResourceSpec(cpu_millis=300), ResourceSpec(cpu_millis=2
 
 
 class SlotsAreCut(RuleBasedStateMachine):
-    """A SlotManager and the tables of two TaskManagers, with a line of messages in each direction."""
+    """A SlotManager and the tables of two TaskManagers, with a message queue in each direction."""
 
     task_managers = st.sampled_from([FIRST, SECOND])
     allocations = st.sampled_from([AllocationId(name) for name in "abcdef"])

@@ -1,4 +1,4 @@
-"""Slots of attempts: an attempt that comes back finds its slot, and none waits beside a slot that could be shared."""
+"""Slots of attempts: a restarted attempt finds its slot, and none waits while a slot could be shared."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def returned(attempt: str, *, will_return: bool = True) -> ReturnSlot:
 
 
 def allocator(*spare: str, batch: bool = False) -> ExecutionSlotAllocator:
-    """One TaskManager has given these slots."""
+    """An allocator with these slots of one TaskManager."""
     slots = ExecutionSlotAllocator("a", JOB, JOB_MASTER, batch=batch)
     feed(slots, connected(FIRST), offered(*spare))
     return slots
@@ -55,7 +55,7 @@ def test_subtasks_of_different_vertices_share_a_slot_and_of_one_vertex_do_not() 
     assert places(effects) == {"a_0_0": "x", "a_1_0": "y", "b_0_0": "x", "b_1_0": "y"}
 
 
-def test_who_reads_from_somebody_shares_the_slot_before_others_take_it() -> None:
+def test_a_consumer_shares_its_producers_slot_before_others() -> None:
     slots = allocator("x", "y")
     feed(slots, wished(wish("a", 0), wish("a", 1)))
 
@@ -64,7 +64,7 @@ def test_who_reads_from_somebody_shares_the_slot_before_others_take_it() -> None
     assert places(effects) == {"b_0_0": "y", "b_1_0": "x"}
 
 
-def test_a_region_that_restarts_goes_back_to_its_own_slots() -> None:
+def test_a_restarted_region_returns_to_its_own_slots() -> None:
     slots = allocator("x", "y")
     feed(slots, wished(wish("a", 0), wish("a", 1)), returned("a_0_0"), returned("a_1_0"))
 
@@ -75,7 +75,7 @@ def test_a_region_that_restarts_goes_back_to_its_own_slots() -> None:
     assert places(first) == {"a_0_1": "x"}
 
 
-def test_nobody_gets_the_slot_of_another_region_that_will_come_back() -> None:
+def test_the_slot_of_a_restarting_region_is_not_given_to_another() -> None:
     slots = allocator("x")
     feed(slots, wished(wish("a", 0)), returned("a_0_0"))
 
@@ -85,7 +85,7 @@ def test_nobody_gets_the_slot_of_another_region_that_will_come_back() -> None:
     assert slots.pool.pending_requests == ("default/2",)
 
 
-def test_who_has_no_place_of_its_own_shares_a_slot_that_is_kept_for_another_vertex() -> None:
+def test_a_new_vertex_shares_a_slot_reserved_for_another_vertex() -> None:
     slots = allocator("x")
     feed(slots, wished(wish("a", 0), wish("b", 0)), returned("a_0_0", will_return=False), returned("b_0_0"))
 

@@ -1,4 +1,4 @@
-"""What is not said is not needed, and never runs out; what is said is compared figure by figure."""
+"""An unspecified resource is not needed and never runs out; specified ones are compared one by one."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def test_slots_of_equal_share_never_have_more_than_there_is() -> None:
     assert share == ResourceSpec(cpu_millis=333, heap_mib=33)
 
 
-def test_a_cut_slot_has_the_default_of_what_its_request_does_not_say() -> None:
+def test_a_dynamic_slot_has_defaults_for_unspecified_resources() -> None:
     assert cut_for(ResourceSpec(cpu_millis=250), HALF) == ResourceSpec(cpu_millis=250, heap_mib=512, managed_mib=64)
 
 
-def test_resources_are_told_in_words() -> None:
+def test_resources_are_described_in_words() -> None:
     assert resources_text(WHOLE) == "1 core, 1024 MiB of memory, 128 MiB of managed memory"
     assert resources_text(UNSPECIFIED) == "no resource of its own"
 
 
-def test_a_budget_gives_what_is_left_and_no_more() -> None:
+def test_a_budget_grants_at_most_the_remainder() -> None:
     budget = ResourceBudget(WHOLE)
     budget.take(HALF)
 

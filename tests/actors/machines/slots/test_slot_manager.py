@@ -1,4 +1,4 @@
-"""The ResourceManager's slots: requests are served, the TaskManager's report is the truth, lost ones are replaced."""
+"""The ResourceManager's slots: requests are served, the TaskManager's report prevails, lost ones are replaced."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_one_that_was_given_up_is_refused_when_it_comes_back() -> None:
     assert effects == [Tell(to=FIRST, message=refusal), ForgetTaskManager(task_manager=FIRST)]
 
 
-def test_one_that_somebody_else_started_is_welcome() -> None:
+def test_a_task_manager_started_elsewhere_is_accepted() -> None:
     slots = manager(task_managers=0)
 
     effects = feed(slots, registered(TaskManagerId("guest"), None), requested("a"))
@@ -261,7 +261,7 @@ def test_a_report_moves_the_request_whose_slot_turns_out_to_be_taken() -> None:
     assert effects == [gives(FIRST, 1, "a")]
 
 
-def test_a_report_that_left_before_the_slot_was_given_takes_nothing_back() -> None:
+def test_a_report_sent_before_the_allocation_frees_no_slot() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), requested("a"))
 
@@ -271,7 +271,7 @@ def test_a_report_that_left_before_the_slot_was_given_takes_nothing_back() -> No
     assert slots.slot_states == {slot_id(FIRST, 0): SlotState.PENDING}
 
 
-def test_a_report_frees_what_was_believed_to_be_allocated() -> None:
+def test_a_report_frees_slots_that_were_wrongly_believed_allocated() -> None:
     slots = manager()
     feed(slots, registered(FIRST, "x"), requested("a"))
 
@@ -331,7 +331,7 @@ def test_task_managers_are_started_for_requests_that_wait_up_to_the_maximum() ->
     assert more == [StartTaskManager(task_manager=SECOND), StartTaskManager(task_manager=THIRD)]
 
 
-def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_long() -> None:
+def test_task_managers_beyond_the_configured_number_are_released_when_idle() -> None:
     slots = SlotManager(WorkerCounts(configured=1, maximum=2, idle_timeout_ms=50))
     feed(slots, ResourceManagerStarted(), registered(FIRST, None), registered(SECOND, None))
 
@@ -349,7 +349,7 @@ def test_what_is_beyond_the_configured_number_is_released_when_it_was_idle_for_l
     ]
 
 
-def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> None:
+def test_requests_fail_if_task_managers_repeatedly_fail_to_start() -> None:
     slots = SlotManager(WorkerCounts(configured=1))
     feed(slots, ResourceManagerStarted(), requested("a"), gone(FIRST), gone(SECOND))
 
@@ -362,7 +362,7 @@ def test_where_one_after_the_other_fails_to_start_nobody_waits_any_more() -> Non
     assert pauses == [4 * START_RETRY_MS]
 
 
-def test_another_instance_of_a_name_is_welcome_though_the_former_was_given_up() -> None:
+def test_another_instance_of_a_lost_task_manager_is_accepted() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None), gone(FIRST))
 

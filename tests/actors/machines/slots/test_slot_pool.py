@@ -1,4 +1,4 @@
-"""A job's slots: its own are used before new ones are asked for, offers are idempotent, all go back at the end."""
+"""A job's slots: free ones are used first, offers are idempotent, all are returned at the end."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_spare_slot_stays_and_serves_the_request_that_chooses_it() -> None:
     assert effects == [assigned("r1", "spare")]
 
 
-def test_a_returned_slot_is_chosen_again_without_asking() -> None:
+def test_a_returned_slot_is_reused_without_a_new_request() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), returned("r1"))
 
@@ -130,7 +130,7 @@ def test_the_slot_of_a_withdrawn_request_serves_another_one() -> None:
     assert effects == [answered("a-1"), cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
 
-def test_what_is_returned_twice_is_returned_once() -> None:
+def test_a_slot_returned_twice_is_freed_once() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), returned("r1"))
 
@@ -159,7 +159,7 @@ def test_requests_wait_for_a_resource_manager() -> None:
     assert after == [request_slot("a-1"), request_slot("a-2")]
 
 
-def test_a_new_resource_manager_is_asked_for_what_is_still_missing() -> None:
+def test_a_new_resource_manager_is_asked_for_the_missing_slots() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"), offered("a-1"), ResourceManagerDisconnected())
 
@@ -191,7 +191,7 @@ def test_a_slot_that_arrives_after_its_request_timed_out_stays_available() -> No
     assert free_slots(slots) == ("a-1",)
 
 
-def test_a_timeout_behind_the_slot_means_nothing() -> None:
+def test_a_timeout_after_the_slot_has_arrived_is_ignored() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"))
 
@@ -269,7 +269,7 @@ def test_a_job_that_restarts_after_a_loss_asks_only_for_what_it_lost() -> None:
     ]
 
 
-def test_a_slot_that_nobody_needs_for_long_goes_back() -> None:
+def test_a_slot_idle_for_long_is_returned() -> None:
     slots = pool()
     feed(slots, offered("a-1"), now=0)
 
@@ -290,7 +290,7 @@ def test_a_slot_in_use_never_counts_as_idle() -> None:
     assert effects == []
 
 
-def test_at_the_end_of_the_job_everything_goes_back() -> None:
+def test_all_slots_are_returned_at_the_end_of_the_job() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1", "spare"), wanted("r2", held="spare"), wanted("r3"))
 

@@ -1,4 +1,4 @@
-"""Requests that a slot of a job serves: for a kept slot, by size, and batch requests that wait."""
+"""The request that a slot serves: by reservation, by size, and waiting batch requests."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from tests.actors.machines.slots.slot_pool_events import (
     withdraws,
 )
 
-# Slots that are kept for those who come back
+# Slots that are reserved for restarted attempts
 
 
-def test_a_slot_that_is_kept_serves_nobody_but_who_names_it() -> None:
+def test_a_reserved_slot_serves_only_a_request_that_names_it() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), wanted("r2"))
 
@@ -42,7 +42,7 @@ def test_a_slot_that_is_kept_serves_nobody_but_who_names_it() -> None:
     assert named == [assigned("r3", "a-1")]
 
 
-def test_a_slot_that_is_kept_no_longer_serves_who_waits() -> None:
+def test_a_slot_that_is_no_longer_reserved_serves_waiting_requests() -> None:
     slots = pool()
     feed(slots, wanted("r1"), offered("a-1"), wanted("r2"), returned("r1", is_kept=True))
 
@@ -51,10 +51,10 @@ def test_a_slot_that_is_kept_no_longer_serves_who_waits() -> None:
     assert effects == [cancels_timer("r2"), withdraws("a-2"), assigned("r2", "a-1")]
 
 
-# What is offered for a slot that is known by another allocation
+# Offers of a slot that is known under another allocation
 
 
-def test_a_slot_that_is_offered_again_is_no_longer_what_it_was() -> None:
+def test_a_slot_offered_again_replaces_its_earlier_allocation() -> None:
     slots = pool()
     feed(slots, wanted("r1"), wanted("r2"), offered("a-1"))
 
@@ -69,7 +69,7 @@ def test_a_slot_that_is_offered_again_is_no_longer_what_it_was() -> None:
 SMALL, LARGE = ResourceSpec(cpu_millis=500, heap_mib=512), ResourceSpec(cpu_millis=1_000, heap_mib=1_024)
 
 
-def test_a_returned_slot_goes_past_a_request_that_it_is_too_small_for() -> None:
+def test_a_returned_slot_skips_a_request_that_needs_a_larger_one() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
     feed(slots, wanted("r2", resources=LARGE), wanted("r3", resources=SMALL))
@@ -106,7 +106,7 @@ def test_a_batch_request_waits_for_a_slot_that_is_in_use_however_long() -> None:
     assert checked == []
 
 
-def test_a_batch_request_that_no_slot_can_serve_fails_when_it_has_been_so_for_long() -> None:
+def test_a_batch_request_fails_if_no_slot_can_serve_it_for_long() -> None:
     slots = pool()
     feed(slots, wanted("r1", resources=SMALL), offered("a-1", resources=SMALL))
     feed(slots, wanted("r2", resources=LARGE, is_batch=True), IdleSlotsDue())

@@ -1,4 +1,4 @@
-"""Whatever comes and goes, a request waits or is served, and a slot is used or free."""
+"""Invariants under any events: a request waits or is served, and a slot is used or free."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SlotPoolLives(RuleBasedStateMachine):
 
     @rule(task_manager=task_managers, number=st.integers(1, 6), index=st.integers(0, 1))
     def offer(self, task_manager: TaskManagerId, number: int, index: int) -> None:
-        # A slot for an allocation of some time ago, or for one that nobody here has heard of.
+        # A slot for an earlier allocation, or for one that the pool does not know.
         allocation = f"a-{number}" if number <= self.made else f"stray{number}"
         self.feed(offered(allocation, task_manager=task_manager, first_index=index))
 

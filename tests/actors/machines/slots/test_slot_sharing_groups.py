@@ -1,4 +1,4 @@
-"""The number of slots a job cannot do without."""
+"""The minimal number of slots of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TaskManager's slots: given once, offered one answer at a time, free only when their last task has ended."""
+"""A TaskManager's slots: allocated once, offered one answer at a time, free only when their last task has ended."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.actors.machines.slots.slot_table_events import (
 )
 
 
-def test_a_free_slot_is_given_and_offered_as_soon_as_the_job_master_is_there() -> None:
+def test_an_allocated_slot_is_offered_when_the_job_master_is_known() -> None:
     held = slot_table()
 
     given = effects_besides_timers(held, requested("a"))
@@ -45,7 +45,7 @@ def test_a_slot_for_a_connected_job_is_offered_at_once() -> None:
     assert effects == [confirms("b", index=1), offers(("b", 1), number=2)]
 
 
-def test_what_comes_while_an_offer_is_under_way_is_offered_behind_its_answer() -> None:
+def test_slots_allocated_during_an_offer_are_offered_after_its_answer() -> None:
     held = slot_table(slots=3)
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0))
 
@@ -62,7 +62,7 @@ def test_an_accepted_slot_is_active() -> None:
     assert held.slot_states == {slot(0): TaskSlotState.ACTIVE, slot(1): TaskSlotState.FREE}
 
 
-def test_what_was_offered_and_not_accepted_is_free_again() -> None:
+def test_slots_offered_but_not_accepted_are_free_again() -> None:
     held = slot_table()
     effects_besides_timers(held, requested("a", index=0), requested("b", index=1), JobConnected(job_id=JOB))
 
@@ -187,7 +187,7 @@ def test_a_slot_with_tasks_stops_them_and_is_free_when_the_last_has_ended() -> N
     assert last == [announces("a")]
 
 
-def test_a_slot_that_is_being_given_up_takes_no_task_and_no_allocation() -> None:
+def test_a_slot_being_released_takes_no_task_and_no_allocation() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"), free("a"))
 

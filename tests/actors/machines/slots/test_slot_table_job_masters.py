@@ -1,4 +1,4 @@
-"""A TaskManager's slots when JobMasters are lost, take over, do not answer or believe otherwise, and at the end."""
+"""A TaskManager's slots when JobMasters are lost, take over, do not answer or disagree, and at the end."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_job_master_that_takes_over_is_offered_its_own_slots_only() -> None:
     assert effects == [confirms("b", index=1), offers(("b", 1)), announces("a")]
 
 
-def test_the_report_says_who_holds_what() -> None:
+def test_the_report_lists_the_holders() -> None:
     held = slot_table()
 
     before = held.report()
@@ -77,10 +77,10 @@ def test_the_report_says_who_holds_what() -> None:
     )
 
 
-# Offers and slots that nobody answers
+# Offers and slots without an answer
 
 
-def test_an_offer_without_an_answer_is_made_again_as_it_was() -> None:
+def test_an_unanswered_offer_is_repeated() -> None:
     held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a", index=0), requested("b", index=1))
 
@@ -102,7 +102,7 @@ def test_the_timeout_of_an_offer_that_was_answered_means_nothing() -> None:
     assert effects == [Ignore(reason="offer 1 to job-1 does not wait for an answer")]
 
 
-def test_a_slot_that_no_job_master_takes_is_free_again() -> None:
+def test_a_slot_that_no_job_master_accepts_is_freed() -> None:
     held = slot_table()
 
     given = feed(held, requested("a"))
@@ -124,7 +124,7 @@ def test_a_slot_that_was_taken_waits_no_more() -> None:
     assert effects == [Ignore(reason="a does not wait")]
 
 
-# What both sides believe
+# Reconciliation
 
 
 def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> None:
@@ -148,7 +148,7 @@ def test_a_slot_whose_offer_is_not_answered_need_not_be_known_to_the_job_master(
     assert effects == []
 
 
-def test_a_job_master_that_is_not_heard_of_loses_its_tasks_and_is_offered_the_idle_slots_again() -> None:
+def test_a_silent_job_master_loses_its_tasks_and_is_reoffered_idle_slots() -> None:
     held = active("a")
     effects_besides_timers(held, requested("b", index=1), answered("b", number=2), submitted("x", "a"))
 
@@ -162,7 +162,7 @@ def test_a_job_master_that_is_not_heard_of_loses_its_tasks_and_is_offered_the_id
 # The end
 
 
-def test_a_table_that_is_closed_waits_for_the_last_task_and_gives_nothing_away() -> None:
+def test_a_closed_slot_table_waits_for_the_last_task_and_allocates_nothing() -> None:
     held = active("a")
     effects_besides_timers(held, submitted("x", "a"))
 

@@ -39,7 +39,7 @@ INTERVAL_MS = 1_000
 
 
 def discovered_files(names: str, *, finished: bool = False, begun_at: str = "", more: bool = False) -> SplitsDiscovered:
-    """A discovery that began behind `begun_at`, the names that were found before."""
+    """A discovery that began after `begun_at`, the names found before."""
     discovered = splits.discovered_splits(names, finished=finished, begun_at=begun_at)
     return replace(discovered, more=more, interval_ms=INTERVAL_MS)
 
@@ -65,7 +65,7 @@ def snapshot(checkpoint_id: int) -> SnapshotOperatorCoordinators:
 
 
 class Coordinated:
-    """A coordinator whose invariants are checked behind every event."""
+    """A coordinator whose invariants are checked after every event."""
 
     def __init__(self, *names: str) -> None:
         self.coordinator = SourceCoordinator(graph_of(*(vertex(name, 2) for name in names or ("left",))))
@@ -76,7 +76,7 @@ class Coordinated:
         return effects
 
 
-def test_every_source_is_looked_at_when_the_readers_begin() -> None:
+def test_every_source_is_discovered_when_the_readers_begin() -> None:
     coordinated = Coordinated("left", "right")
 
     effects = coordinated.tell(SourcesReset())
@@ -84,7 +84,7 @@ def test_every_source_is_looked_at_when_the_readers_begin() -> None:
     assert effects == [discover(), discover(source=RIGHT)]
 
 
-def test_a_source_is_looked_at_again_later_until_it_is_finished() -> None:
+def test_discovery_is_repeated_until_a_source_is_finished() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -93,7 +93,7 @@ def test_a_source_is_looked_at_again_later_until_it_is_finished() -> None:
     assert coordinated.tell(discovered_files("b", begun_at="a", finished=True)) == []
 
 
-def test_what_others_keep_for_a_source_is_that_of_the_last_look() -> None:
+def test_external_data_retained_for_a_source_is_from_its_last_discovery() -> None:
     coordinated = Coordinated("left", "right")
     coordinated.tell(SourcesReset())
     before = coordinated.coordinator.retained
@@ -102,7 +102,7 @@ def test_what_others_keep_for_a_source_is_that_of_the_last_look() -> None:
     assert (before, coordinated.coordinator.retained) == ((), ("12 MB of a log",))
 
 
-def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -> None:
+def test_the_next_discovery_of_more_splits_begins_when_few_are_left() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     names = "".join(chr(number) for number in range(0x100, 0x100 + FEW_SPLITS))
@@ -116,14 +116,14 @@ def test_where_more_is_there_the_next_look_is_taken_when_few_splits_are_left() -
     assert coordinated.tell(request_splits(1)) == [assigns(1, names[1], 1)]
 
 
-def test_where_a_look_brings_few_of_more_splits_the_next_one_follows_at_once() -> None:
+def test_a_discovery_with_few_of_more_splits_is_followed_at_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
     assert coordinated.tell(discovered_files("a", more=True)) == [discover(b"a")]
 
 
-def test_a_place_where_nothing_is_is_told_once_until_something_has_been_there() -> None:
+def test_a_missing_location_is_reported_once_until_it_has_existed() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     nothing, something = replace(discovered_files(""), missing_path="logs"), discovered_files("")
@@ -154,14 +154,14 @@ def test_files_that_wait_for_a_reader_are_counted_with_those_that_the_next_look_
     assert coordinated.coordinator.files_unassigned(JobVertexId("another")) == 0
 
 
-def test_a_restart_begins_no_second_look_beside_the_first() -> None:
+def test_a_restart_begins_no_second_concurrent_discovery() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
     assert coordinated.tell(SourcesReset()) == []
 
 
-def test_a_look_that_began_before_a_restart_is_followed_by_one_from_the_checkpoint() -> None:
+def test_a_discovery_begun_before_a_restart_is_followed_by_another() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -174,7 +174,7 @@ def test_a_look_that_began_before_a_restart_is_followed_by_one_from_the_checkpoi
     assert coordinated.tell(request_splits(0, 2)) == [assigns(0, "ab")]
 
 
-def test_a_restart_does_not_wait_for_the_next_look_to_be_due() -> None:
+def test_a_restart_starts_a_discovery_at_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -182,7 +182,7 @@ def test_a_restart_does_not_wait_for_the_next_look_to_be_due() -> None:
     assert coordinated.tell(SourcesReset()) == [discover()]
 
 
-def test_what_is_noticed_while_a_look_is_under_way_is_looked_for_behind_it() -> None:
+def test_a_change_during_a_discovery_triggers_the_next_one() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -191,7 +191,7 @@ def test_what_is_noticed_while_a_look_is_under_way_is_looked_for_behind_it() -> 
     assert coordinated.tell(discovered_files("b", begun_at="a")) == [later()]
 
 
-def test_a_look_is_told_of_once() -> None:
+def test_a_discovery_is_reported_once() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -201,7 +201,7 @@ def test_a_look_is_told_of_once() -> None:
     assert ignored == Ignore(reason="no discovery of this source's splits is under way")
 
 
-def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> None:
+def test_a_failed_discovery_is_repeated_when_new_readers_begin() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
 
@@ -210,7 +210,7 @@ def test_a_source_whose_look_failed_is_looked_at_when_new_readers_begin() -> Non
     assert coordinated.tell(SourcesReset()) == [discover()]
 
 
-def test_readers_get_what_is_found_and_hear_when_there_is_no_more() -> None:
+def test_readers_get_discovered_splits_and_are_notified_of_the_end() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(request_splits(1, 2))
@@ -223,7 +223,7 @@ def test_readers_get_what_is_found_and_hear_when_there_is_no_more() -> None:
     ]
 
 
-def test_from_the_snapshot_until_it_has_settled_a_reader_gets_nothing() -> None:
+def test_a_reader_gets_no_splits_until_it_has_settled_a_snapshot() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -234,7 +234,7 @@ def test_from_the_snapshot_until_it_has_settled_a_reader_gets_nothing() -> None:
     assert coordinated.tell(settled(0, 1)) == [assigns(0, "a")]
 
 
-def test_an_abandoned_checkpoint_holds_nobody_back() -> None:
+def test_an_abandoned_checkpoint_holds_no_reader_back() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -252,7 +252,7 @@ def test_a_task_that_is_no_source_settles_nothing() -> None:
     assert not any(isinstance(effect, Tell) for effect in effects)
 
 
-def test_what_was_handed_out_behind_the_checkpoint_is_handed_out_again() -> None:
+def test_splits_assigned_after_the_checkpoint_are_assigned_again() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("a"))
@@ -270,7 +270,7 @@ def test_what_was_handed_out_behind_the_checkpoint_is_handed_out_again() -> None
     assert coordinated.tell(request_splits(1)) == [assigns(1, "b", 1)]
 
 
-def test_a_subtask_alone_goes_on_from_the_completed_checkpoint() -> None:
+def test_a_single_restarted_subtask_resumes_from_the_completed_checkpoint() -> None:
     coordinated = Coordinated()
     coordinated.tell(SourcesReset())
     coordinated.tell(discovered_files("abc", finished=True))
@@ -288,7 +288,7 @@ def test_a_subtask_alone_goes_on_from_the_completed_checkpoint() -> None:
     assert coordinated.tell(request_splits(0, 2, attempt=1)) == [assigns(0, "bc", 1, 2, attempt=1)]
 
 
-def test_what_is_said_of_a_source_that_there_is_not_changes_nothing() -> None:
+def test_messages_about_an_unknown_source_change_nothing() -> None:
     coordinated = Coordinated("left", "right")
     nowhere = OperatorId("nowhere")
     foreign = replace(request_splits(0), attempt=attempt_of(0, vertex=JobVertexId("right")))

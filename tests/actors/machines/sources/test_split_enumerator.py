@@ -1,4 +1,4 @@
-"""A source's splits: each goes out once, in order, and never across a snapshot."""
+"""A source's splits: each is assigned once, in order, and never across a snapshot."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_waiting_readers_are_served_in_turns_the_first_to_ask_first() -> None:
     assert effects == [assigns(1, "ace"), assigns(0, "bd")]
 
 
-def test_a_look_that_began_elsewhere_brings_nothing() -> None:
+def test_a_discovery_from_another_position_is_ignored() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"))
 
@@ -57,7 +57,7 @@ def test_a_look_that_began_elsewhere_brings_nothing() -> None:
     ]
 
 
-def test_a_reader_is_told_that_there_is_no_more_when_all_is_found_and_handed_out() -> None:
+def test_a_reader_is_notified_of_no_more_splits_when_all_are_assigned() -> None:
     source = enumerator()
     feed(source, discovered_splits("a", finished=True))
 
@@ -75,7 +75,7 @@ def test_the_last_splits_and_the_end_come_together() -> None:
     assert effects == [assigns(0, "a"), no_more(0)]
 
 
-def test_a_reader_is_told_once_that_there_is_no_more() -> None:
+def test_a_reader_is_notified_once_that_there_are_no_more_splits() -> None:
     source = enumerator()
     feed(source, discovered_splits("", finished=True), request_splits(0))
 
@@ -84,7 +84,7 @@ def test_a_reader_is_told_once_that_there_is_no_more() -> None:
     assert effects == [Ignore(reason="subtask 0 knows that there are no more splits")]
 
 
-def test_while_more_may_come_nobody_is_told_that_there_is_no_more() -> None:
+def test_no_reader_is_notified_of_the_end_while_more_splits_may_come() -> None:
     source = enumerator()
 
     effects = feed(source, request_splits(0), discovered_splits("", finished=False))
@@ -92,7 +92,7 @@ def test_while_more_may_come_nobody_is_told_that_there_is_no_more() -> None:
     assert effects == []
 
 
-def test_behind_a_snapshot_a_reader_waits_until_it_has_settled_the_checkpoint() -> None:
+def test_a_reader_waits_after_a_snapshot_until_it_has_settled_the_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"))
     source.snapshot(1)
@@ -104,7 +104,7 @@ def test_behind_a_snapshot_a_reader_waits_until_it_has_settled_the_checkpoint() 
     assert let_go == [assigns(0, "a")]
 
 
-def test_one_that_had_finished_before_a_snapshot_waits_for_nothing_where_it_restarts() -> None:
+def test_a_reader_finished_before_a_snapshot_does_not_wait_after_its_restart() -> None:
     source = enumerator()
     feed(source, discovered_splits("a", finished=True), request_splits(0, 2), attempt_ended(0))
     source.snapshot(1)
@@ -127,7 +127,7 @@ def test_a_new_attempt_that_has_yet_to_ask_gets_nothing_between_a_snapshot_and_i
     assert behind_it == [assigns(0, "a", attempt=1)]
 
 
-def test_an_attempt_that_takes_no_part_in_a_checkpoint_waits_until_that_is_over() -> None:
+def test_an_attempt_outside_a_checkpoint_waits_until_it_has_ended() -> None:
     source = enumerator()
     feed(source, attempt_ended(0), discovered_splits("a"))
     source.snapshot(1)
@@ -163,7 +163,7 @@ def test_the_end_of_the_splits_is_held_back_too() -> None:
     assert let_go == [no_more(0)]
 
 
-def test_an_aborted_checkpoint_lets_all_readers_go() -> None:
+def test_an_aborted_checkpoint_releases_all_readers() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"))
     source.snapshot(1)
@@ -198,7 +198,7 @@ def test_with_a_checkpoint_a_reader_has_settled_all_before_it() -> None:
     assert effects == [assigns(0, "a")]
 
 
-def test_a_checkpoint_that_nobody_waits_for_settles_nothing() -> None:
+def test_a_checkpoint_without_waiting_requests_answers_none() -> None:
     source = enumerator()
 
     effects = feed(source, settled(0, 7), checkpoint_aborted(7), checkpoint_completed(7))

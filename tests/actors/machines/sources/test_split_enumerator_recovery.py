@@ -30,7 +30,7 @@ from tests.actors.machines.scheduling.splits import (
 )
 
 
-def test_what_was_handed_out_behind_the_snapshot_is_handed_out_again_after_a_restore() -> None:
+def test_splits_assigned_after_the_snapshot_are_assigned_again_after_a_restore() -> None:
     source = enumerator()
     feed(source, discovered_splits("abc"), request_splits(0, 1))
     checkpoint = source.snapshot(1)
@@ -53,7 +53,7 @@ def test_without_a_checkpoint_the_source_is_looked_at_from_its_beginning() -> No
     assert feed(source, request_splits(1, 9), discovered_splits("abc")) == [assigns(1, "abc")]
 
 
-def test_what_was_found_behind_the_snapshot_is_found_again() -> None:
+def test_splits_discovered_after_the_snapshot_are_discovered_again() -> None:
     source = enumerator()
     feed(source, discovered_splits("a"))
     checkpoint = source.snapshot(1)
@@ -65,7 +65,7 @@ def test_what_was_found_behind_the_snapshot_is_found_again() -> None:
     assert effects == [assigns(0, "a"), assigns(0, "bc"), no_more(0)]
 
 
-def test_another_job_master_goes_on_from_the_checkpoint() -> None:
+def test_another_job_master_resumes_from_the_checkpoint() -> None:
     former = enumerator()
     feed(former, discovered_splits("abc", finished=True), request_splits(0, 1))
     checkpoint = former.snapshot(1)
@@ -79,7 +79,7 @@ def test_another_job_master_goes_on_from_the_checkpoint() -> None:
     assert effects == [assigns(0, "bc"), no_more(0)]
 
 
-def test_the_state_does_not_grow_with_what_was_read() -> None:
+def test_the_state_does_not_grow_with_the_splits_read() -> None:
     source = enumerator()
     sizes = []
 
@@ -103,7 +103,7 @@ def test_a_state_that_names_its_splits_is_refused_for_it_would_be_read_twice() -
         source.restore(codec.encode(SplitEnumeratorState(assigned=(SplitId("a"),))))
 
 
-def test_an_attempt_that_is_over_gets_nothing() -> None:
+def test_an_ended_attempt_gets_no_splits() -> None:
     source = enumerator()
     feed(source, request_splits(0, 2), attempt_ended(0))
 
@@ -134,7 +134,7 @@ def test_the_next_attempt_of_a_subtask_has_no_claims_of_the_one_before() -> None
     assert effects == [assigns(0, "a", attempt=1)]
 
 
-def test_a_subtask_that_restarts_alone_gives_back_what_it_got_since_its_checkpoint() -> None:
+def test_a_single_restarted_subtask_returns_its_splits_since_the_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("abcdef"), request_splits(0, 1), request_splits(1, 1))
     source.snapshot(1)
@@ -147,7 +147,7 @@ def test_a_subtask_that_restarts_alone_gives_back_what_it_got_since_its_checkpoi
     assert effects == [assigns(0, "cdf", 2, 3, 5, attempt=1)]
 
 
-def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too() -> None:
+def test_the_splits_of_an_aborted_checkpoint_are_returned() -> None:
     source = enumerator()
     feed(source, discovered_splits("abc"), request_splits(0, 1))
     source.snapshot(1)
@@ -159,7 +159,7 @@ def test_what_a_checkpoint_that_was_given_up_would_have_held_is_given_back_too()
     assert effects == [assigns(0, "abc", 0, 1, 2, attempt=1)]
 
 
-def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None:
+def test_returned_splits_of_a_subtask_are_reserved_while_others_read() -> None:
     source = enumerator()
     feed(source, discovered_splits("abcd"), request_splits(0, 2), request_splits(1, 1))
 
@@ -167,12 +167,12 @@ def test_what_a_subtask_gives_back_is_kept_for_it_while_others_read_on() -> None
     of_the_other = feed(source, request_splits(1, 9))
     of_the_next = feed(source, request_splits(0, 9, attempt=1), discovered_splits("e", begun_at="abcd"))
 
-    # Its event time has passed the rows of "a" and "b": from it they would come late.
+    # Its event time has passed the rows of "a" and "b": from this reader they would be late.
     assert of_the_other == [assigns(1, "d", 3)]
     assert of_the_next == [assigns(0, "ab", 0, 1, attempt=1), assigns(1, "e", 4)]
 
 
-def test_what_is_kept_for_a_subtask_belongs_to_the_next_checkpoint_as_unassigned() -> None:
+def test_splits_reserved_for_a_subtask_are_unassigned_in_the_next_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("abc", finished=True), request_splits(0, 2))
     feed(source, attempt_ended(0), reset(0, None))
@@ -184,7 +184,7 @@ def test_what_is_kept_for_a_subtask_belongs_to_the_next_checkpoint_as_unassigned
     assert feed(later, request_splits(1, 9)) == [assigns(1, "abc", 2, 3, 4), no_more(1)]
 
 
-def test_a_reader_hears_of_no_end_while_something_is_kept_for_it() -> None:
+def test_a_reader_is_not_notified_of_the_end_while_splits_are_reserved() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab", finished=True), request_splits(0, 1), request_splits(1, 1))
 
@@ -194,7 +194,7 @@ def test_a_reader_hears_of_no_end_while_something_is_kept_for_it() -> None:
     assert effects == [no_more(1), assigns(0, "a", 0, attempt=1), no_more(0, attempt=1)]
 
 
-def test_a_subtask_that_restarts_is_told_again_that_there_is_no_more() -> None:
+def test_a_restarted_subtask_is_notified_again_that_there_are_no_more_splits() -> None:
     source = enumerator()
     feed(source, discovered_splits("", finished=True), request_splits(0), attempt_ended(0))
 
@@ -222,10 +222,10 @@ def test_the_bytes_of_another_state_are_refused() -> None:
 
 
 class SplitsAreReadOnce(RuleBasedStateMachine):
-    """A source with readers that take part in overlapping checkpoints, and crash, one by one or all, to go on from the
+    """A source with readers that take part in overlapping checkpoints, and crash, one by one or all, to resume from the
     last completed one.
 
-    `held` is what each reader has got: its part of a checkpoint is taken at its barrier, that is, when it settles it.
+    `held` has the splits of each reader: its part of a checkpoint is taken at its barrier, that is, when it settles it.
     Whatever the interleaving, a checkpoint's snapshot and the readers' parts hold every known split exactly once.
     """
 

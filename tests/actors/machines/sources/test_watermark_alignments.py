@@ -48,7 +48,7 @@ def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[Align
 
 
 def bounds_by_source(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int]:
-    """What readers are told when it is time, by the first letter of their source."""
+    """The bounds sent to readers at the next tick, by the first letter of their source."""
     handled(machine, *events)
     effects = handled(machine, DUE)
     messages = [effect.message for effect in effects if isinstance(effect, Tell)]
@@ -56,7 +56,7 @@ def bounds_by_source(machine: WatermarkAlignments, *events: AlignmentEvent) -> d
     return {message.attempt.split("_")[1]: message.max_watermark_ms for message in aligned}
 
 
-def test_readers_are_told_at_intervals_and_only_what_has_changed() -> None:
+def test_readers_are_notified_at_intervals_and_only_of_changes() -> None:
     machine = alignments()
 
     assert handled(machine, reported_watermark("left", 5), reported_watermark("right", 1_000)) == [TIMER]
@@ -65,7 +65,7 @@ def test_readers_are_told_at_intervals_and_only_what_has_changed() -> None:
     assert bounds_by_source(machine, reported_watermark("left", 7)) == {"left": 17, "right": 17}
 
 
-def test_a_reader_that_has_said_nothing_is_waited_for() -> None:
+def test_a_reader_without_a_report_holds_the_others_back() -> None:
     machine = alignments()
 
     assert bounds_by_source(machine, reported_watermark("right", 1_000)) == {"right": WATERMARK_MIN}
@@ -73,7 +73,7 @@ def test_a_reader_that_has_said_nothing_is_waited_for() -> None:
     assert bounds_by_source(machine, reported_watermark("left", 0)) == {"left": 10, "right": 10}
 
 
-def test_a_reader_that_is_idle_or_at_its_end_holds_nobody_back() -> None:
+def test_an_idle_or_finished_reader_holds_no_reader_back() -> None:
     machine = alignments()
     handled(machine, reported_watermark("left", 5), reported_watermark("right", 1_000))
 
@@ -96,7 +96,7 @@ def test_a_reader_at_its_end_stays_there_when_its_attempt_ends_until_another_beg
     assert bounds_by_source(machine, begun) == {"right": WATERMARK_MIN}
 
 
-def test_a_reader_that_begins_again_is_waited_for_and_told_again() -> None:
+def test_a_restarted_reader_is_awaited_and_notified_again() -> None:
     machine = alignments()
     bounds_by_source(machine, reported_watermark("left", 5), reported_watermark("right", 8))
 
@@ -120,7 +120,7 @@ def test_each_group_is_of_its_own_and_each_source_has_its_drift() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["left", "right"]), st.integers(0, 100), st.booleans(), st.booleans())))
-def test_nobody_may_go_further_than_the_slowest_and_the_drift(steps: list[tuple[str, int, bool, bool]]) -> None:
+def test_no_reader_may_exceed_the_slowest_plus_the_drift(steps: list[tuple[str, int, bool, bool]]) -> None:
     machine, known = alignments(), dict.fromkeys(("left", "right"), (WATERMARK_MIN, False))
     for source, watermark_ms, is_idle, is_due in steps:
         handled(machine, reported_watermark(source, watermark_ms, is_idle=is_idle))

@@ -1,4 +1,4 @@
-"""State follows operators to their subtasks, or the restore says why it cannot."""
+"""State follows operators to their subtasks, or the restore fails with a reason."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches_cut_to_th
     assert all(state.keyed_state == b"bound" for pieces in made.values() for state in pieces)
 
 
-def test_what_a_window_operator_has_fired_is_handed_on_where_it_holds_no_row() -> None:
+def test_the_fired_bound_of_a_window_operator_is_restored_without_rows() -> None:
     made = assigned(
         checkpoint_of_subtasks((keyed_state("window"),), (keyed_state("window", subtask=1),)),
         chained_vertex("old", "window", parallelism=1),
@@ -171,7 +171,7 @@ def test_union_state_goes_to_everybody_at_an_unchanged_parallelism_too() -> None
         assert [each.elements for each in state.operator_state] == [(b"a",), (b"b",)]
 
 
-def test_an_operator_without_anything_in_its_state_is_given_nothing() -> None:
+def test_an_operator_with_empty_state_gets_no_state() -> None:
     empty = OperatorSubtaskState(operator_id=OperatorId("map"))
 
     assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "map", parallelism=2)) == {}
@@ -194,7 +194,7 @@ def test_a_configured_number_of_key_groups_has_to_be_that_of_the_checkpoint() ->
         assign(checkpoint_of_subtasks((keyed_state("window", "x", parallelism=1),)), [wider])
 
 
-def test_nobody_runs_more_parallel_than_the_checkpoint_has_key_groups() -> None:
+def test_the_parallelism_never_exceeds_the_key_groups_of_the_checkpoint() -> None:
     too_wide = chained_vertex("old", "source", parallelism=129, max_parallelism=256)
 
     with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) is to run with parallelism 129, .* 128"):
@@ -213,12 +213,12 @@ def test_state_is_not_lost_unless_that_is_allowed() -> None:
     assert made.non_restored == ("gone",)
 
 
-def test_a_source_whose_splits_nobody_would_go_on_with_is_not_lost_unnoticed() -> None:
+def test_splits_of_a_removed_source_are_not_lost_silently() -> None:
     with pytest.raises(StateWithoutOperatorError, match=r"checkpoint 4 .*: source"):
         assign(checkpoint_of_subtasks((), coordinators=("source",)), [chained_vertex("old", "a", parallelism=1)])
 
 
-def test_an_operator_that_is_gone_and_held_nothing_is_not_missed() -> None:
+def test_a_removed_operator_without_state_is_no_error() -> None:
     empty = OperatorSubtaskState(operator_id=OperatorId("gone"), operator_state=(OperatorListState(name="list"),))
 
     assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "a", parallelism=1)) == {}

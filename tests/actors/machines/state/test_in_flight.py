@@ -1,4 +1,4 @@
-"""Rows that a barrier has overtaken arrive where they belong, each once, whatever the parallelism is now."""
+"""Rows that a barrier has overtaken reach their subtask, each once, at any new parallelism."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def in_flight_rows(name: str) -> InFlightRows:
 
 
 def entering(*names: str) -> OperatorSubtaskState:
-    """What was on its way into a subtask of the reader."""
+    """Input channel state of a subtask of the reader."""
     parts = tuple(InputChannelStateHandle(gate=0, in_flight=in_flight_rows(name)) for name in names)
     return OperatorSubtaskState(operator_id=OperatorId("reader"), input_channels=parts)
 
 
 def leaving(name: str, subpartition: int, subpartitions: int = 2) -> OperatorSubtaskState:
-    """What was on its way out of a subtask of the producer."""
+    """Output channel state of a subtask of the producer."""
     part = ResultSubpartitionStateHandle(
         output=0, subpartition=subpartition, subpartitions=subpartitions, in_flight=in_flight_rows(name)
     )
@@ -75,13 +75,13 @@ def checkpoint_of_states(**states: tuple[OperatorSubtaskState, ...]) -> Complete
 TAKEN = checkpoint_of_states(
     producer=(leaving("left-0", 1), leaving("left-1", 0)), reader=(entering("in-0"), entering("in-1"))
 )
-"""Of two producers and two readers: `left-0` was for reader 1, `left-1` for reader 0."""
+"""A checkpoint of two producers and two readers: `left-0` was for reader 1, `left-1` for reader 0."""
 
 
 def arriving(
     checkpoint: CompletedCheckpoint, *vertices: JobVertex
 ) -> dict[int, list[tuple[str, KeyGroupRange | None]]]:
-    """What is on its way into each reader, and the key groups of it that are its own."""
+    """The restored input channel state of each reader, and its key groups that the reader owns."""
     return {
         subtask: [
             (part.in_flight.path, part.key_groups) for state in snapshot.operators for part in state.input_channels
@@ -91,7 +91,7 @@ def arriving(
     }
 
 
-def test_where_nothing_has_changed_rows_are_in_flight_where_they_were() -> None:
+def test_in_flight_rows_keep_their_place_at_an_unchanged_parallelism() -> None:
     states = assign(TAKEN, producer_and_reader(2, 2)).states
 
     left = states[JobVertexId("producer"), 0].operators[0].result_subpartitions
@@ -99,7 +99,7 @@ def test_where_nothing_has_changed_rows_are_in_flight_where_they_were() -> None:
     assert arriving(TAKEN, *producer_and_reader(2, 2)) == {0: [("in-0", None)], 1: [("in-1", None)]}
 
 
-def test_where_the_producer_is_another_number_of_subtasks_what_it_held_arrives_at_its_reader() -> None:
+def test_in_flight_output_reaches_its_reader_if_the_producers_parallelism_changes() -> None:
     assert arriving(TAKEN, *producer_and_reader(3, 2)) == {
         0: [("left-1", None), ("in-0", None)],
         1: [("left-0", None), ("in-1", None)],
@@ -109,7 +109,7 @@ def test_where_the_producer_is_another_number_of_subtasks_what_it_held_arrives_a
 
 @pytest.mark.parametrize("producers", [2, 5])
 @pytest.mark.parametrize("readers", [1, 3, 4])
-def test_each_keyed_row_arrives_at_the_owner_of_its_key_group_and_at_nobody_else(producers: int, readers: int) -> None:
+def test_each_keyed_row_arrives_only_at_the_owner_of_its_key_group(producers: int, readers: int) -> None:
     arrived = arriving(TAKEN, *producer_and_reader(producers, readers))
 
     for name, before in (("in-0", 0), ("in-1", 1), ("left-1", 0), ("left-0", 1)):
@@ -125,8 +125,8 @@ def test_each_keyed_row_arrives_at_the_owner_of_its_key_group_and_at_nobody_else
 
 
 @pytest.mark.parametrize("readers", [1, 3, 4])
-def test_what_was_in_flight_on_two_inputs_arrives_on_that_input_once_for_each_key_group(readers: int) -> None:
-    """Two streams of another number of subtasks each meet in a reader: both held rows, and so did it, of both."""
+def test_in_flight_data_of_two_inputs_arrives_once_per_key_group(readers: int) -> None:
+    """Two streams of different parallelisms meet in a reader; producers and reader had rows of both in flight."""
 
     def held(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
         channels = tuple(InputChannelStateHandle(gate=gate, in_flight=in_flight_rows(path)) for gate, path in parts)
@@ -158,7 +158,7 @@ def test_what_was_in_flight_on_two_inputs_arrives_on_that_input_once_for_each_ke
         assert sorted(groups[path]) == list(groups_in(key_groups_of(before, MAX, 2)))
 
 
-def test_what_goes_to_any_reader_is_dealt_out_in_turn() -> None:
+def test_in_flight_data_for_any_reader_is_distributed_round_robin() -> None:
     arrived = arriving(TAKEN, *producer_and_reader(2, 3, ShipStrategy.REBALANCE))
 
     assert [[path for path, _ in arrived[subtask]] for subtask in range(3)] == [
@@ -186,7 +186,7 @@ def test_rows_whose_operator_is_in_the_middle_of_a_chain_now_cannot_arrive() -> 
         assign(TAKEN, [producer, chained])
 
 
-def test_rows_whose_output_or_input_is_gone_cannot_arrive() -> None:
+def test_in_flight_rows_of_a_removed_output_or_input_are_refused() -> None:
     producer, reader = producer_and_reader(2, 2)
 
     with pytest.raises(RescaleNotSupportedError, match=r"producer \(producer\) is chained or read differently"):

@@ -1,4 +1,4 @@
-"""Every key group has one owner, neighbours stay together, and nobody goes without."""
+"""Every key group has one owner, owners have contiguous ranges, and no subtask is without one."""
 
 from __future__ import annotations
 

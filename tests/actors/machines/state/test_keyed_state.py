@@ -1,4 +1,4 @@
-"""What a checkpoint notes of the bounds of keyed state, and what is read of it."""
+"""The bounds of keyed state that a checkpoint records, and the state read from them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_results_that_are_emitted_once_are_noted_as_ever(bound: int | None) -> N
     assert [(each.state_id, each.closed_to_ms) for each in noted.closed] == [("1", 30)]
 
 
-def test_of_several_pieces_what_each_has_emitted_stays_known() -> None:
+def test_the_emitted_bounds_of_several_state_parts_are_kept() -> None:
     pieces = (taken(bounds(10, 20), bounds(10, 20)), taken(bounds(15, 30), bounds(15, 30)))
 
     read = restored_keyed_state(pieces)
@@ -70,7 +70,7 @@ def test_a_piece_that_has_emitted_nothing_leaves_all_results_open() -> None:
     assert read.bounds == bounds(None, None)
 
 
-def test_where_results_are_emitted_once_no_rows_are_kept_for_those_that_were() -> None:
+def test_rows_of_emitted_results_are_dropped_if_results_are_emitted_once() -> None:
     read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 30), bounds(25, 20))]).emitted_once()
 
     assert read.bounds == bounds(20, 20)

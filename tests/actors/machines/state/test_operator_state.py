@@ -33,7 +33,7 @@ def received(lists: list[OperatorListState]) -> list[str]:
     return [element.decode() for each in lists for element in each.elements]
 
 
-def test_what_is_left_over_of_one_list_is_given_where_the_one_before_has_stopped() -> None:
+def test_remainders_of_split_lists_continue_at_the_next_subtask() -> None:
     made = repartition([[list_state_of("a", 4), list_state_of("b", 4)]], 3)
 
     assert [len(received(lists)) for lists in made] == [3, 3, 2]
@@ -45,13 +45,13 @@ def test_elements_that_were_neighbours_stay_neighbours_and_in_order() -> None:
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2"], ["a1.0", "a1.1"]]
 
 
-def test_at_an_unchanged_parallelism_a_split_list_stays_where_it_was() -> None:
+def test_a_split_list_stays_in_place_at_an_unchanged_parallelism() -> None:
     made = repartition([[list_state_of("a", 5)], []], 2)
 
     assert [received(lists) for lists in made] == [["a0.0", "a0.1", "a0.2", "a0.3", "a0.4"], []]
 
 
-def test_who_has_lost_broadcast_state_is_given_that_of_another_at_an_unchanged_parallelism() -> None:
+def test_lost_broadcast_state_is_restored_from_another_subtask() -> None:
     made = repartition([[], [list_state_of("a", 1, of=1, mode=OperatorStateMode.BROADCAST)]], 2)
 
     assert [received(lists) for lists in made] == [["a1.0"], ["a1.0"]]
@@ -90,7 +90,7 @@ STATES = st.lists(st.tuples(MODES, st.lists(st.integers(0, 9), min_size=1, max_s
 
 
 @given(states=STATES, parallelism=st.integers(1, 9))
-def test_nothing_is_lost_and_nothing_is_given_twice(
+def test_no_split_is_lost_or_assigned_twice(
     states: list[tuple[OperatorStateMode, list[int]]], parallelism: int
 ) -> None:
     width = max(len(counts) for _, counts in states)

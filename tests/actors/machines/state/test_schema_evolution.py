@@ -71,7 +71,7 @@ def test_a_type_that_cannot_hold_every_value_is_not(was: str, now: str) -> None:
     assert not is_same_or_wider(was, now)
 
 
-def test_new_widened_and_dropped_values_fit_and_are_told() -> None:
+def test_new_widened_and_dropped_values_are_compatible_and_reported() -> None:
     now = replace(TOTALS, columns="`max(amount)` int, `sum(amount)` bigint", merged_by=("max", "sum"))
 
     assert schema_mismatches(TOTALS, now) == []
@@ -91,7 +91,7 @@ def test_another_type_is_named_with_both_and_so_are_other_keys() -> None:
     ]
 
 
-def test_keys_may_have_other_names_but_where_rows_are_kept() -> None:
+def test_keys_may_be_renamed_except_in_stored_rows() -> None:
     renamed = replace(TOTALS, keys="customer string")
     kept = StateSchema(keys="user string", columns="user string, amount int", windows="size=60000ms")
 

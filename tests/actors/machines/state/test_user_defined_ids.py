@@ -1,4 +1,4 @@
-"""State that was stored before its operator had the id of today."""
+"""State that was stored before its operator had its current id."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_state_of_a_coordinator_moves_with_its_operator() -> None:
     assert [state.operator_id for state in assigned.coordinators] == ["counts"]
 
 
-def test_the_state_of_a_coordinator_is_lost_with_an_operator_that_has_none_any_more() -> None:
+def test_coordinator_state_is_dropped_if_its_operator_has_no_coordinator() -> None:
     stored = checkpoint_of_subtasks(coordinators=("of-the-structure",))
 
     with pytest.raises(StateWithoutOperatorError, match="of their coordinators, that the job does not have: counts"):

@@ -1,4 +1,4 @@
-"""The number of key groups: derived by Flink's formula, kept where somebody has set it."""
+"""The number of key groups: derived by Flink's formula, or as configured."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def test_a_subtask_without_watermark_leaves_event_time_open_after_a_rescale() ->
     )
 
 
-def test_event_time_begins_again_downstream_of_a_source_that_was_not_there() -> None:
+def test_event_time_restarts_downstream_of_a_new_source() -> None:
     taken = checkpoint_of_watermarks(source=(100, 100), window=(100, 100))
 
     made = restored_watermarks(taken, source_vertex(), source_vertex("new"), window_vertex("source", "new"))
@@ -140,7 +140,7 @@ def test_a_watermark_alone_neither_needs_an_operator_nor_limits_its_parallelism(
 
 
 @pytest.mark.parametrize("watermark_ms", [WATERMARK_MIN, WATERMARK_MAX])
-def test_neither_end_of_event_time_is_kept(watermark_ms: int) -> None:
+def test_neither_end_of_event_time_is_stored(watermark_ms: int) -> None:
     assert list(watermark_states(window_vertex(), watermark_state(watermark_ms))) == []
 
 
@@ -150,7 +150,7 @@ def test_the_head_of_a_chain_and_what_uses_event_time_keep_the_watermark() -> No
     assert [each.operator_id for each in watermark_states(chain, watermark_state(7))] == ["map", "map-behind"]
 
 
-def test_where_event_time_begins_again_rows_of_closed_results_are_taken() -> None:
+def test_rows_of_closed_results_are_accepted_if_event_time_restarts() -> None:
     bounds = ResultBounds(closed_to_ms=10, emitted_to_ms=10)
     noted = keyed_state(OperatorId("window"), KeyGroupRange(start=0, end=127), {}, bounds=bounds)
     again = OperatorSubtaskState(operator_id=OperatorId("window"), watermark=BEGINS_AGAIN)

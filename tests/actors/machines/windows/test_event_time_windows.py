@@ -15,7 +15,7 @@ TIMES = st.integers(-100, 100)
 
 @st.composite
 def event_time_windows(draw: st.DrawFn) -> EventTimeWindows:
-    """Tumbling ones, sliding ones, and such with gaps."""
+    """Tumbling windows, sliding ones, and ones with gaps."""
     slide_ms = draw(LENGTHS)
     size_ms = draw(st.one_of(LENGTHS, st.just(slide_ms)))
     return EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=draw(st.integers(0, slide_ms - 1)))
@@ -32,7 +32,7 @@ def test_the_watermark_fires_a_window_when_its_last_millisecond_has_passed(
 
 
 @given(event_time_windows(), TIMES, TIMES, st.integers(0, 100))
-def test_the_watermark_closes_a_window_when_the_allowed_lateness_behind_its_end_has_passed(
+def test_the_watermark_closes_a_window_after_its_allowed_lateness(
     windows: EventTimeWindows, time: int, watermark: int, lateness: int
 ) -> None:
     for start in window_starts(windows, time):
@@ -64,7 +64,7 @@ def test_a_row_is_read_when_one_of_its_windows_fires(windows: EventTimeWindows, 
 
 
 @given(event_time_windows(), TIMES)
-def test_windows_overlap_or_have_gaps_as_rows_are_in_several_or_none(windows: EventTimeWindows, time: int) -> None:
+def test_overlap_and_gaps_decide_how_many_windows_a_row_has(windows: EventTimeWindows, time: int) -> None:
     assert windows.overlap or len(window_starts(windows, time)) <= 1
     assert windows.have_gaps or len(window_starts(windows, time)) >= 1
 

@@ -1,4 +1,4 @@
-"""The memory of a window operator, as values: what fires, what stays, what a snapshot may refer to."""
+"""The memory of a window operator, as values: which windows fire, which rows stay, and what a snapshot may refer to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.actors.machines.windows.flink_windows import window_starts
 
 TIMES = st.integers(0, 20)
 SECONDS = EventTimeWindows(size_ms=1, slide_ms=1)
-"""In the little time of these tests, in which a window is as long as the unit."""
+"""A window is as long as the time unit of these tests."""
 
 
 def segment(name: int, first: int, last: int, level: int = 0) -> Segment[frozenset[int]]:
@@ -60,7 +60,7 @@ def test_a_segment_within_the_bound_is_read_without_one() -> None:
     assert segments.live == ()
 
 
-def test_nothing_fires_before_the_first_window_is_over() -> None:
+def test_no_window_fires_before_the_first_one_has_ended() -> None:
     segments = of(segment(1, 5, 9))
 
     early, at_its_end = segments.fire(4), segments.fire(5)
@@ -70,7 +70,7 @@ def test_nothing_fires_before_the_first_window_is_over() -> None:
     segments.check()
 
 
-def test_the_bound_moves_also_where_nothing_fires() -> None:
+def test_the_bound_moves_even_if_no_window_fires() -> None:
     segments = of(segment(1, 5, 9))
 
     segments.fire(4)
@@ -113,7 +113,7 @@ def test_segments_of_one_level_merge_when_there_are_enough() -> None:
     assert segments.mergeable(3) == ()
 
 
-def test_segments_of_which_nothing_is_left_merge_into_none() -> None:
+def test_segments_without_remaining_rows_merge_into_no_segment() -> None:
     segments = of(*(segment(number, 0, 1) for number in range(3)))
 
     segments.replace_merged(segments.mergeable(3), None)
@@ -134,7 +134,7 @@ def test_segments_for_different_windows_do_not_merge() -> None:
     assert [each.batch_id for each in alike_now] == ["0", "1", "2"]
 
 
-def test_a_segment_is_let_go_with_the_last_window_that_needs_it() -> None:
+def test_a_segment_is_dropped_with_the_last_window_that_needs_it() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(EventTimeWindows(size_ms=10, slide_ms=5))
     segments.add(segment(1, 5, 5))
 
@@ -146,7 +146,7 @@ def test_a_segment_is_let_go_with_the_last_window_that_needs_it() -> None:
     assert second.finished == ("1",)
 
 
-def test_a_window_that_is_kept_behind_its_end_fires_again_with_all_rows_for_those_that_come_late() -> None:
+def test_a_window_with_allowed_lateness_fires_again_with_all_rows_for_late_ones() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
     segments.fire(5)
@@ -162,7 +162,7 @@ def test_a_window_that_is_kept_behind_its_end_fires_again_with_all_rows_for_thos
     segments.check()
 
 
-def test_a_segment_is_kept_until_the_allowed_lateness_behind_its_last_window_has_passed() -> None:
+def test_a_segment_is_kept_until_the_allowed_lateness_of_its_last_window_passes() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
 
@@ -173,7 +173,7 @@ def test_a_segment_is_kept_until_the_allowed_lateness_behind_its_last_window_has
     segments.check()
 
 
-def test_what_has_fired_is_written_apart_from_what_has_come_late_and_not_fired_yet() -> None:
+def test_fired_rows_are_written_apart_from_late_unfired_ones() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     segments.add(segment(1, 0, 5))
     segments.fire(5)
@@ -233,7 +233,7 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
 
 @dataclass
 class Storage:
-    """Snapshots of segments whose rows are (batch, time), and what they have written."""
+    """Snapshots of segments whose rows are (batch, time), and their written parts."""
 
     segments: WindowSegments[frozenset[tuple[int, int]]] = field(default_factory=lambda: WindowSegments(SECONDS))
     rows: set[tuple[int, int]] = field(default_factory=set)
@@ -243,7 +243,7 @@ class Storage:
     made: int = 0
 
     def take_in(self, times: range) -> None:
-        """Add a batch, and merge where there are three of a level."""
+        """Add a batch, and merge if there are three of a level."""
         rows = frozenset((self.made, time) for time in times)
         self.rows |= rows
         self.segments.add(self._made(rows, level=0))
@@ -252,12 +252,11 @@ class Storage:
             self.segments.replace_merged(merging, self._made(whole, merging[0].level + 1))
 
     def fire(self, to_ms: int) -> None:
-        """Let windows fire."""
         self.segments.fire(to_ms)
         self.rows = {(batch, time) for batch, time in self.rows if time > to_ms}
 
     def pass_barrier(self) -> Counter[tuple[int, int]]:
-        """Take a snapshot, which is written by and by; what would be restored from it."""
+        """Take a snapshot, which is written later, and return the rows that would be restored from it."""
         self.checkpoint_id += 1
         held = {handle for live in self.segments.live if live.is_durable for handle in handles(live)}
         for number, part in enumerate(self.segments.to_write()):
@@ -270,7 +269,7 @@ class Storage:
         return Counter(row for handle in held for row in self.folders[handle.state_id] if row[1] > bound)
 
     def complete(self) -> None:
-        """The snapshots are written, and their checkpoints complete."""
+        """Write the snapshots, and complete their checkpoints."""
         for batch_ids, place in self.under_way:
             self.segments.mark_written(batch_ids, place)
         self.under_way = []

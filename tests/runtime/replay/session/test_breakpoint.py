@@ -1,4 +1,4 @@
-"""A breakpoint says which turn is meant: by its actor, its message, and values in it."""
+"""A breakpoint matches a turn by its actor, its message, and values in it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_message_class_may_be_given_with_values_of_its_fields() -> None:
         ("Decline(checkpoint_id)", "'checkpoint_id' in breakpoint 'Decline(checkpoint_id)' is not of the form"),
     ],
 )
-def test_what_is_no_breakpoint_is_told_with_an_example(text: str, said: str) -> None:
+def test_an_invalid_breakpoint_is_refused_with_an_example(text: str, said: str) -> None:
     with pytest.raises(ReplaySessionError) as refused:
         Breakpoint.parse(text)
 

@@ -1,4 +1,4 @@
-"""The cause of a turn is told by the effect of the turn before that led to it, and by no other one."""
+"""The cause of a turn is the effect of the earlier turn that led to it, and no other one."""
 
 from __future__ import annotations
 

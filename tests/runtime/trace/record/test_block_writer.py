@@ -1,4 +1,4 @@
-"""The file of a recording ends once, whatever comes behind its end."""
+"""The file of a recording ends once, whatever is written after its end."""
 
 from __future__ import annotations
 

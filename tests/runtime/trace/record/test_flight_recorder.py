@@ -1,4 +1,4 @@
-"""What the flight recorder keeps, what it lets go, and what it writes when it is asked to."""
+"""The turns that the flight recorder retains and drops, and its dump on request."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def words(path: Path) -> list[str]:
     return [turn.message.text for turn in TraceReader.open(path).turns if isinstance(turn.message, Say)]
 
 
-def test_it_tells_how_much_a_dump_would_write_and_of_which_time(tmp_path: Path) -> None:
+def test_the_recorder_reports_the_size_and_time_range_of_a_dump(tmp_path: Path) -> None:
     recorder = open_recorder(turns=2_500)  # In pages of three.
     empty = recorder.held()
     take_turns(recorder, ["word"] * 4_001)
@@ -81,7 +81,7 @@ def test_a_dump_is_the_trace_that_a_full_recording_of_the_same_run_would_be(tmp_
     assert isinstance(ring[-1], DeadLetterRecord)
 
 
-def test_the_last_turns_are_kept_and_the_header_says_what_came_before(tmp_path: Path) -> None:
+def test_the_last_turns_are_kept_and_the_header_describes_the_dropped_ones(tmp_path: Path) -> None:
     recorder = open_recorder(turns=3)
     take_turns(recorder, ["a", "b", "c", "d", "e"])
 
@@ -134,7 +134,7 @@ def test_a_message_weighs_what_it_carries() -> None:
     assert weight(SOMEONE) == 0
 
 
-def test_it_goes_on_recording_behind_a_dump_and_the_next_one_replaces_the_file(tmp_path: Path) -> None:
+def test_recording_continues_after_a_dump_and_the_next_one_replaces_the_file(tmp_path: Path) -> None:
     recorder, path = open_recorder(), tmp_path / "not there yet" / "ring.trace"
     take_turns(recorder, ["a"])
     recorder.dump(path)
@@ -146,7 +146,7 @@ def test_it_goes_on_recording_behind_a_dump_and_the_next_one_replaces_the_file(t
     assert [file.name for file in path.parent.iterdir()] == ["ring.trace"]
 
 
-def test_a_dump_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_failed_dump_keeps_the_earlier_file(tmp_path: Path) -> None:
     recorder, path = open_recorder(), tmp_path / "ring.trace"
     take_turns(recorder, ["a"])
     path.mkdir()
@@ -157,7 +157,7 @@ def test_a_dump_that_fails_leaves_what_was_there(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["ring.trace"]
 
 
-def test_actors_go_on_while_it_is_written(tmp_path: Path) -> None:
+def test_actors_run_while_a_dump_is_written(tmp_path: Path) -> None:
     recorder = FlightRecorder(turns=200)
     with ActorSystem("threads", recorder=recorder) as system:
         refs = [system.spawn(player([], {"sync": replies}), f"a{number}") for number in range(4)]
@@ -194,7 +194,7 @@ def test_a_recorder_belongs_to_one_system_and_forgets_with_its_end(tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_can_carry_nothing_is_not_looked_at_and_what_cannot_be_known_is() -> None:
+def test_fields_are_weighed_only_if_their_type_may_be_large_or_unknown() -> None:
     class Word(Message):
         pass
 
