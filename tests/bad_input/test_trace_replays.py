@@ -120,7 +120,7 @@ def test_missing_actors_are_reported_without_a_verdict_on_the_run(elsewhere: Act
     code, out = elsewhere.replay()
 
     assert code == UNREADABLE
-    assert "no turn could be replayed" in out
+    assert "nothing could be replayed of its" in out
     assert "not replayed: /user/crowd: elsewhere has no class or function 'Crowd' any more" in out
 
 

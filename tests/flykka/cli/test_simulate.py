@@ -52,7 +52,7 @@ def test_the_summary_counts_checkpoints_jobs_output_and_faults(simulate: Shell) 
 def test_aborted_checkpoints_are_counted_by_reason(simulate: Shell) -> None:
     _, out, _ = simulate("--seeds", "4", "--faults", "crash,kill")
 
-    [reasons] = [line for line in out.splitlines() if line.startswith("  given up")]
+    [reasons] = [line for line in out.splitlines() if line.startswith("  aborted")]
     assert "job failover region" in reasons
 
 

@@ -187,7 +187,7 @@ def test_stats_count_messages_and_actors(flykka_trace: Shell, trace: Path) -> No
     assert lines[2:6] == [
         "from 2023-11-14 22:13:20 UTC on, 600 ms long",
         "turns: 5 (message: 5)",
-        "actors: 2, of which 1 were killed",
+        "actors: 2, 1 of them killed",
         "failed turns: 1, dead letters: 1",
     ]
     assert f"{JOB} 7 COMPLETED 1.5 s 2.0 KiB 1.0 KiB" in lines
@@ -338,7 +338,7 @@ def test_on_a_terminal_there_are_columns_and_failures_are_red(trace: Path) -> No
     failed = next(line for line in screen.splitlines() if "FAILED" in line)
     assert "\x1b[31m" in failed
     assert "job-manager/job-012345/checkpoint-coordinator" in screen
-    assert screen.count("what came of it") == 1
+    assert screen.count("from (turn)") == 1
 
 
 def _read_to_the_end(terminal: int) -> str:

@@ -54,7 +54,7 @@ def test_a_violation_is_printed_with_its_turns(broken: Path, capsys: pytest.Capt
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first.startswith("turn ")
     assert "checkpoint 1 completes without the acknowledgement of" in first
-    assert "broken" in last
+    assert "violations" in last
 
 
 def test_violations_are_available_as_json(broken: Path, capsys: pytest.CaptureFixture[str]) -> None:

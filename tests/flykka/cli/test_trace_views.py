@@ -299,6 +299,6 @@ def test_on_a_terminal_failures_are_red(trace: Path, monkeypatch: pytest.MonkeyP
 
     code = main(["trace", "story", str(other), "--checkpoint", "2"])
 
-    given_up = next(line for line in screen.getvalue().splitlines() if "given up" in line)
+    aborted = next(line for line in screen.getvalue().splitlines() if "abort" in line)
     assert code == 0
-    assert given_up.startswith("\x1b[31m!")
+    assert aborted.startswith("\x1b[31m!")

@@ -62,7 +62,7 @@ def test_both_outcomes_are_printed_side_by_side(whatif: WhatIf, acknowledgement:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].startswith(f"turn {acknowledgement}  ")
-    assert lines[1] == "what if its message comes 5s later?"
+    assert lines[1] == "what if its message arrives 5s later?"
     assert lines[3].split() == ["recorded", "fork"]
     assert lines[4].split() == ["job", "job", "FINISHED", "FINISHED"]
     durations = next(line.split() for line in lines if line.startswith("  duration"))

@@ -138,4 +138,4 @@ def test_the_command_rescales_and_prints_the_requirements(capsys: pytest.Capture
     assert main(["rescale", "--vertex", "s=2", *address]) == 1
     assert "several vertices are 's': 'source', 'sink'" in capsys.readouterr().err
     assert main(["rescale", "-p", "many", *address]) == 1
-    assert "'many' is no parallelism" in capsys.readouterr().err
+    assert "'many' is not a parallelism" in capsys.readouterr().err

@@ -35,7 +35,7 @@ def test_an_address_reachable_from_outside_needs_a_token() -> None:
 
 @pytest.mark.parametrize("address", ["", "host", ":", "a:b", "1:2:x", "70000", "-1"])
 def test_an_invalid_address_is_refused(address: str) -> None:
-    with pytest.raises(ValueError, match=r"PORT|no port"):
+    with pytest.raises(ValueError, match=r"PORT|not a port"):
         RestSettings.at(address)
 
 

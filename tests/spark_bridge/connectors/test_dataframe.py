@@ -114,7 +114,7 @@ def test_freed_rows_cannot_be_read(spark: SparkSession, bound: Made) -> None:
     source.computed.free()
 
     assert (held, len(spark.sparkContext._jsc.getPersistentRDDs())) == (before + 1, before)
-    with pytest.raises(SourceError, match="the rows of the DataFrame are gone"):
+    with pytest.raises(SourceError, match="the rows of the DataFrame were freed"):
         discover_splits(spark, source)
 
 

@@ -143,7 +143,7 @@ def test_incompatible_streams_are_refused(
         (lambda join: join.select("left.nothing"), StreamTypeError, "nothing"),
         (lambda join: join.select("left.price", "right.price"), StreamTypeError, "two columns are called 'price'"),
         (lambda join: join.select("left.*", "right.*"), StreamTypeError, "two columns are called 'auction'"),
-        (lambda join: join.select(F.sum("left.price")), StreamTypeError, "computed of one row of each side"),
+        (lambda join: join.select(F.sum("left.price")), StreamTypeError, "computed from one row of each side"),
         (lambda join: join.on("left.price").select("left.*"), StreamTypeError, "(?i)boolean"),
         (
             lambda join: join.left_outer().with_timestamp_column("t").select("left.price"),

@@ -386,7 +386,7 @@ def test_unreadable_tables_are_refused(spark: SparkSession, versioned_table: Pat
         source.version_as_of(9).bound(spark, None)
     with pytest.raises(SourceError, match=r"log of .*table begins at 20.*: it cannot be read as of a time before that"):
         source.timestamp_as_of(1).bound(spark, None)
-    with pytest.raises(ValueError, match="say either, for the table as a whole or for what is added"):
+    with pytest.raises(ValueError, match="choose one, for the whole table or for the rows added from then on"):
         source.version_as_of(1).starting_version(2)
     with pytest.raises(ValueError, match="has no time zone"):
         source.timestamp_as_of(dt.datetime(2024, 1, 1))

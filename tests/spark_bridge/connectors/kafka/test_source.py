@@ -268,7 +268,7 @@ def test_a_group_without_offsets_needs_a_start_position(broker: Broker, topic: s
         KafkaSource.of_topics(broker.address, topic).group_id("new").start_from(OffsetsInitializer.committed_offsets())
     )
 
-    with pytest.raises(SourceError, match=f"group 'new' has committed no offset of {topic}-0: say where"):
+    with pytest.raises(SourceError, match=f"group 'new' has committed no offset of {topic}-0: choose where"):
         discover_by_bound_source(source)
 
 
@@ -294,7 +294,7 @@ def test_an_error_names_an_unreachable_cluster(monkeypatch: pytest.MonkeyPatch) 
     looking = source.split_discovery(OperatorId("source"), FileSystem(SparkSession.active()))
     monkeypatch.setattr(looking._offsets, "_timeout", 0.5)
 
-    with pytest.raises(SourceError, match=r"Kafka at 127.0.0.1:1 does not say"):
+    with pytest.raises(SourceError, match=r"Kafka at 127.0.0.1:1 does not return"):
         looking.discover(b"")
 
 
