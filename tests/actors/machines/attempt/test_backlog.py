@@ -1,4 +1,4 @@
-"""How a source's task batches many small waiting splits."""
+"""The batches that a source's task makes of many small waiting splits."""
 
 from __future__ import annotations
 

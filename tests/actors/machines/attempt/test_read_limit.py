@@ -1,4 +1,4 @@
-"""How many waiting splits form the next batch, by the durations of finished stages."""
+"""The number of waiting splits in the next batch, by the durations of finished stages."""
 
 from __future__ import annotations
 

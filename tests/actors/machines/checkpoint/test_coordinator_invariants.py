@@ -206,7 +206,7 @@ class Coordinating(RuleBasedStateMachine):
         assert timed <= set(self.world.machine.pending) <= timed | set(self._under_way())
 
     def teardown(self) -> None:
-        """When the job ends, everything ends, and a stopped job leaves its last checkpoint. That may still be being
+        """Everything ends with the job, and a stopped job leaves its last checkpoint. That may still be being
         written when the job ends.
         """
         retained = [checkpoint.checkpoint_id for checkpoint in self.world.machine.completed]

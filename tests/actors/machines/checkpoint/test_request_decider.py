@@ -1,4 +1,4 @@
-"""Which of several requests for a checkpoint begin, wait or are dropped."""
+"""Several requests for a checkpoint: those that begin, wait or are dropped."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ RATE = FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=100, 
 
 
 def allowed(strategy: RestartStrategy, *failures: int) -> list[bool]:
-    """Whether each of the failures at these times was followed by a restart."""
+    """Return for each failure at these times whether a restart followed."""
     told = []
     for now in failures:
         told.append(strategy.can_restart(now))
