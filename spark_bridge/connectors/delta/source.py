@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import groupby
+from operator import itemgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Self
 from urllib.parse import quote
@@ -178,12 +179,8 @@ class DeltaSource(Source):
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
         files = [file_of_split(split_of(SerializedSplit, split, self)) for split in splits]
-        if self.keeps_order:
-            # Consecutive files of a kind are read together.
-            runs = (list(run) for _, run in groupby(files, lambda file: _partition(file, schema)))
-            return tuple(read_files(session, self.path, schema, run, keeps_order=True) for run in runs)
-        if not in_slices:
-            return (read_files(session, self.path, schema, files),)
+        if self.keeps_order or not in_slices:
+            return (read_files(session, self.path, schema, files, keeps_order=self.keeps_order),)
         slices = slices_of(files, cores=session.sparkContext.defaultParallelism)
         return tuple(read_files(session, self.path, schema, some).coalesce(1) for some in slices)
 
@@ -416,14 +413,20 @@ def read_files(
 
     Nearly all files are in folders named after their partitions; these are read in one scan, for Spark reads the
     partition columns from the names. The protocol allows other folders: then each partition is read in its own scan.
-    With `keeps_order` the rows of each partition are in the order of the files.
+    With `keeps_order` the rows are in the order of the files: only consecutive files are read together.
     """
+    located = (
+        (_partition(file, schema), file.path if _is_whole(file.path) else f"{table}/{file.path}") for file in files
+    )
+    if keeps_order:
+        runs = ((partition, [path for _, path in run]) for partition, run in groupby(located, itemgetter(0)))
+        return together(
+            [read_in_order(partial(_scan, session, table, schema, partition), paths) for partition, paths in runs]
+        )
     of_partition: dict[_Partition | None, list[str]] = {}
-    for file in files:
-        path = file.path if _is_whole(file.path) else f"{table}/{file.path}"
-        of_partition.setdefault(_partition(file, schema), []).append(path)
-    scans = ((partial(_scan, session, table, schema, partition), paths) for partition, paths in of_partition.items())
-    return together([read_in_order(scan, paths) if keeps_order else scan(paths) for scan, paths in scans])
+    for partition, path in located:
+        of_partition.setdefault(partition, []).append(path)
+    return together([_scan(session, table, schema, partition, paths) for partition, paths in of_partition.items()])
 
 
 def _scan(
