@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from flykka.spark_bridge.rows.materialise import Materialised, materialise, partitions_of
+from flykka.spark_bridge.session.session import has_one_machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -81,11 +82,12 @@ def materialise_slices(
     per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)
     partition = owner * F.lit(per_slice) + F.pmod(F.xxhash64(*groups.keys), F.lit(per_slice)).cast("int")
     counts = {f"slice_{index}": F.count_if(owner == index) for index in range(parallelism)}
-    shuffled = rows.repartitionById(parallelism * per_slice, partition)
     # Within one process a task reads its part of each earlier task in turn, from several executors as they arrive.
-    if keeps_order and not rows.sparkSession.sparkContext._jsc.isLocal():
-        numbered = rows.withColumn(_ROW, F.monotonically_increasing_id())
-        shuffled = numbered.repartitionById(parallelism * per_slice, partition).sortWithinPartitions(_ROW).drop(_ROW)
+    is_sorted = keeps_order and not has_one_machine(rows.sparkSession)
+    numbered = rows.withColumn(_ROW, F.monotonically_increasing_id()) if is_sorted else rows
+    shuffled = numbered.repartitionById(parallelism * per_slice, partition)
+    if is_sorted:
+        shuffled = shuffled.sortWithinPartitions(_ROW).drop(_ROW)
     made = materialise(scope, shuffled, {**numbers, **counts})
     slices = tuple(
         partitions_of(made.blocks, range(index * per_slice, (index + 1) * per_slice), rows.sparkSession)

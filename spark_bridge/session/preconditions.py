@@ -10,12 +10,8 @@ import resource
 import shutil
 import socket
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from flykka.spark_bridge.errors import SessionError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 OLDEST_SPARK, NEWER_SPARK = (4, 3), (4, 4)
 """The first version of PySpark whose private APIs are known, and the first whose are not: those of setup.cfg."""
@@ -52,23 +48,6 @@ def check_version(installed: str) -> None:
             f"PySpark {installed} is installed, and flykka calls private APIs of its JVM side, which it knows from"
             f" {oldest} on and not of {newer}: pip install 'pyspark>={oldest},<{newer}'"
         )
-
-
-def without_speculation(session: SparkSession) -> SparkSession:
-    """The session, unless Spark may compute a task twice at a time in it, as it never does in one JVM.
-
-    Both would write one file of state, send records in one transaction and call functions, and what functions make
-    need not be the same twice.
-    """
-    master = str(session.sparkContext.master)
-    is_local = master == "local" or master.startswith("local[")
-    if not is_local and str(session.conf.get("spark.speculation", "false")).lower() == "true":
-        raise SessionError(
-            f"spark.speculation is true at {master}: Spark would compute a task twice at a time, and both write its"
-            " state and send its records: stop the session, and set it to false for flykka's jobs, also in"
-            " spark-defaults.conf"
-        )
-    return session
 
 
 def _check_java(master: str) -> None:

@@ -46,7 +46,7 @@ from flykka.spark_bridge.session.gateway import ensure_gateway
 from flykka.spark_bridge.session.hadoop_configuration import forget_sources
 from flykka.spark_bridge.session.jvm_classes import jvm_class, remember_classes
 from flykka.spark_bridge.session.local_file_system import set_permissions_without_processes
-from flykka.spark_bridge.session.preconditions import check_preconditions, check_version, without_speculation
+from flykka.spark_bridge.session.preconditions import check_preconditions, check_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -279,8 +279,7 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
     """The settings of the session with other values of which results would be others."""
-    texts = ((name, str(session.conf.get(name))) for name in _OF_RESULTS)
-    return tuple(SessionSetting(name=name, text=text) for name, text in texts)
+    return tuple(SessionSetting(name=name, text=str(session.conf.get(name))) for name in _OF_RESULTS)
 
 
 def session_is_there() -> bool:
@@ -316,6 +315,17 @@ def engine_session(session: SparkSession) -> SparkSession:
 def has_one_machine(session: SparkSession) -> bool:
     """True if all executors are in the driver's JVM."""
     return re.fullmatch(r"local(\[[\d*, ]+\])?", str(session.sparkContext.master)) is not None
+
+
+def without_speculation(session: SparkSession) -> SparkSession:
+    """Return the session. Raises `SessionError` if Spark may run two copies of a task, which would both write state."""
+    if not has_one_machine(session) and str(session.conf.get("spark.speculation", "false")).lower() == "true":
+        raise SessionError(
+            f"spark.speculation is true at {session.sparkContext.master}: Spark would compute a task twice at a time,"
+            " and both write its state and send its records: stop the session, and set it to false for flykka's jobs,"
+            " also in spark-defaults.conf"
+        )
+    return session
 
 
 def _local_settings(master: str) -> dict[str, str]:

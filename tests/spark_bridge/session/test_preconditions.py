@@ -19,8 +19,8 @@ from flykka.spark_bridge.session.preconditions import (
     NEEDED_FILES,
     check_preconditions,
     check_version,
-    without_speculation,
 )
+from flykka.spark_bridge.session.session import without_speculation
 from tests.layout.sources import ROOT
 
 
