@@ -21,9 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PRODUCT = ("actors", "flykka", "messages", "runtime", "spark_bridge")
-WRITTEN = ("docstring", "comment", "page")
-"""Kinds of prose for which the limits of the first five habits were set."""
-KINDS = (*WRITTEN, "message", "test name")
+KINDS = ("docstring", "comment", "page", "message", "test name")
 
 HABITS = {
     "tell": r"tell|tells|telling|told",

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -97,3 +100,14 @@ def sources() -> tuple[Source, ...]:
         for parent, _, names in os.walk(ROOT / folder, followlinks=False):
             found += [Source((Path(parent) / name).relative_to(ROOT)) for name in names if name.endswith(".py")]
     return tuple(sorted(found, key=str))
+
+
+@cache
+def script(name: str) -> ModuleType:
+    """Import a script of `scripts/`."""
+    spec = spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module

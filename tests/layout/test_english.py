@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from collections import Counter
 from functools import cache
-from importlib.util import module_from_spec, spec_from_file_location
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.layout.sources import PRODUCT, ROOT
+from tests.layout.sources import PRODUCT, ROOT, script
 
 # It reads every file of the project, which `make quick` leaves to `make check`.
 pytestmark = pytest.mark.slow
+
+PROSE: Any = script("prose")
 
 OPENING = re.compile(
     r"(anew|how|one|that|those|what|whatever|when|where|wherever|whether|which|who|whoever|whom|whose|why)\b", re.I
@@ -56,18 +55,14 @@ SUBJECT = re.compile(r"[A-Z][a-z]+\b.*[^.]")
 
 
 @cache
-def script() -> ModuleType:
-    spec = spec_from_file_location("prose", ROOT / "scripts" / "prose.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["prose"] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def all_prose() -> list[Any]:
+    return list(PROSE.read_prose())
 
 
 @cache
-def all_prose() -> list[Any]:
-    return list(script().read_prose())
+def counts() -> dict[str, Counter[str]]:
+    counted: dict[str, Counter[str]] = PROSE.counts(all_prose())
+    return counted
 
 
 def openings(opening: re.Pattern[str], *packages: str) -> list[str]:
@@ -95,14 +90,14 @@ def test_prose_has_no_banned_word() -> None:
 
 @pytest.mark.parametrize("habit", LIMITS)
 def test_an_odd_habit_does_not_spread(habit: str) -> None:
-    count = sum(script().counts(all_prose())[habit].values())
+    count = sum(counts()[habit].values())
 
     assert count <= LIMITS[habit], f"python scripts/prose.py --list {habit!r} shows the places"
     assert count > LIMITS[habit] - SLACK, "fewer than the limit allows: lower it"
 
 
 def test_each_habit_has_a_limit() -> None:
-    assert set(LIMITS) == set(script().HABITS)
+    assert set(LIMITS) == set(PROSE.HABITS)
 
 
 def test_paths_in_prose_exist() -> None:
@@ -132,7 +127,8 @@ def test_subjects_of_commits_are_plain_sentences() -> None:
 
 
 def habits_of(text: str) -> Counter[str]:
-    return script().Prose("page", "", 0, text).habits()
+    habits: Counter[str] = PROSE.Prose("page", "", 0, text).habits()
+    return habits
 
 
 def commit_subjects() -> list[str]:

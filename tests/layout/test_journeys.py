@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 import pytest
 
-from tests.layout.sources import ROOT
+from tests.layout.sources import script
 
 DECIDING = """
 from dataclasses import dataclass
@@ -54,12 +52,7 @@ def put(message):
 
 @pytest.fixture(scope="module")
 def journeys() -> ModuleType:
-    spec = spec_from_file_location("journeys", ROOT / "scripts" / "journeys.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["journeys"] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("journeys")
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from tests.layout.test_english import script
+from tests.layout.sources import script
 
 
 @pytest.fixture
 def prose() -> Any:
-    return script()
+    return script("prose")
 
 
 def texts(prose: Any, code: str) -> list[tuple[str, int, str]]:

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from types import ModuleType
 from typing import Any
 
 import pytest
 
-from tests.layout.sources import ROOT
+from tests.layout.sources import script
 
 
 @pytest.fixture(scope="module")
 def structure() -> ModuleType:
-    spec = spec_from_file_location("structure", ROOT / "scripts" / "structure.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["structure"] = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("structure")
 
 
 def test_imports_for_types_and_in_functions_count(structure: Any) -> None:
