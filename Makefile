@@ -1,4 +1,4 @@
-# Each target sets up what it needs: an environment in .venv, and a Java for Spark.
+# Each target first creates the environment in .venv, and finds or installs a Java for Spark.
 #
 #   make demo       runs the main job on real data, with a TaskManager killed on the way
 #   make test       runs the tests, except the rules on the code itself (see lint)

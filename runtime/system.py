@@ -297,7 +297,7 @@ class ActorSystem:
         return resolved if isinstance(resolved, ActorRef) else self.dead_ref(ref.path, ref.incarnation)
 
     def look_up(self, path: str, refs: tuple[ActorRef, ...]) -> tuple[ActorRef, ...]:
-        """Return `found`, the actors at a path: an input of the turn, which a replay repeats."""
+        """Return `refs`, the actors at a path, and record them as an input of the turn, which a replay repeats."""
         record_effect("lookup", path, refs)
         return refs
 

@@ -37,7 +37,7 @@ def recover_jobs(
     address: str,
     known_jobs: Iterable[JobId],
 ) -> JobsRecovered:
-    """Start to lead: return the jobs to continue, and the results of `known` jobs and of those not archived yet.
+    """Start to lead: return the jobs to continue, and the results of `known_jobs` and of those not archived yet.
 
     If the run `waited_for` has been concluded in the meantime it stays, because its results answer the waiting clients.
     """

@@ -54,7 +54,7 @@ class Batches:
             return differs("the stream runs, the batch fails", wrong)
 
     def _frames_read(self, case: Case) -> dict[str, DataFrame]:
-        """The tables that the batch names, also as views; those of the last case are there already."""
+        """Return the tables that the batch reads, and register them as views; those of the last case are reused."""
         if self._tables is not case.tables:
             self._tables, self._frames = case.tables, {}
         for name in {*re.findall(r"\w+", case.truth)} - {*self._frames}:

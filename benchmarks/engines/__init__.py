@@ -26,7 +26,7 @@ class Engine(Protocol):
 
 
 def started(name: EngineName, rows_per_batch: int, rows_per_file: int) -> Engine:
-    """Start the engine of this name. (Each imports only what it needs.)"""
+    """Start the engine of this name. Only its own libraries are imported."""
     match name:
         case EngineName.SPARK_BATCH:
             from benchmarks.engines.spark_batch import SparkBatch

@@ -1,4 +1,4 @@
-"""The works: the input of each, its sizes, and what must agree between the outputs of the engines."""
+"""The works: their inputs, their sizes, and the columns that must agree between the outputs of the engines."""
 
 from __future__ import annotations
 

@@ -273,7 +273,7 @@ class _TraceSearch:
         self._storage = CheckpointStorage(job_graph.checkpointing.directory)
 
     def collect(self, mode: StartMode, restore_path: str | None) -> RunTraces:
-        """Collect all traces. `named` is the checkpoint to continue from that the user or the store specifies."""
+        """Collect all traces. `restore_path` is the checkpoint that the user or the store specifies."""
         job_name = self._job_graph.name
         if mode is StartMode.CHECKPOINT:
             return RunTraces(job_name=job_name, checkpoint=restore_path, folders=self._contents(counts_own=True))

@@ -133,7 +133,7 @@ def last_run_state(run: JobRun | None, *, is_there: bool) -> LastRunState:
 def decide(
     traces: RunTraces, mode: StartMode, overwritten: tuple[str, ...] = (), commands: StartCommands = COMMAND_LINE
 ) -> Start | Refusal:
-    """Decide how the job starts. `overwritten` are folders of `found`; a refusal lists `commands`."""
+    """Decide how the job starts. `overwritten` are folders of `traces`; a refusal lists `commands`."""
     match mode:
         case StartMode.AUTO:
             decided = _automatic(traces, commands)

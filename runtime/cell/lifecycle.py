@@ -26,7 +26,7 @@ class CellState(Enum):
     FAILED = auto()
     """Waits for the parent's directive."""
     RESTARTING = auto()
-    """Waits for children to end before the new instance is created."""
+    """Waits for children to end, and for the backoff to pass, before the new instance is created."""
     STOPPING = auto()
     """Waits for children to end before `post_stop`."""
     ENDING = auto()

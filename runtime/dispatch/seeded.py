@@ -107,7 +107,7 @@ class SeededDispatcher(Dispatcher):
         self.run_until_idle()
 
     def drive(self, is_done: Callable[[], bool], timeout: float | None) -> None:
-        """Run turns, advancing time when idle, until `done` returns True or `timeout` virtual seconds have passed."""
+        """Run turns, advancing time when idle, until `is_done` returns True or `timeout` virtual seconds pass."""
         deadline = None if timeout is None else self.clock.now_ms() + int(timeout * 1000)
         while not is_done():
             if not self.step() and not self._pass_time(deadline):

@@ -34,7 +34,7 @@ class PlanColumns:
         self._names = names
 
     def column(self, expression: Expression, known_columns: Sequence[tuple[Expression, Column]] = ()) -> Column:
-        """Return the Column of an expression; parts equal to a `known` expression get its Column."""
+        """Return the Column of an expression; parts equal to one of `known_columns` get its Column."""
         while expression.kind == "Alias":
             expression = expression.children[0]
         return self._rebuilt(expression.java, known_columns)

@@ -166,7 +166,7 @@ def _declared(avro_schema: str) -> dict[str, Any]:
 
 
 def _type(avro: Any, types_by_name: dict[str, DataType | None], where: str) -> DataType:
-    """Return Spark's type for an Avro type at `where`; `named` are the named types so far, None for enclosing ones."""
+    """Return Spark's type for an Avro type at `where`. `types_by_name` has the earlier named types; None: enclosing."""
     if isinstance(avro, list):
         return _of_union([each for each in avro if each != "null"], types_by_name, where)
     if isinstance(avro, str):
