@@ -50,7 +50,7 @@ LONGER_FILES = {
     "messages/graph/job_graph.py": 490,
     "spark_bridge/attempt/engine.py": 510,
     "spark_bridge/connectors/delta/publishing.py": 500,
-    "spark_bridge/connectors/delta/source.py": 530,
+    "spark_bridge/connectors/delta/source.py": 540,
     "spark_bridge/connectors/file/sink.py": 470,
     "spark_bridge/connectors/file/source.py": 440,
     "spark_bridge/connectors/file/split_discovery.py": 410,
