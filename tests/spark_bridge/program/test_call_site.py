@@ -29,9 +29,9 @@ def test_a_call_site_is_the_running_line() -> None:
 
 
 def test_frames_of_flykka_itself_are_skipped() -> None:
-    transformation = Transformation(
-        kind=OperatorKind.STATELESS, position=1, name="m", code=SideOutputCode(tag=LATE_DATA)
-    )
+    code = SideOutputCode(tag=LATE_DATA)
+
+    transformation = Transformation(kind=OperatorKind.STATELESS, position=1, name="m", code=code)
 
     assert transformation.call_site == CallSite(file=__file__, line=line() - 2)
 
