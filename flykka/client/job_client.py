@@ -35,6 +35,7 @@ from flykka.errors import (
     ClusterError,
     FlykkaError,
     JobCancellationError,
+    JobExecutionError,
     JobStoppingError,
     RescaleError,
     SavepointError,
@@ -539,11 +540,14 @@ class JobClient:
     def _stop(self, timeout: float, *, savepoint_directory: str | None, drain: bool) -> str:
         if self.done():
             raise JobStoppingError(f"{self._label} was not stopped: it is {self.status} already")
+        self._attach(waits=False, to_result=True)
         late = f"{self._label} has not stopped after {timeout} s"
         with self._requested(late, JobStoppingError, f"{self._label} was not stopped"):
             path = self._job_manager.stop(self.job_id, savepoint_directory, timeout, drain=drain)
-        # The state of the job should be FINISHED when this returns.
-        self._get(self._view.outcome, timeout, "has stopped, but has not reported its end")
+        # The state of the job should be FINISHED when this returns. It has stopped with this checkpoint even if its
+        # result is lost, with its JobManager or its store.
+        with suppress(JobExecutionError):
+            self._get(self._view.outcome, timeout, f"has stopped with {path}, but has not reported its end")
         self._await_archive()
         return path
 

@@ -304,6 +304,26 @@ def test_a_stopped_job_returns_the_path_of_its_retained_checkpoint() -> None:
     assert client.wait(timeout=0).checkpoint_path == path
 
 
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_detached_client_stops_its_job_and_returns_the_path(forgets: bool) -> None:
+    stopped = StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")
+    cluster = ClientCluster(answers=Answers(stopping=stopped, forgets=forgets))
+    client = cluster.submit(attached=False)
+    cluster.send(accepted())
+
+    assert client.stop() == "/checkpoints/job/chk-4"
+    assert client.status is (JobStatus.FAILED if forgets else JobStatus.FINISHED)
+
+
+def test_a_stopped_job_that_does_not_report_its_end_times_out_with_the_path() -> None:
+    stopped = StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")
+    cluster = ClientCluster(answers=Answers(stopping=stopped, forgets=True))
+    client = cluster.submit()
+
+    with pytest.raises(TimeoutError, match="has stopped with /checkpoints/job/chk-4, but has not reported its end"):
+        client.stop(timeout=2)
+
+
 def test_a_job_that_continues_was_not_stopped() -> None:
     cluster = ClientCluster(answers=Answers(stopping=StoppingFailure(job_id=JOB, cause=BOOM)))
     client = cluster.submit()
