@@ -267,7 +267,7 @@ class JobClientActor(Actor):
                 if self._untold is None:
                     return  # It arrived after the timeout.
                 message = self._on_flight_record(message, self._untold)
-            case Terminated() | LeaderLookupDue() | ClusterFailed() if self._has_ended:
+            case Terminated() | LeaderLookupDue() | ClusterFailed() | JobNotFound() if self._has_ended:
                 return
             case ClusterFailed(cause=cause):
                 # Listeners must receive an end too.

@@ -40,6 +40,7 @@ from flykka.messages.control.job import (
 )
 from flykka.messages.graph.job_graph import ClientHeartbeatSettings
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
 from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, ClientCluster, accepted, checkpoint_completed
 
 HEARTBEAT = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
@@ -148,6 +149,27 @@ def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCl
 
     with pytest.raises(JobExecutionError, match="its JobManager does not know it any more"):
         client.wait(timeout=0)
+
+
+def test_a_known_failure_is_kept_if_the_job_manager_has_forgotten_the_job(cluster: ClientCluster) -> None:
+    heard: list[Message] = []
+
+    def write_flight_record() -> str:
+        cluster.client_ref().tell(JobNotFound(job_id=JOB))
+        return "/kept/flight-record.trace"
+
+    client = JobClient(cluster.system, cluster.job_manager, GRAPH, write_flight_record=write_flight_record)
+    client.add_listener(heard.append)
+    cluster.system.run_until_idle()
+
+    failed = JobResultFailure(job_id=JOB, cause=BOOM)
+    cluster.send(accepted(), failed)
+    cluster.system.run_until_idle()
+
+    with pytest.raises(JobExecutionError, match="job 'counts' failed: ValueError: boom") as failure:
+        client.wait(timeout=0)
+    assert failure.value.flight_record == "/kept/flight-record.trace"
+    assert heard == [accepted(), failed]
 
 
 def test_a_detached_client_polls_its_job(cluster: ClientCluster) -> None:
