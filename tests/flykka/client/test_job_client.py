@@ -151,6 +151,15 @@ def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCl
         client.wait(timeout=0)
 
 
+def test_a_detached_client_knows_at_once_that_its_job_is_lost() -> None:
+    cluster = ClientCluster(answers=Answers(forgets=True))
+    client = cluster.submit(attached=False)
+    cluster.send(accepted())
+
+    assert "its JobManager does not know it any more" in str(client.exception())
+    assert cluster.system.manual_clock.now_ms() == 0
+
+
 def test_a_known_failure_is_kept_if_the_job_manager_has_forgotten_the_job(cluster: ClientCluster) -> None:
     heard: list[Message] = []
 
