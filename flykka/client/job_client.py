@@ -284,12 +284,14 @@ class JobClient:
             TimeoutError: it is still running after `timeout` seconds.
         """
         __tracebackhide__ = True  # In IPython a failure of the job should point to the user's line, not to these.
-        self._attach(to_result=True)
+        self._attach(waits=False, to_result=True)
         try:
             with interruptible(self.job_name):
-                hint = "; its why() shows what it waits for"
-                state = f"is still {self._view.status}" if self._behaviour is EVERYTHING else "has not ended"
-                return self._get(self._view.outcome, timeout, state, hint)
+                return self._view.outcome.get(timeout=timeout)
+        except AskTimeoutError as late:
+            state = f"is still {self._view.status}" if self._behaviour is EVERYTHING else "has not ended"
+            hint = "its why() shows what it waits for"
+            raise TimeoutError(f"{self._label} {state} after {timeout} seconds; {hint}") from late
         finally:
             if self._view.outcome.done():
                 self._await_archive()
@@ -551,12 +553,12 @@ class JobClient:
         self._await_archive()
         return path
 
-    def _get(self, future: Future[T], timeout: float | None, state: str, hint: str = "") -> T:
+    def _get(self, future: Future[T], timeout: float | None, state: str) -> T:
         __tracebackhide__ = True
         try:
             return future.get(timeout=timeout)
         except AskTimeoutError as late:
-            raise TimeoutError(f"{self._label} {state} after {timeout} seconds{hint}") from late
+            raise TimeoutError(f"{self._label} {state} after {timeout} seconds") from late
 
     def _savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
         chosen = directory or self._graph.checkpointing.savepoint_directory

@@ -307,6 +307,16 @@ def test_a_wait_ends_at_its_deadline_with_the_state_of_the_job(cluster: ClientCl
         client.wait(timeout=2)
 
 
+def test_the_wait_of_a_detached_client_ends_at_its_deadline(cluster: ClientCluster) -> None:
+    client = cluster.submit(attached=False)
+    cluster.send(accepted())
+
+    with pytest.raises(TimeoutError, match="is still CREATED after 2 seconds; its why"):
+        client.wait(timeout=2)
+
+    assert cluster.system.manual_clock.now_ms() == 2_000
+
+
 def test_cancellation_is_requested_from_the_job_manager(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
