@@ -94,7 +94,7 @@ _HERE = "localhost"
 """The host of all metrics: all actors are in this process."""
 
 _NUMBERS = count(1)
-"""Numbers for clients that attach to a running job."""
+"""Numbers for clients that attach to a running job, and for listeners: a job may have several clients."""
 
 
 class JobClient:
@@ -468,7 +468,7 @@ class JobClient:
         heard_all: Future[None] = Future(self._system.driver)
         props = Props(JobListenerActor, self._actor, callback, heard_all).with_dispatcher("pinned")
         try:
-            self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners) + 1}")
+            self._system.spawn(props, f"job-listener-{self.job_id}-{next(_NUMBERS)}")
         except SpawnRefusedError as ending:
             raise ClusterError(f"no more information about {self._label}: its cluster was shut down") from ending
         self._listeners.append(heard_all)
