@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
@@ -628,7 +628,7 @@ class JobClient:
 
 
 def bounds_of(job_graph: JobGraph, requirements: Mapping[str, Bounds] | Bounds) -> JobResourceRequirements:
-    """Convert the requirements to a message. Raises `RescaleError` if there is no such vertex."""
+    """Convert the requirements to a message. Raises `RescaleError` for an unknown vertex or invalid bounds."""
     if not isinstance(requirements, Mapping):
         requested = [_of_vertex(vertex, requirements, vertex.parallelism_limit) for vertex in job_graph.vertices]
     else:
@@ -637,7 +637,12 @@ def bounds_of(job_graph: JobGraph, requirements: Mapping[str, Bounds] | Bounds) 
 
 
 def _of_vertex(vertex: JobVertex, bounds: Bounds, limit: int | None = None) -> JobVertexResourceRequirements:
-    lower, upper = (1, bounds) if isinstance(bounds, int) else bounds
+    pair = bounds if isinstance(bounds, Sequence) else (1, bounds)
+    if [type(each) for each in pair] != [int, int]:
+        raise RescaleError(
+            f"the parallelism of {vertex.name!r} must be a whole number, or a minimum and a maximum, not {bounds!r}"
+        )
+    lower, upper = pair
     if limit is not None:
         lower, upper = min(lower, limit), min(upper, limit)
     return JobVertexResourceRequirements(vertex_id=vertex.vertex_id, lower_bound=lower, upper_bound=upper)
