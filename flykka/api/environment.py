@@ -416,7 +416,8 @@ class StreamExecutionEnvironment(MigrationHints):
         Raises:
             ProgramError: there is no such scheduler.
         """
-        return self._set(scheduler=one_of(SchedulerType, scheduler.upper(), "scheduler"))
+        chosen = scheduler.upper() if isinstance(scheduler, str) else scheduler
+        return self._set(scheduler=one_of(SchedulerType, chosen, "scheduler"))
 
     def set_resource_wait_timeout(self, timeout: Duration) -> Self:
         """Set how long the adaptive scheduler waits for all slots before it starts a job with those that are available.
