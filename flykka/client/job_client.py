@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
@@ -26,6 +26,7 @@ from flykka.client.flight_record import WriteFlightRecord
 from flykka.client.frames import checkpoint_frame, metric_frame, vertex_checkpoint_frame
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.client.job_manager_gateway import LOOK_TIMEOUT, JobManagerGateway, NotKnownError, RequestRefusedError
+from flykka.client.resource_requirements import Bounds, bounds_of
 from flykka.client.saved_state import read_state
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory
@@ -43,8 +44,8 @@ from flykka.errors import (
 from flykka.ipython import interruptible, waking_loop
 from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
 from flykka.messages.control.job import CheckpointType, JobStatus, ListeningBehaviour, RegisterJobClient
-from flykka.messages.control.rescaling import JobResourceRequirements, JobVertexResourceRequirements, Rescale
-from flykka.messages.graph.job_graph import JobGraph, JobVertex
+from flykka.messages.control.rescaling import Rescale
+from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, AwaitArchives, JobDetails, RequestJobDetails
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
@@ -83,9 +84,6 @@ SNAPSHOT_TIMEOUT = 600.0
 
 RESCALE_TIMEOUT = 10.0
 """Seconds that a client waits for the confirmation of new requirements."""
-
-Bounds = int | tuple[int, int]
-"""The maximum number of subtasks, with a minimum of 1; or the minimum and the maximum."""
 
 _ATTEMPTS = 5
 """The number of attempts: a checkpoint may be subsumed, and its files deleted, while it is being read."""
@@ -625,35 +623,6 @@ class JobClient:
                 f"job {self.job_name!r} has completed no checkpoint yet: there is no state to ask for"
             )
         return path
-
-
-def bounds_of(job_graph: JobGraph, requirements: Mapping[str, Bounds] | Bounds) -> JobResourceRequirements:
-    """Convert the requirements to a message. Raises `RescaleError` for an unknown vertex or invalid bounds."""
-    if not isinstance(requirements, Mapping):
-        requested = [_of_vertex(vertex, requirements, vertex.parallelism_limit) for vertex in job_graph.vertices]
-    else:
-        requested = [_of_vertex(_vertex(job_graph, name), bounds) for name, bounds in requirements.items()]
-    return JobResourceRequirements(vertices=tuple(requested))
-
-
-def _of_vertex(vertex: JobVertex, bounds: Bounds, limit: int | None = None) -> JobVertexResourceRequirements:
-    pair = bounds if isinstance(bounds, Sequence) else (1, bounds)
-    if [type(each) for each in pair] != [int, int]:
-        raise RescaleError(
-            f"the parallelism of {vertex.name!r} must be a whole number, or a minimum and a maximum, not {bounds!r}"
-        )
-    lower, upper = pair
-    if limit is not None:
-        lower, upper = min(lower, limit), min(upper, limit)
-    return JobVertexResourceRequirements(vertex_id=vertex.vertex_id, lower_bound=lower, upper_bound=upper)
-
-
-def _vertex(job_graph: JobGraph, name: str) -> JobVertex:
-    for vertex in job_graph.vertices:
-        if name in (vertex.vertex_id, vertex.name) or any(each.ref.uid == name for each in vertex.operators):
-            return vertex
-    vertices = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in job_graph.vertices)
-    raise RescaleError(f"job {job_graph.name!r} has no vertex {name!r}: there are {vertices}")
 
 
 def _query(path: str, uid: str, name: str, keys: list[Any]) -> dict[Any, Any]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flykka.actors.checkpoint_storage.storage import CheckpointStorage
-from flykka.client.job_client import JobClient, bounds_of
+from flykka.client.job_client import JobClient
 from flykka.client.job_execution_result import JobExecutionResult
 from flykka.errors import (
     CheckpointError,
@@ -22,7 +20,6 @@ from flykka.errors import (
     JobStoppingError,
     JobSubmissionError,
     ProgramError,
-    RescaleError,
 )
 from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.job import (
@@ -44,7 +41,6 @@ from flykka.messages.control.job import (
 from flykka.messages.graph.job_graph import ClientHeartbeatSettings
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Message
-from tests.flykka.client import one_job
 from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, ClientCluster, accepted, checkpoint_completed
 
 HEARTBEAT = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
@@ -448,14 +444,3 @@ async def test_an_awaited_client_raises_the_errors_of_wait(cluster: ClientCluste
 
 async def _awaited(client: JobClient) -> JobExecutionResult:
     return await client
-
-
-@pytest.mark.parametrize("invalid", [True, (1, True), 2.5, "4", (1, 2, 3), None])
-def test_a_parallelism_must_be_a_whole_number_or_a_pair(invalid: Any) -> None:
-    for requirements in (invalid, {"output": invalid}):
-        with pytest.raises(
-            RescaleError, match=f"must be a whole number, or a minimum.* not {re.escape(repr(invalid))}"
-        ):
-            bounds_of(one_job.GRAPH, requirements)
-
-    assert [(each.lower_bound, each.upper_bound) for each in bounds_of(one_job.GRAPH, (2, 3)).vertices] == [(2, 3)] * 2
