@@ -30,7 +30,6 @@ from flykka.messages.control.job import (
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
-    ListeningBehaviour,
     RegisterJobClient,
     RegisterJobClientSuccess,
     ReportJobClientHeartbeat,
@@ -151,15 +150,6 @@ def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCl
         client.wait(timeout=0)
 
 
-def test_a_detached_client_knows_at_once_that_its_job_is_lost() -> None:
-    cluster = ClientCluster(answers=Answers(forgets=True))
-    client = cluster.submit(attached=False)
-    cluster.send(accepted())
-
-    assert "its JobManager does not know it any more" in str(client.exception())
-    assert cluster.system.manual_clock.now_ms() == 0
-
-
 def test_a_known_failure_is_kept_if_the_job_manager_has_forgotten_the_job(cluster: ClientCluster) -> None:
     heard: list[Message] = []
 
@@ -181,49 +171,6 @@ def test_a_known_failure_is_kept_if_the_job_manager_has_forgotten_the_job(cluste
     assert heard == [accepted(), failed]
 
 
-def test_a_detached_client_polls_its_job(cluster: ClientCluster) -> None:
-    client = cluster.submit(attached=False)
-    cluster.send(accepted())
-
-    client.add_listener(lambda _: None)
-    cluster.system.run_until_idle()
-    cluster.send(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
-
-    submitted, registered = cluster.requests
-    assert isinstance(submitted, SubmitJob)
-    assert submitted.listening_behaviour is ListeningBehaviour.DETACHED
-    assert isinstance(registered, RegisterJobClient)
-    assert client.status is JobStatus.RUNNING
-
-
-def test_a_client_for_the_result_alone_polls_for_changes(
-    cluster: ClientCluster,
-) -> None:
-    client = cluster.submit(attached=ListeningBehaviour.EXECUTION_RESULT)
-    cluster.send(accepted())
-
-    with pytest.raises(TimeoutError, match=r"has not ended after 0 seconds"):
-        client.wait(timeout=0)
-    assert not client.done()
-    (submitted,) = cluster.requests
-    assert isinstance(submitted, SubmitJob)
-    assert submitted.listening_behaviour is ListeningBehaviour.EXECUTION_RESULT
-
-    client.add_listener(lambda _: None)
-    cluster.system.run_until_idle()
-    assert isinstance(cluster.requests[-1], RegisterJobClient)
-    assert cluster.requests[-1].listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
-
-
-def test_a_client_for_the_result_alone_receives_it_when_it_arrives(cluster: ClientCluster) -> None:
-    client = cluster.submit(attached="EXECUTION_RESULT")
-    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
-
-    assert client.done()
-    assert client.wait(timeout=0).job_id == JOB
-    assert client.status is JobStatus.FINISHED
-
-
 def test_other_ways_to_listen_are_refused(cluster: ClientCluster) -> None:
     with pytest.raises(ProgramError, match=r"attached must be True, False or one of DETACHED, EXECUTION_RESULT"):
         cluster.submit(attached="result")
@@ -241,18 +188,6 @@ def test_a_client_sends_heartbeats_until_its_job_has_ended() -> None:
 
     assert [heartbeat.expired_timestamp_ms - told[0].expired_timestamp_ms for heartbeat in told] == [0, 1_000]
     assert [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)] == told
-
-
-def test_a_detached_client_sends_no_heartbeats_and_its_job_survives_it() -> None:
-    cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=HEARTBEAT))
-    cluster.submit(attached=False)
-    cluster.send(accepted())
-
-    cluster.system.advance(5_000)
-
-    (submitted,) = cluster.requests
-    assert isinstance(submitted, SubmitJob)
-    assert submitted.job_graph.client_heartbeat is None
 
 
 def test_a_cancelled_job_states_the_reason_of_its_cancellation(cluster: ClientCluster) -> None:
@@ -307,16 +242,6 @@ def test_a_wait_ends_at_its_deadline_with_the_state_of_the_job(cluster: ClientCl
         client.wait(timeout=2)
 
 
-def test_the_wait_of_a_detached_client_ends_at_its_deadline(cluster: ClientCluster) -> None:
-    client = cluster.submit(attached=False)
-    cluster.send(accepted())
-
-    with pytest.raises(TimeoutError, match="is still CREATED after 2 seconds; its why"):
-        client.wait(timeout=2)
-
-    assert cluster.system.manual_clock.now_ms() == 2_000
-
-
 def test_cancellation_is_requested_from_the_job_manager(cluster: ClientCluster) -> None:
     client = cluster.submit()
 
@@ -343,17 +268,6 @@ def test_a_stopped_job_returns_the_path_of_its_retained_checkpoint() -> None:
 
     assert path == "/checkpoints/job/chk-4"
     assert client.wait(timeout=0).checkpoint_path == path
-
-
-@pytest.mark.parametrize("forgets", [False, True])
-def test_a_detached_client_stops_its_job_and_returns_the_path(forgets: bool) -> None:
-    stopped = StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")
-    cluster = ClientCluster(answers=Answers(stopping=stopped, forgets=forgets))
-    client = cluster.submit(attached=False)
-    cluster.send(accepted())
-
-    assert client.stop() == "/checkpoints/job/chk-4"
-    assert client.status is (JobStatus.FAILED if forgets else JobStatus.FINISHED)
 
 
 def test_a_stopped_job_that_does_not_report_its_end_times_out_with_the_path() -> None:
