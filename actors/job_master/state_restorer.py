@@ -87,8 +87,8 @@ class StateRestorer:
         number = 0 if checkpoint is None else without_digests(checkpoint)
         if checkpoint is not None and number:
             _log.info(
-                "job %s: %d files of checkpoint %d have no digests, as an older flykka has written them: they are read"
-                " without being verified",
+                "job %s: %d files of checkpoint %d were written by an older flykka, without digests: they are not"
+                " verified when they are read",
                 self._graph.job_graph.job_id,
                 number,
                 checkpoint.checkpoint_id,

@@ -585,7 +585,8 @@ class StreamExecutionEnvironment(MigrationHints):
 
         Raises:
             DurationError: a duration cannot be parsed, or is 0 and must not be.
-            ProgramError: a number is below 1, that of tolerable failures below 0, or unaligned checkpoints may overlap.
+            ProgramError: `tolerable_failures` is below 0, another number is below 1, or unaligned checkpoints may
+                overlap.
         """
         if type(interval) is int and 0 < interval < _SHORT_MS:
             warnings.warn(
@@ -787,10 +788,10 @@ class StreamExecutionEnvironment(MigrationHints):
         """Delete the output of the next job in these folders of its sinks, and start at the beginning of its input.
 
         Only files of the job itself are deleted, after all checks that are possible before a job runs. The job is
-        refused if a folder does not belong to one of its sinks, or another one contains output of the job.
+        refused if a folder does not belong to one of its sinks, or if a folder that is not listed contains its output.
 
         Raises:
-            ProgramError: no folder is passed, or an empty one.
+            ProgramError: no folder is passed, or an empty text.
         """
         if not folders or not all(folders):
             raise ProgramError("overwrite takes the folders of sinks, such as overwrite('errors')")

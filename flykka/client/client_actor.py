@@ -54,9 +54,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flykka")
 
-_TOLD_RESTARTS = frozenset(10**power for power in range(10))
-
-_EARLIER = "its result is that of then, and nothing runs again"
+_LOGGED_RESTARTS = frozenset(10**power for power in range(10))
 
 DETAILS_TIMEOUT_MS = 10_000
 """The time limit for the final details of a job."""
@@ -324,7 +322,7 @@ class JobClientActor(Actor):
         """Log a restart if the job has no listeners: otherwise a job that fails repeatedly would seem to work."""
         self._restarts += 1
         # One line per second would hide everything else, so only the 1st, 10th, 100th, ... restart is logged.
-        if self._listeners or self._restarts not in _TOLD_RESTARTS:
+        if self._listeners or self._restarts not in _LOGGED_RESTARTS:
             return
         endless = restarts_without_end(self._graph.restart_strategy)
         logger.warning(
@@ -340,7 +338,7 @@ class JobClientActor(Actor):
         self._view.status = JobStatus.FINISHED
         self._view.submitted.try_set(success.job_id)
         if success.is_earlier and self._submits:
-            logger.warning("job %r has finished before, in this run of the application: %s", self._graph.name, _EARLIER)
+            logger.warning("job %r has finished earlier in this application: it does not run again", self._graph.name)
         self._view.outcome.try_set(
             JobExecutionResult(
                 job_id=self._graph.job_id,

@@ -220,12 +220,12 @@ def _choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) 
 
 
 def _restart_choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
-    """Yield the ways to start at the beginning; a start that is `fresh` already only needs another folder."""
+    """Yield the ways to start at the beginning; after a `fresh` start was refused, another folder is needed."""
     rows = tuple(folder.path for folder in _with_rows(traces))
     how = [commands.fresh, "with another folder in the sink"] if fresh else ["another folder in the sink"]
-    yield f"to begin with the input: {', '.join(how if rows else how[:1])}"
+    yield f"to start at the beginning of the input: {', '.join(how if rows else how[:1])}"
     if rows:
-        yield f"to delete those files and begin with the input: {commands.overwrite(rows)}"
+        yield f"to delete those files and start at the beginning of the input: {commands.overwrite(rows)}"
 
 
 def _sentence(choices: list[str]) -> str:

@@ -94,8 +94,8 @@ def state_compatibility(
     changed = [operator for operator in operators if operator.changes]
     if changed and any(is_in_flight(state) for state in _states(checkpoint)):
         problems.append(
-            f"it is unaligned, and holds rows in flight as the state of {', '.join(map(_name, changed))} was before:"
-            " change the program with a savepoint or an aligned checkpoint"
+            f"it is unaligned, and its rows in flight belong to the former state of {', '.join(map(_name, changed))}:"
+            " start the changed program from a savepoint or an aligned checkpoint"
         )
     if not allow_non_restored_state:
         problems += _lost(checkpoint, removed, operators)

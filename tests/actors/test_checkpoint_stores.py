@@ -196,8 +196,8 @@ def test_a_savepoint_request_fails_at_once_if_no_id_can_be_drawn(
     assert failed.cause is not None
     assert refused.cause is not None
     assert (failed.request_id, failed.reason) == ("one more", CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE)
-    assert failed.cause.message == "no id could be drawn for it: the store cannot be reached"
-    assert refused.cause.message == "no id could be drawn for it, 2 times in a row: the store cannot be reached"
+    assert failed.cause.message == "its id could not be drawn: the store cannot be reached"
+    assert refused.cause.message == "its id could not be drawn, 2 times in a row: the store cannot be reached"
 
 
 def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Path, unreliable: Unreliable) -> None:

@@ -112,7 +112,7 @@ def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("redact", "said"),
     [
-        (lambda _: says("another"), "redact made a Say of it"),
+        (lambda _: says("another"), "redact must return a message of the same class, not Say"),
         (lambda secret: secret.nothing, "AttributeError"),
     ],
     ids=["another class", "raises"],

@@ -648,8 +648,8 @@ class StartOptions(TypedDict, total=False):
     fresh: Annotated[
         Switch,
         Meaning(
-            "start all jobs with their input, whatever was retained; refused if the folder of a sink contains"
-            " rows of the job",
+            "start all jobs at the beginning of their input, even if there is a checkpoint; refused if the folder of a"
+            " sink contains rows of the job",
             "they continue",
             sets=lambda settings, fresh: _start(settings, None) if fresh else settings,
         ),
@@ -658,8 +658,8 @@ class StartOptions(TypedDict, total=False):
         Paths | None,
         Form("FOLDER", paths, is_path=True),
         Meaning(
-            "delete the rows that the first job has published in this folder of a sink, and start it with its"
-            " input; repeatable",
+            "delete the rows that the first job has published in this folder of a sink, and start it at the"
+            " beginning of its input; repeatable",
             "nothing is deleted",
             sets=_overwrite,
         ),

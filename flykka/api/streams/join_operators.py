@@ -96,7 +96,7 @@ def check_versions(sides: Sides) -> None:
     keys = versions.type.changelog.keys
     if keys is not None and set(keys) != set(versions.type.prototype.select(*versions.keys).columns):
         raise StreamTypeError(
-            f"{what}: the rows of {versions} are {versions.type.changelog}, which is the key of a version: key both"
+            f"{what}: {versions} consists of {versions.type.changelog}, and its versions have this key: key both"
             f" streams by it, not by {format_columns(*versions.keys)}"
         )
 

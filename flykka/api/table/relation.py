@@ -290,7 +290,7 @@ def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:
-    """Return the rows as those of a node: its columns are theirs, in order, under its own ids."""
+    """Return the relation of a plan node that has the columns of `rows`, in the same order, under its own ids."""
     pairs = zip(rows.output, node.output, strict=True)
     return Relation(
         stream=rows.stream,

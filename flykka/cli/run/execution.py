@@ -213,7 +213,7 @@ def _raised(app: App, app_run: AppRun) -> BaseException | None:
             exit_ = exited
         if exit_ is None or _exit_status(exit_)[0] == OK:
             app_run.wait()
-    except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
+    except BaseException as raised:  # noqa: BLE001 - the app raised it: the exit code reports it
         return raised
     return exit_
 

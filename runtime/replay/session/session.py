@@ -250,12 +250,12 @@ class ReplaySession(Walk):
         return self.forward(turns)
 
     def back(self, turns: int = 1) -> Step | None:
-        """Move back to after an earlier turn; return it, or None at the start."""
+        """Move back by this number of turns; return the turn that was replayed last, or None at the start."""
         self.go_to(max(0, self.position - turns))
         return self.here
 
     def at(self, number: int) -> Step:
-        """Move to after the turn with this number, forward or back; or to one before it that diverges.
+        """Replay up to and including the turn with this number, forward or back; stop at an earlier divergence.
 
         Raises:
             ReplaySessionError: the trace has no such turn.
@@ -286,7 +286,7 @@ class ReplaySession(Walk):
         return self.run_to([Breakpoint.of(wanted, fields)])
 
     def run_to(self, breakpoints: list[Breakpoint]) -> Step | None:
-        """Move to after the next turn at one of these, or that diverges; without any, to the end, and return None."""
+        """Replay until after a turn that matches a breakpoint or diverges, or to the end; return its step or None."""
         return self.run(lambda turn: any(each.matches(turn, self.actor_class(turn)) for each in breakpoints))
 
     def state(self, path: str | None = None) -> State:

@@ -240,7 +240,7 @@ def test_an_earlier_result_is_marked_and_logged(cluster: ClientCluster, caplog: 
     cluster.send(accepted(), JobResultSuccess(job_id=JOB, is_earlier=True))
 
     assert client.wait(timeout=0).is_earlier
-    assert "job 'counts' has finished before, in this run of the application" in caplog.text
+    assert "job 'counts' has finished earlier in this application" in caplog.text
 
 
 def test_a_job_whose_cluster_is_shut_down_is_lost(cluster: ClientCluster) -> None:

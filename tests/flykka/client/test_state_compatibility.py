@@ -249,7 +249,7 @@ def test_in_flight_rows_of_another_schema_are_refused() -> None:
 
     [problem] = compatibility_of(SUMS, now, unaligned).problems
 
-    assert "it is unaligned, and holds rows in flight as the state of 'sums' was before" in problem
+    assert "it is unaligned, and its rows in flight belong to the former state of 'sums'" in problem
 
 
 def test_unnamed_partial_aggregates_must_be_unchanged() -> None:

@@ -80,7 +80,7 @@ def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then()
 
     assert failure is not None
     assert failure.message.endswith(
-        "for 7.0 s (the stage timeout is 5 s): no Spark job of it has begun: it waits in code of the driver"
+        "for 7.0 s (the stage timeout is 5 s): it has started no Spark job: code in the driver is running"
     )
 
 

@@ -106,6 +106,6 @@ def test_missing_checkpoint_ids_fail_the_job_if_configured_but_savepoints_do_not
     assert len(world.effects(events.TriggerDeclined)) == 5
     assert causes_of_exceeded_failures(world) == [
         "more checkpoints failed with TRIGGER_CHECKPOINT_FAILURE than are tolerable (1 in a row), the last one before"
-        " it had an id, with TRIGGER_CHECKPOINT_FAILURE: StoreUnavailableError: no id could be drawn for it, 5 times"
+        " it had an id, with TRIGGER_CHECKPOINT_FAILURE: StoreUnavailableError: its id could not be drawn, 5 times"
         " in a row: the store cannot be reached"
     ]

@@ -27,7 +27,7 @@ REASON = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
 
 
 def cause(times: str = "") -> SerializedThrowable:
-    message = f"no id could be drawn for it{times}: the store cannot be reached"
+    message = f"its id could not be drawn{times}: the store cannot be reached"
     return SerializedThrowable(type_name="StoreUnavailableError", message=message)
 
 
