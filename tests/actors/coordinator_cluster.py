@@ -1,4 +1,4 @@
-"""A CheckpointCoordinator below a JobMaster that records its messages, with tasks that send what a test scripts."""
+"""A CheckpointCoordinator below a JobMaster that records its messages; the test sends the messages of the tasks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class JobMaster(Actor):
 
 
 class CoordinatorCluster(ClusterBuilder):
-    """A coordinator below a JobMaster, tasks at one TaskManager, a storage in a folder of the test."""
+    """A coordinator below a JobMaster, tasks on one TaskManager, and a storage in a folder of the test."""
 
     def __init__(
         self,

@@ -27,13 +27,13 @@ class Driver(JobCluster):
         super().__init__(system, folder, services=services_on(store, name))
 
     def fall_asleep(self, store: EmbeddedStore) -> None:
-        """Lose the leadership, as a driver that misses its lease, and notify it."""
+        """Lose the leadership, and be notified of it, as a driver that could not renew its lease."""
         store.leave(self.services._backend)
         self.services.lost()
         self.system.run_until_idle()
 
     def wake_up(self, store: EmbeddedStore) -> None:
-        """Wait for the leadership again, queued after the other candidates."""
+        """Apply for the leadership again, after the other candidates."""
         store.enter(self.services._backend, self.services)
         self.system.run_until_idle()
 
@@ -59,14 +59,14 @@ class Driver(JobCluster):
         return task_manager
 
     def run_of_application(self, *, begins_new: bool = False) -> ApplicationRun | None:
-        """None while this driver is not the leader."""
+        """The run of the application; None while this driver is not the leader."""
         asking = self.stand(f"asking-{next(self._asked)}")
         self.job_manager.tell(RequestApplicationRun(reply_to=asking, begins_new=begins_new))
         answers = self.heard(asking, ApplicationRunFound)
         return answers[-1].run if answers else None
 
     def conclude(self) -> ApplicationRun:
-        """End the run gracefully, and shut down."""
+        """End the run of the application, and shut down."""
         run = self.run_of_application()
         leader = self.services.leader()
         assert run is not None

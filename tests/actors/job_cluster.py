@@ -1,5 +1,5 @@
-"""A JobManager whose peers are probes: the ResourceManager, the TaskManagers and the client. The JobManager, its
-JobMaster and the checkpoint coordinator are the real ones, on a seeded system in virtual time.
+"""A JobManager whose ResourceManager, TaskManagers and client are probes. The JobManager, its JobMaster and the
+checkpoint coordinator are the real ones, on a seeded system in virtual time.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ M = TypeVar("M", bound=Message)
 
 
 class ScriptedDiscovery:
-    """Finds one split per discovery, or fails as often as configured."""
+    """Discovers one split at a time, or fails as often as configured."""
 
     interval_ms: int | None = 100
     changed: Callable[[], bool] | None = None
@@ -123,7 +123,7 @@ class ScriptedDataPlane(NoData):
         return self.discoveries.setdefault(operator.operator_id, discovery)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """Counted by vertex; a scripted failure is raised instead."""
+        """Count the vertices, or raise the scripted failure."""
         self.finalized += [vertex.vertex_id for vertex in vertices]
         if self.finalization_failures:
             raise self.finalization_failures.pop(0)
@@ -143,7 +143,7 @@ TASKS = (ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0"
 
 
 class JobCluster(ClusterBuilder):
-    """A JobManager among probes. Messages are sent from outside any actor, and read when the system is idle."""
+    """A JobManager among probes. Messages are sent from outside any actor, and the system runs until it is idle."""
 
     def __init__(
         self, system: SeededSystem, folder: Path, *, files: int = 0, services: HighAvailabilityServices | None = None
@@ -166,13 +166,13 @@ class JobCluster(ClusterBuilder):
         return self.job_manager
 
     def stand(self, name: str, *sessions: LeaderSessionId) -> ActorRef:
-        """A probe for the actor of this name."""
+        """Start a probe at the path of this actor."""
         probe = self.probe(name, *sessions)
         self._probes[probe.ref] = probe
         return probe.ref
 
     def heard(self, who: Ref, kind: type[M]) -> list[M]:
-        """The messages of this kind that a probe has received, the first first."""
+        """The messages of this kind that a probe has received, oldest first."""
         return self._probes[who].told(kind)
 
     def last(self, who: Ref, kind: type[M]) -> M:
@@ -180,13 +180,13 @@ class JobCluster(ClusterBuilder):
         return self.heard(who, kind)[-1]
 
     def said_to(self, who: Ref) -> list[Message]:
-        """All messages that a probe has received, the first first."""
+        """All messages that a probe has received, oldest first."""
         return self.heard(who, Message)
 
     # The job
 
     def graph(self, parallelism: int = 1, *, restart: RestartStrategyConfiguration | None = None) -> JobGraph:
-        """Source and sink, both of this parallelism, without periodic checkpoints."""
+        """A job of a source and a sink, both of this parallelism, without periodic checkpoints."""
         made = graph_of(
             vertex("source", parallelism, outputs=1), vertex("sink", parallelism, reads=("source",)), restart=restart
         )
@@ -217,7 +217,7 @@ class JobCluster(ClusterBuilder):
         return [changed.status for changed in self.heard(self.client, JobStatusChanged)]
 
     def stopping_failure(self) -> str:
-        """The reason why the job was not stopped; it is reported once."""
+        """The reason why the job was not stopped; asserts that it is reported once."""
         [failure] = self.heard(self.client, StoppingFailure)
         return failure.cause.message
 
@@ -227,20 +227,20 @@ class JobCluster(ClusterBuilder):
         self.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
 
     def say_as_resource_manager(self, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Send a message to the JobMaster, by default under its own session."""
+        """Send a message of the ResourceManager to the JobMaster, by default under the JobMaster's session."""
         session = session or self.registration.leader_session_id
         utter = Utter(receiver=self.registration.job_master, message=message, session=session)
         self.resource_manager.tell(utter)
         self.system.run_until_idle()
 
     def register_task_manager(self, name: str) -> ActorRef:
-        """A probe for a TaskManager that has registered at the JobMaster."""
+        """A probe for a TaskManager that is registered at the JobMaster."""
         ref = self.stand(name, self.registration.leader_session_id)
         self.tell_job_master(RegisterTaskManager(task_manager_id=TaskManagerId(name), task_manager=ref))
         return ref
 
     def offer(self, name: str, slots: int) -> None:
-        """Serve so many of the requests that are still open with slots of this TaskManager."""
+        """Fulfil so many of the open slot requests with slots of this TaskManager."""
         served = sum(map(len, self.offered))
         asked = self.heard(self.resource_manager, RequestSlot)[served:][:slots]
         offers = tuple(
@@ -276,7 +276,7 @@ class JobCluster(ClusterBuilder):
         self.tell_job_master(RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=source, count=count))
 
     def run(self, job_graph: JobGraph, slots: int) -> ActorRef:
-        """Submit a job and bring all of its tasks to RUNNING on one TaskManager of so many slots."""
+        """Submit a job, and bring all of its tasks to RUNNING on one TaskManager with so many slots."""
         self.submit(job_graph)
         self.accept_job_master()
         task_manager = self.register_task_manager("tm-1")

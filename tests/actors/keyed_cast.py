@@ -1,6 +1,7 @@
-"""A data plane with state of every kind: slowly read splits, keyed rows, and unpublished rows of a sink. A row is a
-split. It has the event time and the key group of its number. Rows of even numbers are staged as they come; the others
-wait, as in an open window, for the end of event time.
+"""A data plane with state of every kind: slowly read splits, keyed rows, and unpublished rows of a sink.
+
+A row is a split; its number is its event time and determines its key group. Rows with even numbers are staged at once;
+the others are buffered, as in an open window, until event time ends.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from tests.actors.machines.graph.graphs import vertex
 ROWS = 40
 ALL_ROWS = [f"row-{number}" for number in range(ROWS)]
 READ_MS, RUN_MS = 80, 200
-"""Durations of stages in subtask 0; a little longer in the others. Rows pile up downstream of the keyed edge."""
+"""Durations of stages in subtask 0; the other subtasks take a little longer. Rows queue up downstream of the keyed
+edge.
+"""
 FOUND_AT_ONCE = 14
 MAX_PARALLELISM = 128
 
@@ -48,7 +51,7 @@ def key_group(row: str) -> int:
 
 
 def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
-    """A source with ascending event times, and downstream of a keyed edge a vertex that keeps and publishes rows."""
+    """A source with ascending event times and, downstream of a keyed edge, a vertex that keeps and publishes rows."""
     source = replace(vertex("source", parallelism, outputs=1), watermark_delay_ms=0)
     keyed = vertex("keyed", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH)
     return source, replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT)
@@ -64,12 +67,11 @@ class World(Sink):
         self.batches = Batches()
 
     def rows(self) -> list[str]:
-        """Every published row, as often as it was published."""
         return sorted(self.published, key=number_of)
 
 
 class StagedEngine(BatchesEngine):
-    """An engine whose stages take time, one after the other."""
+    """An engine whose stages take time, and run one after another."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         super().__init__(descriptor, world, world.batches)
@@ -88,7 +90,7 @@ class StagedEngine(BatchesEngine):
 
 
 class Reader(StagedEngine):
-    """A source: one split at a time, sent to the owner of its key group."""
+    """A source that reads one split at a time, and sends it to the owner of its key group."""
 
     def read_splits(self, command: ReadSplits) -> StageResult:
         [split] = command.splits
@@ -96,13 +98,13 @@ class Reader(StagedEngine):
 
 
 class KeyedEngine(StagedEngine):
-    """The vertex downstream of the keyed edge: pending rows are keyed state, unpublished ones are operator state."""
+    """The vertex downstream of the keyed edge: buffered rows are keyed state, unpublished rows are operator state."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
         super().__init__(descriptor, world)
         self._waiting: tuple[str, ...] = ()
         self._noted: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        """By checkpoint: the pending rows, and those released by it."""
+        """For each checkpoint, the rows that are still buffered, and the rows that the end of event time released."""
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
         self._waiting = tuple(
@@ -175,14 +177,14 @@ class Folder(OneFileAtATime):
 
 
 class KeyedRows(Names):
-    """The data plane of these engines."""
+    """The data plane with these engines."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world = self.sink = World()
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> StagedEngine:
-        """An engine for each half of the job."""
+        """The engine of a reader, or of the keyed vertex."""
         return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.world)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:

@@ -1,4 +1,4 @@
-"""A TaskManager between a ResourceManager and a JobMaster that the test controls."""
+"""A TaskManager between a ResourceManager and a JobMaster, both controlled by the test."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ class TaskManagerCluster(ClusterBuilder):
         return registration
 
     def let_the_resource_manager_ask_for(self, ms: int) -> None:
-        """Let time pass in which only the ResourceManager requests heartbeats."""
+        """Advance time while only the ResourceManager requests heartbeats."""
         for _ in range(ms // INTERVAL_MS):
             self.system.advance(INTERVAL_MS)
             request = HeartbeatRequest(origin=self.resource_manager.ref)
             self.resource_manager.say(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def allocate(self, allocation: str = "a", index: int = 0) -> None:
-        """Give a slot to the job."""
+        """Allocate a slot for the job."""
         request = AllocateSlot(
             slot_id=slot_id(HERE, index),
             job_id=JOB,
@@ -97,7 +97,7 @@ class TaskManagerCluster(ClusterBuilder):
         self.resource_manager.say(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def say(self, message: Message, session: LeaderSessionId = JM_SESSION) -> None:
-        """Send a message as the JobMaster."""
+        """Send a message from the JobMaster."""
         self.job_master.say(self.task_manager, message, session)
 
     def welcome(self) -> None:

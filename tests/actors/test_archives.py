@@ -1,4 +1,4 @@
-"""The archive of an ended job: one file, with everything that could be queried about it."""
+"""The archive of an ended job: one file with everything that the REST API returns about the job."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def archive(directory: Path, job_id: str = JOB) -> ArchivedJob:
 
 
 def ended_job(job_id: str = JOB) -> ArchivedJob:
-    """The archive of a job that has finished after a checkpoint was begun."""
+    """The archive of a job that finished after a checkpoint had started."""
     graph = replace(graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",))), job_id=JobId(job_id))
     model = JobReadModel(graph)
     told: list[Message] = [

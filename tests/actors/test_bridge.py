@@ -1,4 +1,4 @@
-"""The bridge between a Task and an engine: the method of a command, on its lane, and its answer to the Task."""
+"""The bridge calls the engine's method for a command, on the lane of the command, and sends the result to the Task."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class NotingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Stands in for the Task."""
+    """Stands in for the Task: spawns a bridge, and records its messages."""
 
     def __init__(self, bridge: Props, answers: list[Message]) -> None:
         self._props = bridge

@@ -1,4 +1,4 @@
-"""The coordinator as an actor: its messages to the tasks and the JobMaster, and its files in storage."""
+"""The coordinator as an actor: its messages to the tasks and the JobMaster, and its files in the storage."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class Counter(MasterTriggerRestoreHook):
 
 
 class FullStorage(CheckpointStorage):
-    """Has no room for metadata, or cannot delete."""
+    """A storage that cannot write metadata or delete files."""
 
     def __init__(self, directory: str, *, writes: bool) -> None:
         super().__init__(directory)

@@ -1,4 +1,4 @@
-"""A checkpoint is there whole or not at all, and a deleted one leaves nothing."""
+"""A checkpoint exists completely or not at all, and no file of a deleted checkpoint remains."""
 
 from __future__ import annotations
 
@@ -330,7 +330,7 @@ def job_graph(directory: str) -> JobGraph:
 
 
 class WithoutDriver(MemoryFileSystem):
-    """A file system whose library does not find what it needs, as that of HDFS without a JVM."""
+    """A file system whose library lacks a dependency, as HDFS without a JVM."""
 
     protocol = "driverless"
 

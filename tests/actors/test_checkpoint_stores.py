@@ -63,7 +63,7 @@ def told_of_an_end(cluster: CoordinatorCluster) -> list[Message]:
 
 
 class Unreliable:
-    """The checkpoints of a job, in a store that is unreachable while it is `away`."""
+    """The store of a job's checkpoints, which is unreachable while `away` is True."""
 
     def __init__(self, checkpoints: CheckpointPointers) -> None:
         self._checkpoints = checkpoints

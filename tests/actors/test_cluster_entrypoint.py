@@ -1,4 +1,4 @@
-"""The ClusterEntrypoint: a component that ends is restarted at the same path, until it fails too often."""
+"""The ClusterEntrypoint restarts an ended component at the same path, until it fails too often."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Fail(Message):
 
 
 class Component(Actor):
-    """Does nothing, and stops when it fails, as the real ones do."""
+    """Ignores messages, and stops when it fails, as the real components do."""
 
     def handle_message(self, message: Message) -> None:
         raise RuntimeError("it was told to")
@@ -45,7 +45,7 @@ class Plain:
 
 
 class EntrypointCluster(ClusterBuilder):
-    """An entrypoint with two components, and an uninvolved actor with the name of a TaskManager."""
+    """An entrypoint with two components, and an unrelated actor with the name of a TaskManager."""
 
     def __init__(self, system: SeededSystem) -> None:
         super().__init__(system)

@@ -1,4 +1,4 @@
-"""A driver that takes over from another one: what it resumes, and what it does not repeat."""
+"""A driver that takes over from another one resumes its jobs, and repeats no finished work."""
 
 from __future__ import annotations
 
@@ -161,8 +161,8 @@ def test_a_driver_that_leads_again_gets_the_results_of_its_concluded_run(
 def end_elsewhere_while_at_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> list[Runnable]:
-    """Let a second driver end a job whose blocking work is still running in the first one when it loses the leadership;
-    return that work.
+    """Let a second driver end a job whose blocking work is still running in the first driver when it loses the
+    leadership; return that work.
     """
     driver.run(driver.graph(), slots=1)
     held: list[Runnable] = []

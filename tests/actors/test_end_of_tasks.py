@@ -1,4 +1,4 @@
-"""The JobMaster's reaction when all tasks have finished, and its answer to a task that misses its producer."""
+"""The JobMaster after all tasks have finished, and its answer to a task that does not find its producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The read models of jobs: queries about running and ended jobs."""
+"""Read models of jobs answer queries about running and ended jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed checkpoints in the log of their coordinator, each with its cause, and equal ones counted."""
+"""The coordinator logs failed checkpoints, each with its cause, and counts equal failures."""
 
 from __future__ import annotations
 

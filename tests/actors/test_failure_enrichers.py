@@ -1,4 +1,6 @@
-"""Labels of failures: which enricher may set which, a failing enricher, and when a job gets its labels."""
+"""Failure enrichers: which enricher may set which label, what a failing enricher causes, and when a job gets its
+labels.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ TASK = FailureContext(job_id=JOB, job_name="job", failure_type=FailureType.TASK,
 
 
 class Owner(FailureEnricher):
-    """Labels a failure with the owner by its text."""
+    """Labels a failure with the owner that its text names."""
 
     keys: Set[str] = frozenset({"owner"})
 
@@ -137,7 +139,7 @@ class LabellingCluster(JobCluster):
         self.data_plane.enrichers = enrichers(*each)
 
     def entries(self) -> dict[int, RootExceptionHistoryEntry]:
-        """The latest versions of the failures sent to the client."""
+        """The latest version of each failure that was sent to the client."""
         return {told.entry.number: told.entry for told in self.heard(self.client, ExceptionHistoryChanged)}
 
 

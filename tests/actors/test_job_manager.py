@@ -1,4 +1,4 @@
-"""The JobManager: its answers to clients, whatever becomes of their jobs."""
+"""The JobManager answers clients, whatever happens to their jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JobManagers and JobMasters that die or lose the leadership: jobs resume, and nothing is repeated."""
+"""JobManagers and JobMasters die or lose the leadership: jobs resume, and no finished work is repeated."""
 
 from __future__ import annotations
 

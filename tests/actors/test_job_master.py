@@ -1,4 +1,4 @@
-"""The JobMaster among its peers: slots in, tasks out, and the consequences of losses."""
+"""The JobMaster requests slots, deploys tasks, and reacts to lost components."""
 
 from __future__ import annotations
 

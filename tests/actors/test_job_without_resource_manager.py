@@ -1,4 +1,4 @@
-"""A job that has lost its ResourceManager continues, and repeats its requests at the next one."""
+"""A job that has lost its ResourceManager continues, and repeats its slot requests at the next one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ A_WHILE_MS = 1_000
 
 
 def start_another(cluster: JobCluster) -> None:
-    """Start a ResourceManager at the same path, at which the JobMaster registers."""
+    """Start a ResourceManager at the same path; the JobMaster registers at it."""
     cluster.resource_manager = cluster.stand("resource-manager", NEXT_SESSION)
     cluster.system.advance(A_WHILE_MS)
     cluster.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))

@@ -1,4 +1,4 @@
-"""The ResourceManager's actor: TaskManagers are started, watched and replaced; slots reach their requesters."""
+"""The ResourceManager as an actor: it starts, watches and replaces TaskManagers, and passes slots to JobMasters."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ JOB_SESSION = LeaderSessionId("job-master-session")
 
 
 class Idler(Actor):
-    """A TaskManager that never sends anything."""
+    """A TaskManager that never sends a message."""
 
     def handle_message(self, message: Message) -> None:
         pass
 
 
 class Broken(Actor):
-    """A TaskManager that cannot start."""
+    """A TaskManager whose start fails."""
 
     def pre_start(self) -> None:
         raise OSError("no disk")

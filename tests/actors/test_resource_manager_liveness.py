@@ -1,4 +1,4 @@
-"""Peers of the ResourceManager, alive and lost: JobMasters, unresponsive ones, and TaskManagers of an earlier one."""
+"""The ResourceManager detects lost JobMasters and unresponsive ones, and TaskManagers of its predecessor."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CAUSE = SerializedThrowable(type_name="TaskCancellationTimeoutError", message="i
 
 
 def pass_time(system: SeededSystem, ms: int, *answering: Leader) -> None:
-    """Let time pass while these JobMasters answer heartbeats."""
+    """Advance time while these JobMasters answer heartbeats."""
     for _ in range(ms // INTERVAL_MS):
         system.advance(INTERVAL_MS)
         for each in answering:

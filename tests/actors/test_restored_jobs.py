@@ -1,4 +1,4 @@
-"""The initial state of a job: its own last checkpoint or a given one, whole or without the unclaimed state."""
+"""A job starts from its own last checkpoint or from a given one, with all state or without the unclaimed state."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, checkpointed
 
 ANOTHER = JobId("another")
-"""A second id, since a request for a known job is answered with its outcome."""
+"""A second id, because a request for a known job is answered with its outcome."""
 
 
 def retained(cluster: JobCluster) -> str:
-    """The retained checkpoint of a cancelled job, with state of the operator `source`."""
+    """The path of the retained checkpoint of a cancelled job, with state of the operator `source`."""
     cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
     cluster.acknowledge(SOURCE)

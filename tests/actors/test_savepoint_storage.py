@@ -1,4 +1,4 @@
-"""A savepoint lies in one folder, may be moved, and reports its missing files."""
+"""A savepoint is in one folder, may be moved, and missing files are reported."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def sink_state(*prepared: Value) -> OperatorSubtaskState:
 
 
 def rewritten_savepoint(folder: str, *operators: OperatorSubtaskState) -> CompletedCheckpoint:
-    """A savepoint in this folder, written by a storage of another directory and read again."""
+    """A savepoint in this folder, written by a storage with another directory and read again."""
     CheckpointStorage("memory://checkpoints").write_metadata(savepoint_of(*operators), folder)
     return CheckpointStorage(folder).read_metadata(folder)
 
@@ -77,7 +77,7 @@ def moved(tmp_path: Path, folder: str) -> CompletedCheckpoint:
 
 
 def with_state(folder: str, name: str = "state", data: bytes = b"rows") -> str:
-    """A folder of state in a savepoint, with its Hadoop path."""
+    """Write a folder of state in a savepoint, and return its Hadoop path."""
     state = Path(folder, name)
     state.mkdir()
     (state / "part-0").write_bytes(data)

@@ -1,4 +1,4 @@
-"""A client's savepoint request gets one answer: a folder that is complete, or the reason for the failure."""
+"""A client's request for a savepoint gets one answer: a complete folder, or the reason for the failure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def checkpoint_metadata(path: str) -> CompletedCheckpoint:
 
 
 def not_taken(cluster: JobCluster) -> str:
-    """The reason for the failed savepoint; it is reported once."""
+    """The reason for the failed savepoint; asserts that it is reported once."""
     [told] = cluster.heard(cluster.client, TriggerSavepointFailure)
     return told.cause.message
 

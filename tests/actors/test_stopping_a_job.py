@@ -1,4 +1,4 @@
-"""A client that stops a job is notified when it has FINISHED, or why it was not stopped."""
+"""A client that stops a job is notified when it has FINISHED, or of the reason why it was not stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The work per task does not grow with the number of tasks: no message visits all of the others."""
+"""The work per task does not grow with the number of tasks: no message is sent to all tasks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FEW, TEN_TIMES_AS_MANY = 20, 200
 
 
 class Job:
-    """A job whose tasks are half sources, half sinks, wired one to one. Each step ends when nothing is left to do."""
+    """A job whose tasks are half sources, half sinks, connected one to one. Each step runs until the system is idle."""
 
     def __init__(self, system: SeededSystem, folder: Path, tasks: int) -> None:
         self.tasks = tasks
@@ -63,7 +63,7 @@ class Job:
 
 @contextmanager
 def counted_calls() -> Iterator[list[int]]:
-    """Counts the calls of Python functions meanwhile; resuming a generator counts as a call."""
+    """Counts the calls of Python functions in the block; resuming a generator counts as a call."""
     calls = [0]
 
     def count(_frame: object, event: str, _argument: object) -> None:

@@ -1,4 +1,4 @@
-"""A whole cluster with a data plane of names: whenever a TaskManager is killed, each file counts once."""
+"""Whenever a TaskManager of a whole cluster is killed, each file still counts once. Rows are names."""
 
 from __future__ import annotations
 

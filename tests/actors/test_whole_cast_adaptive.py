@@ -1,4 +1,4 @@
-"""A whole cluster with the adaptive scheduler: a job runs with the available slots, and does everything once."""
+"""A whole cluster with the adaptive scheduler: a job runs in the available slots, and each row counts once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WAIT_MS, COOLDOWN_MS = 400, 300
 
 
 class SlowFolder(Folder):
-    """A folder in which one row appears after the other."""
+    """A folder in which one row appears after another."""
 
     found_at_once = 1
 
@@ -44,14 +44,14 @@ class EmptyFolder(Folder):
 
 
 class TwoJobs(KeyedRows):
-    """A data plane whose other job holds its slots without any data."""
+    """A data plane with a second job, which occupies slots and reads nothing."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
         return (EmptyFolder if job_id == OTHER else SlowFolder)(operator.operator_id)
 
 
 class Adaptive:
-    """A cluster of four slots for submitted jobs."""
+    """A cluster with four slots."""
 
     def __init__(self, system: SeededSystem, folder: Path) -> None:
         self.system = system
@@ -69,7 +69,7 @@ class Adaptive:
         )
 
     def submit_other(self, parallelism: int) -> None:
-        """A job with the default scheduler, which waits for all of its slots."""
+        """Submit a job with the default scheduler, which waits for all of its slots."""
         self.stage.submit(OTHER, vertices=keyed_job(parallelism))
 
     def cancel_other(self) -> None:

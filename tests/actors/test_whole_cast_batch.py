@@ -40,13 +40,15 @@ pytestmark = pytest.mark.slow
 
 
 def whole(made: JobVertex) -> JobVertex:
-    """A vertex that reads finished results only."""
+    """The vertex, reading only finished results."""
     inputs = (replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in made.inputs)
     return replace(made, inputs=tuple(inputs))
 
 
 def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
-    """Readers of splits, operators that forward rows, and publishers: each begins after the one before has finished."""
+    """Readers of splits, operators that forward rows, and sinks that publish: each starts after the one before has
+    finished.
+    """
     keyed = vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH)
     last = whole(replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT))
     graph = graph_of(
@@ -67,7 +69,7 @@ def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
 class Rows(KeyedRows):
     """A data plane that loses a partition before the `count`th batch that the subtasks of a vertex process.
 
-    It loses the first partition that this subtask reads. Without a vertex it loses nothing.
+    It loses the first partition that this subtask reads. Without a vertex no partition is lost.
     """
 
     def __init__(self, vertex: str = "", count: int = 1) -> None:
@@ -126,7 +128,7 @@ class Last(KeyedEngine):
 
 
 def run_batch_job(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> WholeCluster:
-    """Submit the job to two TaskManagers; it has a minute."""
+    """Submit the job to two TaskManagers, and run it for at most a minute."""
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, KeepPartitions):

@@ -1,4 +1,4 @@
-"""An attempt that does not end: it is cancelled, interrupted, given up with its TaskManager, and the job continues."""
+"""An attempt ignores its cancellation: it is interrupted, its TaskManager is given up, and the job continues."""
 
 from __future__ import annotations
 
@@ -26,8 +26,7 @@ SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 class Nowhere:
     """Never runs its work."""
 
-    def run_blocking(self, work: Pipe[Any]) -> None:
-        """Drop the work."""
+    def run_blocking(self, work: Pipe[Any]) -> None: ...
 
 
 class StubbornEngine(NamesEngine):
@@ -48,7 +47,7 @@ class StubbornEngine(NamesEngine):
 
 
 class StubbornNames(Names):
-    """A data plane whose second source's first attempt cannot be interrupted."""
+    """A data plane on which the first attempt of the second source cannot be interrupted."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Event time, latency and accumulators in a whole cluster, in virtual time: idle sources, kills, every order."""
+"""Event time, latency and accumulators in a whole cluster in virtual time, with idle sources and kills."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.actors.machines.graph.graphs import graph_of, vertex
 IDLE_TIMEOUT_MS = 700
 REPORT_MS = 500
 SILENCE_LOOKS = 20
-"""The number of empty discoveries after the first file: five seconds of silence."""
+"""The number of empty discoveries after the first file: five seconds without rows."""
 
 
 def files_counter(count: int) -> AccumulatorSnapshot:
@@ -35,7 +35,7 @@ def files_counter(count: int) -> AccumulatorSnapshot:
 
 
 class TimedEngine(NamesEngine):
-    """File number n has rows up to n seconds; files are counted."""
+    """File number n contains rows with event times up to n seconds; files are counted."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
         super().__init__(descriptor, sink)
@@ -52,7 +52,7 @@ class TimedEngine(NamesEngine):
 
 
 class Trickle:
-    """One file, then a long silence, then one file per discovery."""
+    """One file, then a long time without files, then one file per discovery."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self._files = OneFileAtATime(operator_id)

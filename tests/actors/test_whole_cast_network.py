@@ -1,4 +1,4 @@
-"""A whole cluster with few network buffers: less data is in flight, and still each file counts once."""
+"""A whole cluster with few network buffers: less data is in flight, and each file still counts once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds
 
 MINIMUM = 14
-"""The buffers of two slots, each with a source (two subpartitions and one more) and a sink (two channels of two
+"""The buffers of two slots, each with a source (two subpartitions and one extra) and a sink (two channels of two
 buffers).
 """
 

@@ -1,4 +1,6 @@
-"""A whole cluster with a job of two regions: if a task of one fails, the other continues, and each file counts once."""
+"""A whole cluster with a job of two regions: if a task of one region fails, the other continues, and each file counts
+once.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,7 @@ REGIONS: dict[str, Any] = {
     "failover_strategy": FailoverStrategyKind.REGION,
     "restart_strategy": FixedDelayRestartStrategyConfiguration(delay_ms=100),
 }
-"""Two pipelines of one source: its splits go to readers of both."""
+"""Two pipelines of one source: its splits are read by readers of both."""
 
 GROWING = ExponentialDelayRestartStrategyConfiguration(
     initial_backoff_ms=100,
@@ -66,7 +68,7 @@ class FailingEngine(NamesEngine):
 
 
 class OneFails(Names):
-    """The first attempt of one subtask fails, by itself or at its last message."""
+    """A data plane in which the first attempt of one subtask fails, at the `count`th call of this method."""
 
     def __init__(self, vertex: str, call: str, count: int = 1) -> None:
         super().__init__()

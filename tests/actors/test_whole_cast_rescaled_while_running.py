@@ -1,4 +1,4 @@
-"""A whole cluster in which a running job is rescaled: no row is lost, counts twice or comes late."""
+"""A whole cluster in which a running job is rescaled: no row is lost, duplicated or late."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ JOB = JobId("job")
 
 
 class RescaledJob:
-    """A job of a source and a keyed vertex, both with the same bounds."""
+    """A job of a source and a keyed vertex, both with the same bounds of their parallelism."""
 
     def __init__(self, system: SeededSystem, folder: Path, parallelism: int = 1) -> None:
         self.system = system
@@ -59,7 +59,7 @@ class RescaledJob:
         self.stage.submit(JOB, vertices=keyed_job(parallelism))
 
     def heard(self, kind: type[M]) -> list[M]:
-        """All messages of this kind to the client since the beginning."""
+        """All messages of this kind that the client has received."""
         return self.stage.client.told(kind)
 
     def statuses(self) -> list[JobStatus]:
@@ -78,7 +78,7 @@ class RescaledJob:
         self.tell(UpdateJobResourceRequirements(job_id=JOB, client=client, requirements=requirements))
 
     def advance_until(self, parallelism: int) -> None:
-        """Run until the job is at this parallelism."""
+        """Run until the job has this parallelism."""
         while self.told_parallelism()[-1:] != [parallelism]:
             assert not self.heard(JobResultSuccess), "the job has ended before"
             self.system.advance(10)

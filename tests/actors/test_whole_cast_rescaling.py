@@ -1,4 +1,4 @@
-"""A whole cluster in which a job resumes with another parallelism: no row is lost, counts twice or comes late."""
+"""A whole cluster in which a job resumes with another parallelism: no row is lost, duplicated or late."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RETAINED = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
 def stopped(stage: WholeCluster, job: str) -> str:
-    """Stop a job and wait for the checkpoint that it leaves."""
+    """Stop a job, and return the checkpoint that it retains."""
     stage.stop(job)
     while not (heard := stage.client.heard(StoppingSuccess)):
         stage.system.advance(10)
@@ -34,7 +34,7 @@ def stopped(stage: WholeCluster, job: str) -> str:
 
 
 def cancelled(stage: WholeCluster, job: str, *, delete_checkpoints: bool = False) -> list[str]:
-    """Cancel a job and wait until it is gone; the checkpoints that it has left."""
+    """Cancel a job, wait until it has ended, and return the retained checkpoints."""
     cancel = CancelJob(job_id=JobId(job), client=stage.client.ref, delete_checkpoints=delete_checkpoints)
     stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
     stage.run(seconds=5)

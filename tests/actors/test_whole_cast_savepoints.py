@@ -1,4 +1,6 @@
-"""A whole cluster with savepoints and dying TaskManagers: nothing is lost or counted twice, no savepoint is partial."""
+"""A whole cluster with savepoints and failing TaskManagers: no row is lost or duplicated, and no savepoint is
+incomplete.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole cluster in which a job is stopped, resumed and monitored: nothing is lost, nothing counts twice."""
+"""A whole cluster in which a job is stopped, resumed and monitored: no row is lost or duplicated."""
 
 from __future__ import annotations
 

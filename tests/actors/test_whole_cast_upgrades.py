@@ -1,6 +1,6 @@
-"""Successive versions of a job with random events: every row counts once, and no savepoint is partial. Each version has
-another parallelism, begins from the checkpoint or savepoint that the one before was stopped with, and takes savepoints:
-sometimes two at once, while it checkpoints, or stops; and TaskManagers die. The seed decides.
+"""Successive versions of a job with random events: every row counts once, and no savepoint is incomplete. Each version
+has another parallelism, and starts from the checkpoint or savepoint with which its predecessor was stopped. It takes
+savepoints, also two at once, during checkpoints and while it stops; and TaskManagers are killed. The seed decides.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ CHECKPOINTS: Sequence[dict[str, Any]] = (
 
 
 class Upgrades:
-    """A cluster on which one job follows another."""
+    """A cluster that runs one version of a job after another."""
 
     def __init__(self, system: SeededSystem, seed: int, folder: Path) -> None:
         self.plane = KeyedRows()

@@ -1,4 +1,4 @@
-"""Staged files of a checkpoint are compared with the written ones, unless they have been published since."""
+"""Staged files of a checkpoint are compared with the files that were written, unless they have been published since."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def without_digests(piece: Value) -> Value:
 
 
 def written_savepoint(staged: Staged, folder: Path, damage: Callable[[Path], object]) -> CompletedCheckpoint:
-    """A savepoint with a copy of a staged file; `damage` is done to the file before it is copied."""
+    """A savepoint with a copy of a staged file; `damage` changes the file before it is copied."""
     copy = folder / "sink" / "0-a"
     copy.parent.mkdir(parents=True)
     damage(staged.files[0])

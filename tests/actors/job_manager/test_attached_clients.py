@@ -1,4 +1,4 @@
-"""An attached job: heartbeats of its client keep it running, their absence cancels it with a reason."""
+"""Heartbeats of the client keep an attached job running; without them the job is cancelled with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source is woken once per change, and only as long as a reader needs it."""
+"""A source is woken once per change, and only while a reader needs splits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Splits between a JobMaster and the readers: late, duplicate and foreign requests get none and lose none."""
+"""A JobMaster assigns splits to readers: late, duplicate and foreign requests get no split, and no split is lost."""
 
 from __future__ import annotations
 

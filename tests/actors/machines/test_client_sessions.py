@@ -1,4 +1,4 @@
-"""Deadlines of clients: postponed by every heartbeat, reported once when they have passed."""
+"""A client's deadline is extended by every heartbeat, and reported once when it has passed."""
 
 from __future__ import annotations
 

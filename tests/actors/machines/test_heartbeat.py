@@ -1,4 +1,4 @@
-"""Heartbeats: a target that is silent for longer than its timeout is reported lost, once."""
+"""A heartbeat target without an answer within its timeout is reported as lost, once."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_one_that_was_expected_to_come_is_asked_from_then_on() -> None:
 
 
 def ticking() -> HeartbeatMonitor:
-    """A monitor that ticks every 10 ms, and expects heartbeats of `a`."""
+    """A monitor that ticks every 10 ms, and monitors the target `a`."""
     monitor = HeartbeatMonitor()
     monitor.begin_ticks(10, 0)
     expect(monitor, "a")

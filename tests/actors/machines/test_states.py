@@ -1,4 +1,4 @@
-"""The tables of states and the diagrams that are printed from them."""
+"""Transition tables are valid, and the diagrams in the pages are printed from them."""
 
 from __future__ import annotations
 

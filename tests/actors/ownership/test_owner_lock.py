@@ -1,4 +1,4 @@
-"""A lock on the record in the folder: one owner at a time, whichever process, user or path."""
+"""Locks on the record in the folder: one owner at a time, for any process, user and path."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def owner_record(directory: Path) -> dict[str, object]:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that every user reaches."""
+    """A folder that every user can access."""
     folder = Path(tempfile.mkdtemp(prefix="owned-", dir="/var/tmp"))
     folder.chmod(0o777)
     yield folder
@@ -133,7 +133,7 @@ def claimed(directory: Path, environment: dict[str, str] | None = None, command:
 
 
 def claimed_by_nobody(directory: Path) -> str:
-    """The output of a process of another user that tries to own the folder."""
+    """The output of a process of the user `nobody` that tries to own the folder."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
     said, says = Pipe(duplex=False)

@@ -1,4 +1,4 @@
-"""A task that does not end when it is cancelled, and the fate of its TaskManager."""
+"""A task that does not end when it is cancelled makes its TaskManager fail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stubborn(Actor):
 
 
 class StubbornData(NoData):
-    """A data plane whose work cannot be stopped at once."""
+    """A data plane whose work does not stop at once."""
 
     def __init__(self, closes_when_told: int | None) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""A TaskManager and its network buffers: their distribution, and the fate of an attempt that does not fit."""
+"""A TaskManager distributes its network buffers, and refuses an attempt that does not fit."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def connected_with(system: SeededSystem, network_buffers: int) -> TaskManagerClu
 
 
 def resized(cluster: TaskManagerCluster) -> list[tuple[int, ...]]:
-    """The new sizes of outputs that Tasks are notified of."""
+    """The new sizes of outputs in notifications of Tasks."""
     told: list[tuple[int, ...]] = []
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:

@@ -1,4 +1,4 @@
-"""A Task that requests a partition from a TaskManager: its end without an answer is a failure of its own kind."""
+"""If a Task requests a partition and the TaskManager ends without an answer, the failure names this cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that outlive their Tasks at a TaskManager: their readers and their release."""
+"""Results that outlive their Tasks at a TaskManager: they are read, and released."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The TaskManager's actor: it registers, offers its slots, runs Tasks, and reports lost ones."""
+"""The TaskManager as an actor: it registers, offers its slots, runs Tasks, and reports lost ones."""
 
 from __future__ import annotations
 
@@ -231,7 +231,7 @@ def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: TaskM
 
 
 class Stumbling(TaskManager):
-    """A TaskManager with a fault."""
+    """A TaskManager that raises on a message."""
 
     def handle_message(self, message: Message) -> None:
         if isinstance(message, HeartbeatRequest):

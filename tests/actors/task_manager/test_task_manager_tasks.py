@@ -1,4 +1,4 @@
-"""A TaskManager and its Tasks: each attempt runs once, messages reach it, and its death is reported."""
+"""The Tasks of a TaskManager: each attempt runs once, receives its messages, and its death is reported."""
 
 from __future__ import annotations
 

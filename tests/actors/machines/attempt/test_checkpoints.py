@@ -1,4 +1,4 @@
-"""The book of checkpoints: phases, acknowledgements, and output that waits for a commit."""
+"""The task's records of its checkpoints: phases, acknowledgements, and output that is not committed yet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def begun(kept: CheckpointBook, checkpoint_id: int, *, is_unaligned: bool = Fals
 
 
 def write(kept: CheckpointBook, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-    """Make the state of the chain durable."""
+    """Report that the state of the chain is durable."""
     checkpoint.written = SnapshotWritten(checkpoint_id=checkpoint.checkpoint_id, operators=(SINK,), incremental_bytes=4)
     checkpoint.awaits_commit, checkpoint.sync_ms, checkpoint.async_ms = True, 2, 3
     checkpoint.move(P.WRITTEN)

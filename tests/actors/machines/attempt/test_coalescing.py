@@ -1,4 +1,4 @@
-"""Small waiting batches become one stage, and a source with consumers waits for more than a little data."""
+"""Small waiting batches are processed in one stage, and a source that has consumers waits for more rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def large(name: str, size_bytes: int = COALESCED_BYTES) -> BatchRef:
 
 
 def runs(effects: list[TaskEffect]) -> list[str]:
-    """The batches of each started stage."""
+    """The batches that each started stage processes."""
     started = [message for message in to_bridge(effects) if isinstance(message, ProcessBatch)]
     return ["".join(each.batch_id for each in run.batches) for run in started]
 
@@ -225,7 +225,7 @@ def source(outputs: int = 1, *, coalesces: bool = True) -> Harness:
 
 
 def reads(effects: list[TaskEffect]) -> list[str]:
-    """The splits of each started stage."""
+    """The splits that each started stage reads."""
     started = [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
     return ["".join(split.split_id for split in read.splits) for read in started]
 

@@ -1,4 +1,4 @@
-"""Watermarks that a source derives from event times, and the consequences of timestamps that break their promise."""
+"""A source derives watermarks from event times; disordered timestamps fail the attempt or are logged."""
 
 from __future__ import annotations
 

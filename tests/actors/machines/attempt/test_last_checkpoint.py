@@ -1,4 +1,4 @@
-"""After the barrier of a job's final checkpoint nothing is read, unless that checkpoint fails."""
+"""After the barrier of a job's final checkpoint a task reads nothing, unless that checkpoint fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Events of a coordinator are a stage of their own, before a barrier; events sent by a function follow its stage."""
+"""Operator events of a coordinator are handled in a stage of their own, before a barrier; events sent by a function are
+sent after its stage.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processing-time timers: the bridge reports the first one, and the task fires it when it is due."""
+"""Processing-time timers: the bridge reports the time of the first timer, and the task fires it when it is due."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event time that advances by the clock when a source falls silent, so that its last windows fire."""
+"""If a source receives no rows, event time advances with the clock, so that its last windows fire."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALIGNMENT = WatermarkAlignment(group="g", max_drift_ms=0, update_interval_ms=100
 
 
 def quiet(**vertex: Any) -> Harness:
-    """A source with watermark 899 and nothing more to read."""
+    """A source at watermark 899 that has no more rows to read."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), finished(0, event_time_max=1000))
     return task
@@ -110,7 +110,7 @@ def partitions(stage: int, **latest_ms: int | None) -> StageResult:
 
 
 def partitioned(**vertex: Any) -> Harness:
-    """A source with one partition at watermark 899 and one without rows."""
+    """A source with one partition at watermark 899 and one partition without rows."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), partitions(0, a=1000, b=None))
     return task

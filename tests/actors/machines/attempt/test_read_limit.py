@@ -1,4 +1,4 @@
-"""The number of waiting splits in the next batch, by the durations of finished stages."""
+"""The number of waiting splits in the next batch, derived from the durations of finished stages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def split(size_bytes: int | None, rows: int = 0) -> FileBatchSplit:
 
 
 def warm() -> ReadLimit:
-    """A limit after the first stages, in which Spark compiles."""
+    """A limit after the first stages, which are slow because Spark compiles."""
     limit = ReadLimit()
     for _ in range(COLD_STAGES):
         limit.learn(limit.bytes, 1_000)

@@ -1,4 +1,4 @@
-"""The splits a source subtask holds."""
+"""The splits that a source subtask holds."""
 
 from dataclasses import replace
 

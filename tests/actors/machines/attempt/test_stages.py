@@ -1,4 +1,4 @@
-"""The order of stages: which run concurrently, which wait, and which messages follow them."""
+"""The order of stages: which of them run concurrently, which of them wait, and which messages follow them."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def test_a_stage_after_one_that_has_failed_is_not_answered() -> None:
 
 
 def finishing() -> Harness:
-    """A source whose final checkpoint is complete while a later savepoint is not written yet."""
+    """A source whose final checkpoint is complete, while a later savepoint is not written yet."""
     task = source(BOTH)
     task.feed(splits("a"), StageResult(stage=0, staged=staged("a")))
     task.feed(trigger(1, is_final=True), finished(1), durable(1), complete(1), trigger(2))

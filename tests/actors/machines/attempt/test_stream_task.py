@@ -1,4 +1,4 @@
-"""What a Task decides while it runs, as events and effects."""
+"""Decisions of a running Task: events in, effects out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The machine of a Task in an unaligned checkpoint: the data it holds, forwards, acknowledges and drops."""
+"""A Task in an unaligned checkpoint: the data that it holds, forwards, acknowledges and drops."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def hold(checkpoint_id: int, *names: str) -> HoldBatches:
 
 
 def write(checkpoint_id: int, inputs: str = "", outputs: str | None = None) -> WriteChannelState:
-    """The command to write these in-flight batches: names of one letter are inputs, any name is an output."""
+    """The command to write these in-flight batches: inputs have names of one letter, outputs have any name."""
     path = f"/checkpoints/{JOB}/in-flight/{ATTEMPT}-{checkpoint_id}"
     entering = ChannelStatePart(path=f"{path}-in-0", batches=tuple(map(batch, inputs)), gate=0)
     leaving = ChannelStatePart(path=f"{path}-out-0-0", batches=(batch(outputs or ""),), output=0)
@@ -101,7 +101,7 @@ def written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
 
 
 def operator(channels: int = 2, outputs: int = 0) -> Harness:
-    """An intermediate task whose inputs have delivered `a` to `d`: it processes two of them, and two wait."""
+    """An intermediate task whose inputs have delivered `a` to `d`: it is processing two of them, and two wait."""
     task = Harness(descriptor(OperatorKind.STATELESS, channels=channels, outputs=outputs))
     task.feed(StartTask(), WINDOWS)
     task.arrive(0, batch("a"), batch("b"))
@@ -328,7 +328,7 @@ def test_a_barrier_already_timed_out_when_sent_overtakes_queued_output() -> None
 
 
 def waiting() -> Harness:
-    """A source whose aligned barrier waits after a batch that no reader has room for."""
+    """A source whose aligned barrier waits after a batch for which no reader has room."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), WINDOWS, request, splits("a", "b"), finished(0, "rows"), finished(1))

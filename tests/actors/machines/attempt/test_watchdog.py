@@ -1,4 +1,4 @@
-"""Stalled stages: what counts as progress, which attempt fails without it, and the error message."""
+"""The watchdog fails an attempt whose stage makes no progress: the conditions, and the error message."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class HangingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Stands in for the Task: owns a bridge, and exposes its messages."""
+    """Stands in for the Task: spawns a bridge, and records its messages."""
 
     def __init__(self, bridge: Props, shown: list[Message]) -> None:
         self._props = bridge

@@ -1,4 +1,4 @@
-"""A coordinator's machine and its environment: virtual timers, a counter, a storage that answers or waits."""
+"""Drives the coordinator's machine: virtual timers, an id counter, and a storage that answers at once or on command."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Ids:
 
 
 class Coordination:
-    """Hands events to the machine and answers its effects; `log` is every effect so far, in order."""
+    """Passes events to the machine and executes its effects; `log` has every effect so far, in order."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Coordination:
             self.handle(events.TasksChanged(tasks=tasks))
 
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """All effects of the event and of the answers to them."""
+        """Pass the event to the machine, execute its effects, and return these and the effects of their results."""
         already = len(self.log)
         made = self.machine.handle(event, self.now)
         self.machine.check()

@@ -1,5 +1,5 @@
-"""Messages for foreign jobs, dead attempts and unknown checkpoints, or duplicate, reordered and late ones, have no
-effect.
+"""Messages for other jobs, ended attempts and unknown checkpoints have no effect; nor have duplicate, reordered and
+late ones.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The disposal of state of a checkpoint that is aborted, late, duplicate or subsumed."""
+"""The state of a checkpoint is discarded if it is aborted, late, duplicate or subsumed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Subsumed checkpoints are deleted a few at a time; too many undeleted ones hold new checkpoints back."""
+"""Subsumed checkpoints are deleted a few at a time; no new checkpoint starts while too many wait to be deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def dispose_state(name: str) -> Dispose:
 
 
 def slow(**changed: int) -> Coordination:
-    """Checkpoints are written at once, and deleted on the test's command."""
+    """A coordinator whose checkpoints are written at once, and deleted on the test's command."""
     return two_tasks(storage_answers=False, **changed)
 
 

@@ -1,4 +1,4 @@
-"""A store retains the newest checkpoints, and keeps everything that a later leader of the job needs."""
+"""A store retains the newest checkpoints, and everything that a later leader of the job needs."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, pla
 
 INTERVAL_MS, TIMEOUT_MS = 50, 200
 BATCHES = 3
-"""Batches of keyed state that a task refers to at a time: one more each checkpoint, the oldest compacted away."""
+"""The number of batches of keyed state in a snapshot of a task: each checkpoint adds a batch and drops the oldest one.
+"""
 
 
 class Coordinating(RuleBasedStateMachine):
@@ -206,8 +207,8 @@ class Coordinating(RuleBasedStateMachine):
         assert timed <= set(self.world.machine.pending) <= timed | set(self._under_way())
 
     def teardown(self) -> None:
-        """Everything ends with the job, and a stopped job leaves its last checkpoint. That may still be being
-        written when the job ends.
+        """End the job: all requests are answered, and a stopped job retains its last checkpoint, even if that is still
+        being written when the job ends.
         """
         retained = [checkpoint.checkpoint_id for checkpoint in self.world.machine.completed]
         retained += [each for each in self._under_way() if self._is_retained(each)]
@@ -267,7 +268,9 @@ class Coordinating(RuleBasedStateMachine):
         return [*self.world.effects(events.Dispose), *self.world.effects(events.DeleteJob)]
 
     def _pending(self) -> list[int]:
-        """Checkpoints that the current tasks know; earlier tasks leave the one that was being added to the store."""
+        """The pending checkpoints that the current tasks know; ended tasks may leave one that is being added to the
+        store.
+        """
         return [each for each in sorted(self.world.machine.pending) if each > self.last_of_former_life]
 
     def _begun_in_this_life(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""An event of a checkpoint that makes the coordinator raise fails that checkpoint, and the job continues."""
+"""If an event makes the coordinator raise, only the checkpoint of the event fails, and the job continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A checkpoint that fails carries its cause, its task and TaskManager, and how often it failed in the same way."""
+"""A failed checkpoint is reported with its cause, its task and TaskManager, and the number of equal failures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failed checkpoints are counted by cause, each against its limit."""
+"""Failed checkpoints are counted by cause, and each count has its limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reason for a failed checkpoint that a job can tolerate can occur."""
+"""Each reason for a tolerable failure of a checkpoint can occur."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reason_of(world: Coordination) -> CheckpointDeclineReason:
 
 
 def declined_by_task(effects: list[TaskEffect]) -> CheckpointDeclineReason:
-    """The reason that a coordinator gives when a task declines."""
+    """The reason in the coordinator's report when a task declines."""
     (declined,) = to_job_master(effects)
     assert isinstance(declined, DeclineCheckpoint)
     world = two_tasks(tolerable_failures=9)

@@ -1,4 +1,4 @@
-"""The final checkpoint that a finished input needs, whatever delays it."""
+"""A finished input needs a final checkpoint, which is taken even if something delays it."""
 
 from __future__ import annotations
 

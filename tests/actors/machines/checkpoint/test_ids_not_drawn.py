@@ -1,4 +1,4 @@
-"""If the store of checkpoint ids fails, each request for a checkpoint is refused with it, and the job continues."""
+"""If drawing a checkpoint id fails, requests for a checkpoint are refused with that failure, and the job continues."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ BROKEN = SerializedThrowable(type_name="ValueError", message="broken")
 
 
 class Hooked:
-    """A machine with hooks that answer on the test's command."""
+    """A machine with master hooks that answer on the test's command."""
 
     def __init__(self, *hooks: str, **changed: Any) -> None:
         self.machine = CheckpointCoordinatorMachine(

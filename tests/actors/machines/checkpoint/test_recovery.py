@@ -1,4 +1,4 @@
-"""A coordinator continues from its predecessor's completed checkpoints, and stops when a successor takes over."""
+"""A coordinator continues from the completed checkpoints of its predecessor, and stops when a successor takes over."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ UNREADABLE = SerializedThrowable(
 def taken_over(
     *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None, **changed: Any
 ) -> Coordination:
-    """A coordinator of a job with these earlier checkpoints, with new attempts of its tasks."""
+    """A coordinator of a job with these earlier checkpoints and new attempts of the tasks."""
     world = Coordination(recovers=False, **changed)
     world.ids.skip_to(max((checkpoint.checkpoint_id for checkpoint in completed), default=0) + 1)
     world.recover(*completed, adopted=adopted)

@@ -1,4 +1,4 @@
-"""The state that new attempts start from, and the checkpoints that a job leaves when it ends."""
+"""The state from which new attempts start, and the checkpoints that are retained when a job ends."""
 
 from __future__ import annotations
 

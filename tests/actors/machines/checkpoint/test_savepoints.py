@@ -1,4 +1,4 @@
-"""A savepoint belongs to the client that requested it: the client is notified, and only the client deletes it."""
+"""A savepoint belongs to the client that requested it: that client is notified, and only it deletes the savepoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A job is stopped with a final checkpoint, which is retained; if that fails the job continues, as in Flink."""
+"""A job is stopped with a final checkpoint, which is retained; if that checkpoint fails, the job continues, as in
+Flink.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def stop_checkpointing(world: Coordination) -> None:
 
 
 def checkpoints_retained(world: Coordination, status: JobStatus = JobStatus.FINISHED) -> tuple[str, ...]:
-    """The checkpoints retained when the job has ended."""
+    """The checkpoints that are retained after the job has ended with this status."""
     world.handle(StopCheckpointing(job_id=JOB, job_status=status))
     [report] = world.effects(CheckpointingStopped)
     return report.retained

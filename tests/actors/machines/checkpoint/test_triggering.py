@@ -1,4 +1,4 @@
-"""The times at which periodic checkpoints begin."""
+"""The times at which periodic checkpoints start."""
 
 from __future__ import annotations
 

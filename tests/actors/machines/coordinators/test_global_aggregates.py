@@ -1,4 +1,4 @@
-"""Updates of global aggregates are batched, and results go to all subtasks that add to the same aggregate."""
+"""Updates of global aggregates are batched, and results are sent to all subtasks that add to the same aggregate."""
 
 from __future__ import annotations
 

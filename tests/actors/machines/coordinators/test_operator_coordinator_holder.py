@@ -1,4 +1,4 @@
-"""Calls of a coordinator are ordered, and a checkpoint is one consistent cut through it and its subtasks."""
+"""Calls of a coordinator are ordered, and a checkpoint is a consistent cut of the coordinator and its subtasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An approximate partition survives a failed reader: the next reader begins with the next batch."""
+"""An approximate partition survives a failed reader: the next reader starts with the next batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def released(effects: list[PartitionEffect]) -> list[str]:
 
 
 def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
-    """The buffers sent to the second reader, by number."""
+    """The buffers that were sent to the second reader, with their numbers."""
     responses = [
         effect.message
         for effect in effects

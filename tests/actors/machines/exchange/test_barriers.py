@@ -1,4 +1,4 @@
-"""Reactions of a task to barriers, cancel markers and ends of channels. Flink's own cases run in conformance."""
+"""A task handles barriers, cancellation markers and ends of channels. Flink's own cases are in tests/conformance."""
 
 from __future__ import annotations
 
@@ -188,7 +188,9 @@ STREAMS = st.lists(
     min_size=CHANNELS,
     max_size=CHANNELS,
 )
-"""The elements of each channel: barriers and cancel markers with growing ids, some of them missing; then its end."""
+"""For each channel: barriers and cancellation markers with growing ids, some of them missing, and the end of the
+channel.
+"""
 
 
 @given(streams=STREAMS, data=st.data())

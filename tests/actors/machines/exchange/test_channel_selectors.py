@@ -1,4 +1,4 @@
-"""The target of the next batch for every partitioner."""
+"""Every partitioner selects the target of the next batch."""
 
 from __future__ import annotations
 

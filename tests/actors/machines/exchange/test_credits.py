@@ -1,4 +1,4 @@
-"""Credits: exclusive and floating ones, their order of assignment, and their announcement to the sender."""
+"""Exclusive and floating credits: the order in which they are assigned, and their announcement to the sender."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The buffers of a TaskManager: the minimum of each pool is guaranteed, and the rest is shared."""
+"""The buffers of a TaskManager: each pool is guaranteed its minimum, and the other buffers are shared."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A result partition: the buffers sent to its readers, their credit, and the disposal of the rest."""
+"""A result partition sends buffers to its readers within their credit, and releases the others at its end."""
 
 from __future__ import annotations
 

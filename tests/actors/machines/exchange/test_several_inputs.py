@@ -1,4 +1,4 @@
-"""The inputs of one task, read through one gate."""
+"""A task reads all of its inputs through one gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Buffers of each task, and the task that does not fit."""
+"""The TaskManager's buffers are divided among its tasks; a task without enough buffers is refused."""
 
 from __future__ import annotations
 

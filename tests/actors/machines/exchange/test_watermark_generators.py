@@ -1,4 +1,4 @@
-"""The watermarks that each generator lets a source emit."""
+"""The watermarks that a source emits with each generator."""
 
 from __future__ import annotations
 

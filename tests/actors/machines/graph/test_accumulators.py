@@ -1,4 +1,4 @@
-"""The accumulators of a job, merged from those of its attempts."""
+"""The accumulators of a job are merged from those of its attempts."""
 
 from __future__ import annotations
 

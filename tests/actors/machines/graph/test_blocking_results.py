@@ -1,4 +1,4 @@
-"""Results that outlive their producers: when they may go, and which tasks restart when they are lost."""
+"""Results that outlive their producers: they are released after the last reader, and lost ones are produced again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made_and_read(makers: int = 1) -> JobGraph:
 
 
 def reading() -> Running:
-    """A job whose producer has finished and whose consumers run."""
+    """A job whose producer has finished and whose consumers are running."""
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -40,7 +40,6 @@ def reading() -> Running:
 
 
 def finish_attempt(running: Running, attempt: str) -> None:
-    """Let the attempt finish."""
     running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
     running.report(attempt, FINISHED)
 
@@ -50,7 +49,7 @@ def attempts(running: Running) -> dict[str, int]:
 
 
 def restart(running: Running) -> None:
-    """End the pause and fulfil everything that the tasks wait for."""
+    """End the restart delay, and fulfil everything that the tasks wait for."""
     running.pass_pauses()
     running.restore()
 

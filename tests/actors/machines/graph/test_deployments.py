@@ -20,7 +20,7 @@ FIRST = "deployment-1"
 
 
 class Deploying(Running):
-    """A job whose three tasks are deployed together, and are not acknowledged yet."""
+    """A job whose three tasks are deployed together and not acknowledged yet."""
 
     def __init__(self, failover: FailoverStrategyKind = FailoverStrategyKind.FULL) -> None:
         super().__init__(replace(TWO_VERTICES, rpc_timeout_ms=TIMEOUT_MS, failover_strategy=failover))

@@ -1,4 +1,4 @@
-"""One attempt, in the state transitions that Flink's own cases leave open."""
+"""State transitions of an attempt that Flink's own test cases leave open."""
 
 from __future__ import annotations
 

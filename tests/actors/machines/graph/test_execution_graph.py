@@ -1,4 +1,4 @@
-"""From CREATED to RUNNING and to a good end: events in, effects out."""
+"""A job from CREATED to RUNNING and to FINISHED: events in, effects out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The waits of a job itself and their begins, from the effects of its graph."""
+"""The start times of the waits of a job, derived from the effects of its graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCE = "Source: flights (1/1)"
 
 
 def explained(*effects: Effect) -> JobExplained:
-    """The waits after these effects, one every ten milliseconds, at a hundred."""
+    """The waits at 100 ms, after these effects at intervals of 10 ms."""
     graph = graph_of(vertex("source", 2))
     waits = JobWaits(0)
     for number, effect in enumerate(effects, 1):

@@ -1,4 +1,4 @@
-"""Tasks that are deployed together."""
+"""The regions of a job: tasks that are deployed together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWO_PIPELINES = replace(
 
 
 def regions(graph: JobGraph) -> list[set[str]]:
-    """The regions of a job by the names of their tasks."""
+    """The regions of a job, as names of tasks."""
     return [{f"{name}{subtask}" for name, subtask in region} for region in execution_topology(graph).regions]
 
 

@@ -1,4 +1,4 @@
-"""An ExecutionGraph whose parallelism changes: all tasks end, others begin, and events meanwhile are handled."""
+"""The ExecutionGraph of a job that is rescaled: all tasks end, new ones start, and events in between are handled."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Rescaled(Running):
         return [moved.status for moved in self.made(JobStatusMoved)]
 
     def asked(self) -> list[tuple[str, int, int]]:
-        """The vertex, subtask and number of each attempt in the last request for slots."""
+        """The vertex, subtask and attempt number of each attempt in the last slot request."""
         return [vertex_subtask_and_number(each.attempt, JOB) for each in self.made(RequestSlots)[-1].requests]
 
 

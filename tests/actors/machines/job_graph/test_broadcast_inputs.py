@@ -1,6 +1,4 @@
-"""The part of a program that produces broadcast variables: finished before its readers begin, and separate from the
-rest.
-"""
+"""The operators that produce broadcast variables finish before their readers start, and are scheduled separately."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from tests.actors.machines.job_graph.programs import node, program
 
 
 def reading(graph: StreamGraph, source: str, target: str, name: str = "rates") -> StreamGraph:
-    """The program, in which an operator reads another one as a broadcast variable."""
+    """The program with an additional edge: `target` reads `source` as a broadcast variable."""
     edge = StreamEdge(
         source_uid=source,
         target_uid=target,

@@ -1,4 +1,4 @@
-"""Operators that run as one task, and their slots."""
+"""Chained operators run as one task in one slot."""
 
 from __future__ import annotations
 

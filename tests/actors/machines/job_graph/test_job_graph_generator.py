@@ -1,4 +1,4 @@
-"""From programs to vertices: which operators are chained, their names, and what depends on the uids alone."""
+"""Generates a job graph from a program: chains, names of vertices, and ids that depend only on uids."""
 
 from __future__ import annotations
 

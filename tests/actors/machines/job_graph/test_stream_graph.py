@@ -1,4 +1,4 @@
-"""Valid programs: any other one is refused with the uid at fault."""
+"""Valid programs are accepted; invalid ones are refused with the uid at fault."""
 
 from __future__ import annotations
 

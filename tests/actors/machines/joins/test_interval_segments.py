@@ -1,4 +1,4 @@
-"""The memory of one side of an interval join: which rows match, when they expire, and which stay."""
+"""The buffered rows of one side of an interval join: which rows match, which expire, and which stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statistics of each checkpoint and its subtasks, while it is in progress and when it has ended."""
+"""Statistics of each checkpoint and its subtasks, in progress and completed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accumulators and latencies of a job, from the reports of its attempts."""
+"""Accumulators and latencies of a job, folded from the reports of its attempts."""
 
 from __future__ import annotations
 

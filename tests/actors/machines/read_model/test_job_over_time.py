@@ -1,4 +1,4 @@
-"""The read model of a job over time: throughput, lag, and rows read again after a restart."""
+"""A job over time: throughput, lag, and rows that are read again after a restart."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
 
 def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
-    """Metrics of the source."""
+    """A report of the source's metrics."""
     counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
     attempt = attempt_id(JOB, SOURCE, 0, number)
     return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
 
 
 def folded(*heard: tuple[int, Message]) -> JobDetails:
-    """The details after messages that arrived at these times, at the last of them."""
+    """The details at the time of the last message, after all messages at their times."""
     overview = JobReadModel(GRAPH)
     for at, message in heard:
         overview.on_message(message, at)

@@ -1,4 +1,4 @@
-"""The details of a job that the REST API shows, from the events of its actors."""
+"""The details of a job that the REST API returns, folded from the events of its actors."""
 
 from __future__ import annotations
 

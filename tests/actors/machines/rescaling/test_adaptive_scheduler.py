@@ -1,4 +1,4 @@
-"""The times and targets of a job's rescales: events, and their effects."""
+"""The adaptive scheduler decides when a job is rescaled and to which parallelism: events in, effects out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def require(upper: int, lower: int = 1) -> JobResourceRequirements:
 
 
 class Scheduling:
-    """A scheduler under test; every event is followed by a check of its invariants."""
+    """A scheduler whose invariants are checked after every event."""
 
     def __init__(self, *, adaptive: bool = False) -> None:
         self.scheduler = AdaptiveScheduler(ADAPTIVE if adaptive else DEFAULT, "test")
@@ -51,7 +51,7 @@ class Scheduling:
         self.effects: list[RescalingEffect] = []
 
     def tell(self, *happened: RescalingEvent) -> list[RescalingEffect]:
-        """The effects of the last of these events."""
+        """Handle the events, and return the effects of the last one."""
         made: list[RescalingEffect] = []
         for event in happened:
             made = self.scheduler.handle(event, self.now)
@@ -81,7 +81,7 @@ class Scheduling:
         return [each.parallelism[SOURCE] for each in self.made(events.RescaleGraph)]
 
     def rescales(self) -> list[Rescale]:
-        """The latest reports of the rescales, in their order."""
+        """The latest reports of each rescale, in order."""
         last = {each.rescale.rescale_id: each.rescale for each in self.sent(RescaleChanged)}
         return list(last.values())
 

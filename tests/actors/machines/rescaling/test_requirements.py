@@ -1,4 +1,4 @@
-"""The bounds of a job's vertices, and the parallelism that fits into so many slots."""
+"""The parallelism of a job's vertices within their bounds, for a number of available slots."""
 
 from __future__ import annotations
 

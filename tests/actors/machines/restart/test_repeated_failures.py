@@ -1,4 +1,4 @@
-"""A failure that repeats is recognized, and no longer answered by a restart."""
+"""A failure that repeats is recognized, and the job is not restarted again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IN_A_ROW = "failed 3 times in a row with the same failure, no checkpoint complet
 
 
 def count_failures(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
-    """The verdict on each of these failures of one vertex."""
+    """The reason for not restarting after each of these failures of one vertex, or None."""
     repeated = RepeatedFailures(limit)
     return [repeated.count("counts", cause) for cause in causes]
 

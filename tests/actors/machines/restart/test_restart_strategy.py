@@ -34,7 +34,7 @@ RATE = FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=100, 
 
 
 def allowed(strategy: RestartStrategy, *failures: int) -> list[bool]:
-    """Return for each failure at these times whether a restart followed."""
+    """For failures at these times, whether each is followed by a restart."""
     told = []
     for now in failures:
         told.append(strategy.can_restart(now))

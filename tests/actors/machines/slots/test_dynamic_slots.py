@@ -1,4 +1,4 @@
-"""Dynamic slots: cut from the free resources of a TaskManager, and gone when they are free."""
+"""Dynamic slots are cut from the free resources of a TaskManager, and removed when they become free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slots of attempts: a restarted attempt finds its slot, and none waits while a slot could be shared."""
+"""Allocates slots for attempts: a restarted attempt gets its former slot, and attempts share slots if they may."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def returned(attempt: str, *, will_return: bool = True) -> ReturnSlot:
 
 
 def allocator(*spare: str, batch: bool = False) -> ExecutionSlotAllocator:
-    """An allocator with these slots of one TaskManager."""
+    """An allocator whose pool has these free slots of one TaskManager."""
     slots = ExecutionSlotAllocator("a", JOB, JOB_MASTER, batch=batch)
     feed(slots, connected(FIRST), offered(*spare))
     return slots

@@ -1,4 +1,4 @@
-"""An unspecified resource is not needed and never runs out; specified ones are compared one by one."""
+"""An unspecified resource has no requirement and no limit; specified ones are compared one by one."""
 
 from __future__ import annotations
 

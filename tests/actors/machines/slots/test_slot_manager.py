@@ -1,4 +1,6 @@
-"""The ResourceManager's slots: requests are served, the TaskManager's report prevails, lost ones are replaced."""
+"""The ResourceManager's slots: requests are fulfilled, reports of TaskManagers take precedence, lost slots are
+replaced.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's slots: free ones are used first, offers are idempotent, all are returned at the end."""
+"""A job's slots: free slots are used first, offers are idempotent, and all slots are returned at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The minimal number of slots of a job."""
+"""The minimum number of slots of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TaskManager's slots when JobMasters are lost, take over, do not answer or disagree, and at the end."""
+"""A TaskManager's slots if JobMasters are lost, replaced, unresponsive or disagree, and at its end."""
 
 from __future__ import annotations
 

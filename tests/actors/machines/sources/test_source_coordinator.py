@@ -1,4 +1,4 @@
-"""Times of split discovery, and the part of it that belongs to a checkpoint."""
+"""The times at which splits are discovered, and the part of the discovery state that a checkpoint contains."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INTERVAL_MS = 1_000
 
 
 def discovered_files(names: str, *, finished: bool = False, begun_at: str = "", more: bool = False) -> SplitsDiscovered:
-    """A discovery that began after `begun_at`, the names found before."""
+    """A discovery that started at position `begun_at`, the names discovered before."""
     discovered = splits.discovered_splits(names, finished=finished, begun_at=begun_at)
     return replace(discovered, more=more, interval_ms=INTERVAL_MS)
 
@@ -65,7 +65,7 @@ def snapshot(checkpoint_id: int) -> SnapshotOperatorCoordinators:
 
 
 class Coordinated:
-    """A coordinator whose invariants are checked after every event."""
+    """A source coordinator whose invariants are checked after every event."""
 
     def __init__(self, *names: str) -> None:
         self.coordinator = SourceCoordinator(graph_of(*(vertex(name, 2) for name in names or ("left",))))

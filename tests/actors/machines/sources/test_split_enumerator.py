@@ -1,4 +1,4 @@
-"""A source's splits: each is assigned once, in order, and never across a snapshot."""
+"""A source's splits: each is assigned once, in order, and never while a snapshot is taken."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source's splits after a failure of all its readers or of one: each is read once per history."""
+"""A source's splits after the failure of one or all readers: from any checkpoint each is read once."""
 
 from __future__ import annotations
 
@@ -222,11 +222,11 @@ def test_the_bytes_of_another_state_are_refused() -> None:
 
 
 class SplitsAreReadOnce(RuleBasedStateMachine):
-    """A source with readers that take part in overlapping checkpoints, and crash, one by one or all, to resume from the
-    last completed one.
+    """A source whose readers take part in overlapping checkpoints. Readers crash, one by one or all, and resume from
+    the last completed checkpoint.
 
-    `held` has the splits of each reader: its part of a checkpoint is taken at its barrier, that is, when it settles it.
-    Whatever the interleaving, a checkpoint's snapshot and the readers' parts hold every known split exactly once.
+    `held` has the splits of each reader. A reader's part of a checkpoint is taken at its barrier. In any order of
+    events, a checkpoint's snapshot and the readers' parts contain every known split exactly once.
     """
 
     subtasks = st.integers(0, 1)

@@ -1,4 +1,4 @@
-"""State follows operators to their subtasks, or the restore fails with a reason."""
+"""State is assigned to the subtasks of its operators, or the restore fails with a reason."""
 
 from __future__ import annotations
 

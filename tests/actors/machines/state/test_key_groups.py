@@ -1,4 +1,4 @@
-"""Every key group has one owner, owners have contiguous ranges, and no subtask is without one."""
+"""Every key group has one owner, owners have contiguous ranges, and every subtask has at least one key group."""
 
 from __future__ import annotations
 

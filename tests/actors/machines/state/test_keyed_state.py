@@ -1,4 +1,4 @@
-"""The bounds of keyed state that a checkpoint records, and the state read from them."""
+"""The bounds of keyed state that a checkpoint records, and the state that is selected by them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def taken(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskSta
 
 
 def parts(state: OperatorSubtaskState) -> tuple[StatePart, ...]:
-    """The parts of the only state."""
+    """The parts of the only keyed state."""
     (found,) = restored_keyed_state([state]).parts.values()
     return found
 

@@ -1,4 +1,4 @@
-"""A state may gain and lose values and widen them between two versions of a program; nothing else may change."""
+"""Between two versions of a program a state may gain, lose and widen values; other changes are refused."""
 
 from __future__ import annotations
 

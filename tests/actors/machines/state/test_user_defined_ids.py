@@ -1,4 +1,4 @@
-"""State that was stored before its operator had its current id."""
+"""State that was stored under the former id of its operator."""
 
 from __future__ import annotations
 

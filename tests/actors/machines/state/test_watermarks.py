@@ -1,4 +1,4 @@
-"""The watermarks of a checkpoint reach the tasks whose sources continue, also at another parallelism."""
+"""The watermarks of a checkpoint are restored by tasks that continue from the sources, also at another parallelism."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def window_vertex(*sources: str, parallelism: int = 2) -> JobVertex:
 
 
 def checkpoint_of_watermarks(**watermarks: tuple[WatermarkState | int | None, ...]) -> CompletedCheckpoint:
-    """A checkpoint of these watermarks by operator and subtask, in which `source` has taken part."""
+    """A checkpoint with these watermarks by operator and subtask; the operator `source` has taken part in it."""
     entries = [
         TaskStateEntry(
             vertex_id=JobVertexId(name),

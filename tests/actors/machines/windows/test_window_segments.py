@@ -1,4 +1,4 @@
-"""The memory of a window operator, as values: which windows fire, which rows stay, and what a snapshot may refer to."""
+"""The segments of a window operator: which windows fire, which rows stay, and which segments a snapshot contains."""
 
 from __future__ import annotations
 
@@ -205,7 +205,9 @@ def test_before_the_first_watermark_nothing_is_closed_that_was_not_before() -> N
 def test_every_row_is_in_each_of_its_windows_that_was_open_once(
     sizes: tuple[int, int], batches: list[tuple[int, int, int]], fired_behind: list[bool]
 ) -> None:
-    """Rows are their times; a batch comes when the watermark has closed some windows, which may not have fired yet."""
+    """Rows are times. A batch arrives after the watermark has passed the end of some windows, which may not have fired
+    yet.
+    """
     windows = EventTimeWindows(size_ms=sizes[0], slide_ms=sizes[1])
     segments: WindowSegments[frozenset[int]] = WindowSegments(windows)
     fired: list[tuple[BatchId, int, int]] = []
@@ -233,7 +235,7 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
 
 @dataclass
 class Storage:
-    """Snapshots of segments whose rows are (batch, time), and their written parts."""
+    """Snapshots of segments whose rows are pairs of batch and time, and their written files."""
 
     segments: WindowSegments[frozenset[tuple[int, int]]] = field(default_factory=lambda: WindowSegments(SECONDS))
     rows: set[tuple[int, int]] = field(default_factory=set)
@@ -243,7 +245,7 @@ class Storage:
     made: int = 0
 
     def take_in(self, times: range) -> None:
-        """Add a batch, and merge if there are three of a level."""
+        """Add a batch, and merge if a level has three segments."""
         rows = frozenset((self.made, time) for time in times)
         self.rows |= rows
         self.segments.add(self._made(rows, level=0))

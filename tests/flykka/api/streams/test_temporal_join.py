@@ -132,8 +132,8 @@ def test_the_join_type_and_retained_columns_are_part_of_the_fingerprint(spark: S
         (
             lambda one, two: one.temporal_join(upserts(two, "bidder").key_by("auction")),
             StreamTypeError,
-            "bids consists of upserts and deletes by bidder, and its versions have this key: key both streams by it, not"
-            " by auction",
+            "bids consists of upserts and deletes by bidder, and its versions have this key: key both streams by it,"
+            " not by auction",
         ),
         (
             lambda one, two: upserts(two, "auction").key_by("auction").temporal_join(one),
