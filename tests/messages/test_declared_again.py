@@ -1,4 +1,4 @@
-"""Classes that are declared again under their tags, as by a notebook cell that is executed again."""
+"""Classes may be declared again under their tags, as when a notebook cell is executed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tags of classes that occur in traces without a codec: they are in the registry of the messages' tags."""
+"""Tags of classes that occur in traces without a codec are registered like those of messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def double(number: int) -> int:
 
 @value("tags_test.amount")
 class Amount(Value):
-    """A number."""
+    pass
 
 
 def test_a_class_and_its_objects_go_by_the_tag() -> None:

@@ -1,4 +1,4 @@
-"""Actors of the kernel's tests whose `handle_message` is a coroutine function."""
+"""Scripted actors whose `handle_message` is a coroutine function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ AsyncDeed = Callable[[ActorContext], Awaitable[object]]
 
 
 class Coroutines(Actor):
-    """Logs each word before and after the awaitable of its part."""
+    """Logs each word before and after it awaits what the script contains for the word."""
 
     def __init__(self, log: list[str], part: dict[str, AsyncDeed]) -> None:
         self.log = log

@@ -14,13 +14,13 @@ from tests.runtime.players import Deed, Say, says
 
 @message("test.order")
 class Order(ControlMessage):
-    """test -> listener: a word that cannot wait."""
+    """test -> listener: a word that is handled before the others."""
 
     text: str = ""
 
 
 class Listener(Actor):
-    """Logs the text of every message, and does what its part prescribes for it."""
+    """Logs the text of every message, and does what the script contains for it."""
 
     def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
         self.log = log

@@ -1,4 +1,4 @@
-"""Scripted actors of the kernel's tests: they do what the test assigned to a word, and keep a log."""
+"""Scripted actors for the kernel's tests: they perform the actions that the test scripts for a word, and keep a log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Deed = Callable[[ActorContext], object]
 
 @message("test.say")
 class Say(Message):
-    """test -> player: a word."""
+    """test -> actor: a word."""
 
     text: str = ""
 
 
 class Player(Actor):
-    """Logs `<name> <event>`, and does what its part prescribes for a word, or for `start`, `stop` and `restart`."""
+    """Logs `<name> <event>`, and does what the script contains for a word, or for `start`, `stop` and `restart`."""
 
     def __init__(self, log: list[str], part: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
         self.log = log
@@ -58,7 +58,7 @@ class Player(Actor):
 def player(
     log: list[str], part: Mapping[str, Deed] | None = None, strategy: SupervisorStrategy = DEFAULT_STRATEGY
 ) -> Props:
-    """The Props of a player."""
+    """The Props of a scripted actor."""
     return Props(Player, log, part or {}, strategy)
 
 
@@ -68,18 +68,18 @@ def says(text: str) -> Say:
 
 
 def fails(_context: ActorContext) -> None:
-    """A deed that fails."""
+    """An action that fails."""
     raise RuntimeError("as the part says")
 
 
 def replies(context: ActorContext) -> None:
-    """A deed that answers an ask."""
+    """An action that answers an ask."""
     assert context.sender is not None
     context.sender.tell(says("reply"))
 
 
 def in_turn(*deeds: Deed) -> Deed:
-    """Several deeds as one."""
+    """Several actions as one."""
 
     def perform(context: ActorContext) -> None:
         for deed in deeds:
@@ -89,7 +89,7 @@ def in_turn(*deeds: Deed) -> Deed:
 
 
 def raises(error: type[BaseException]) -> Deed:
-    """A deed that raises this."""
+    """An action that raises this error."""
 
     def deed(_context: ActorContext) -> None:
         raise error("as the part says")
@@ -98,7 +98,7 @@ def raises(error: type[BaseException]) -> Deed:
 
 
 def spawns(props: Props, *names: str) -> Deed:
-    """A deed that spawns children."""
+    """An action that spawns children."""
     return lambda context: [context.spawn(props, name) for name in names]
 
 

@@ -1,4 +1,4 @@
-"""An actor that stashes until `open`."""
+"""An actor that stashes all messages until `open`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tests.runtime.players import Deed, Say
 
 @message("test.alarm")
 class Alarm(ControlMessage):
-    """test -> shop: a word that cannot wait."""
+    """test -> shop: a control message."""
 
 
 @message("test.drill")
 class Drill(ControlMessage):
-    """test -> shop: another one."""
+    """test -> shop: another control message."""
 
 
 @message("test.open")
@@ -24,7 +24,7 @@ class Open(ControlMessage):
 
 
 class Shop(Actor):
-    """Stashes everything until `open`, and does what its part prescribes for a word."""
+    """Stashes everything until `open`, and does what the script contains for a word."""
 
     def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
         self.log = log

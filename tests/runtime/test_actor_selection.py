@@ -1,4 +1,4 @@
-"""A selection resolves to the actors that live at its path when a message is sent, be it one or many."""
+"""A selection resolves to the actors at its path, one or many, when a message is sent."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.runtime.players import in_turn, player, says, spawns
 
 @pytest.fixture
 def log(system: SeededSystem) -> list[str]:
-    """The log of a shop with two tills and a cellar, without its start."""
+    """The log of the actor `shop`, with two tills and a cellar below it, without their starts."""
     log: list[str] = []
     cellar = player(log, {"start": spawns(player(log), "till-3")})
     shop = in_turn(spawns(player(log), "till-1", "till-2"), spawns(cellar, "cellar"))

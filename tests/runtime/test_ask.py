@@ -1,4 +1,4 @@
-"""Asks: answered, refused or late, but never without an outcome."""
+"""Every ask is completed: answered, refused or timed out."""
 
 from __future__ import annotations
 

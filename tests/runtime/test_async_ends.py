@@ -1,4 +1,4 @@
-"""The end of an actor in the middle of a coroutine: stopped, killed, with its system; and its traces."""
+"""An actor ends in the middle of a coroutine: stopped, killed, or with its system; and the traces of it."""
 
 from __future__ import annotations
 

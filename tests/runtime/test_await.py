@@ -1,4 +1,4 @@
-"""Futures of the kernel under asyncio: no loop is blocked, and a cancelled waiter harms no other one."""
+"""Futures of the kernel under asyncio: no loop is blocked, and a cancelled waiter does not affect the others."""
 
 from __future__ import annotations
 

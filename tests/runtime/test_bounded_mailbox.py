@@ -1,4 +1,4 @@
-"""The bounded mailbox, full under every policy, and at every kind of end."""
+"""The bounded mailbox when it is full, with every policy, and when the actor ends."""
 
 from __future__ import annotations
 

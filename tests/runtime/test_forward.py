@@ -1,4 +1,4 @@
-"""Forwarded messages keep their sender; and a forwarded ask may fail."""
+"""Forwarded messages keep their sender, and a forwarded ask may fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kill: no hook, no message, no further turn; and an outside watcher is notified."""
+"""A killed actor runs no hook, handles no message and takes no further turn; watchers are notified."""
 
 from __future__ import annotations
 

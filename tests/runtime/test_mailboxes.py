@@ -1,4 +1,4 @@
-"""Mailboxes of other kinds: by urgency, with a lane for control messages; and every kind on threads."""
+"""Mailboxes with priorities, with a lane for control messages, and each kind of mailbox on threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.runtime.players import Say, player, says
 
 @message("test.numbered")
 class Numbered(Message):
-    """teller -> listener: the `number`-th message of this teller."""
+    """test -> listener: the `number`-th message of this sender."""
 
     teller: int
     number: int

@@ -32,7 +32,7 @@ ROUNDS_ON_THREADS = 30
 
 
 def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> World:
-    """Run one world from its start to its end: about two thousand steps, and more within the turns that wait."""
+    """Run one model from start to end: about two thousand steps, and more within turns that wait."""
     world = World(seed)
     dice = world.dice
     system = SeededSystem(seed, serialize_messages=seed % 4 == 0, recorder=recorder)

@@ -1,4 +1,4 @@
-"""Hashes of code: recording and replay must compute the same ones, whichever module they begin with."""
+"""Hashes of code are equal in recording and replay, whichever module is hashed first."""
 
 from __future__ import annotations
 

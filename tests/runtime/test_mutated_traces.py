@@ -1,4 +1,4 @@
-"""Traces with valid checksums and any content are read, or refused with the documented exit code."""
+"""Traces with valid checksums and mutated content are read, or refused with the documented exit code."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ COMMANDS = [
 
 
 def read_mutations(count: int, seed: int, folder: Path, commands: float = 0.01) -> Counter[str]:
-    """The outcomes of mutated traces: how many were read, or refused by which error; so many by commands."""
+    """The number of mutated traces for each outcome: read, or refused by an error. A fraction of them is read by
+    commands.
+    """
     random, outcomes = Random(seed), Counter[str]()
     weights, mutators = zip(*_bases(folder, seed), strict=True)
     for number in range(count):

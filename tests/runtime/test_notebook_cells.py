@@ -1,4 +1,4 @@
-"""Messages and actors declared in notebook cells, which are executed again and again."""
+"""Messages and actors declared in notebook cells, which are executed repeatedly."""
 
 from __future__ import annotations
 

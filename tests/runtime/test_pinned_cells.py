@@ -1,4 +1,4 @@
-"""The thread of a pinned actor: Pykka starts it, it survives every failure of a turn, and ends with its actor."""
+"""The thread of a pinned actor: Pykka starts it, it survives failures of turns, and ends with its actor."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_thread_outlives_a_fault_of_the_kernel(
 
 
 class FailingOnce(deque[Entry]):
-    """A queue of messages that fails once."""
+    """A queue of messages that raises once."""
 
     fails = True
 
@@ -146,7 +146,7 @@ def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
 
 
 class Heavy:
-    """Stands in for a message: our messages support no weak references."""
+    """A message that supports weak references."""
 
 
 def test_a_thread_that_waits_keeps_no_message_in_memory() -> None:

@@ -1,4 +1,4 @@
-"""Props consist of names and plain values, and of nothing that would have to be trusted."""
+"""Props consist of names and plain values only."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from tests.runtime.players import says
 
 
 class Worker(Actor):
-    """An actor with a method."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.given = (args, kwargs)
 
@@ -30,8 +28,6 @@ class Worker(Actor):
 
 
 class Colour(Enum):
-    """A choice."""
-
     RED = "red"
 
 

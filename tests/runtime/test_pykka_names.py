@@ -27,7 +27,7 @@ from tests.runtime.players import Player, Say, player, replies, says
 
 
 class Parrot(Player):
-    """A class of its own, so that the registry can be asked for it."""
+    """A class of its own, so that Pykka's registry can be queried for it."""
 
 
 def parrot(log: list[str]) -> Props:
@@ -35,7 +35,7 @@ def parrot(log: list[str]) -> Props:
 
 
 def by_class(actor_class: type[Actor]) -> list[pykka.ActorRef[Any]]:
-    """Pykka's signature requires its own class; an instance of ours has a cell that is one."""
+    """The actors of a class in Pykka's registry, whose signature requires Pykka's own class."""
     return pykka.ActorRegistry.get_by_class(actor_class)
 
 
@@ -221,7 +221,7 @@ def test_an_actor_that_waits_for_messages_in_pykkas_loop_is_refused() -> None:
 
 
 class Plain(pykka.ThreadingActor):
-    """A plain Pykka actor."""
+    pass
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The queue of ready actors: nothing is lost between producers and waiting consumers."""
+"""The queue of ready actors between producers and waiting consumers loses no actor."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from flykka.runtime.dispatch.pool import ReadyQueue
 
 
 class Job:
-    """Something to run."""
-
     def __init__(self, number: int) -> None:
         self.number = number
 

@@ -1,4 +1,4 @@
-"""Pykka's registry, kept without its quadratic cost."""
+"""Pykka's registry is kept, without its quadratic cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Delayed restarts: the delays, events meanwhile, and the hooks that the old instance still runs."""
+"""Restarts with a delay: its length, events during it, and the hooks of the old instance."""
 
 from __future__ import annotations
 

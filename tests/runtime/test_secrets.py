@@ -1,4 +1,4 @@
-"""Secrets that settings name are masked in failures, logs and traces."""
+"""Secrets that are configured by name are masked in failures, logs and traces."""
 
 from __future__ import annotations
 

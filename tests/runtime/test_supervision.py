@@ -1,4 +1,4 @@
-"""The supervision of an actor that raises."""
+"""Supervision of an actor that raises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A system that fails to start or to release its resources leaves nothing open, and no caller waits for ever."""
+"""A system that fails to start or to release its resources leaves nothing open, and callers do not hang."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Work:
 
 
 def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail to start threads, as when the operating system has no more of them."""
+    """Make starting threads fail, as when the operating system has no more of them."""
 
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Behaviour that needs real threads. Each test waits for events, never for time."""
+"""Behaviour that needs real threads. Each test waits for events, not for a time."""
 
 from __future__ import annotations
 

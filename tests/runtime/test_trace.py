@@ -1,4 +1,4 @@
-"""The reader finds everything that the recorder wrote, even after a crash or a flipped bit."""
+"""The reader reads everything that the recorder wrote, even after a crash or a flipped bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two recordings compared: differences, the first one, and ignored ones."""
+"""Two traces compared: all differences, the first difference, and ignored ones."""
 
 from __future__ import annotations
 

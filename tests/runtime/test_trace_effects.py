@@ -1,4 +1,4 @@
-"""A turn's record holds all of its effects, and the inputs that were not messages."""
+"""The record of a turn contains all of its effects, and the inputs that were not messages."""
 
 from __future__ import annotations
 
@@ -52,13 +52,11 @@ PLAYER = "tests.runtime.players:Player"
 
 
 class Closes:
-    """A resource."""
-
     def close(self) -> None: ...
 
 
 def effects_of(path: Path, deed: Deed) -> tuple[Effect, ...]:
-    """The recorded effects of a turn that did this, as /user/a, beside a /user/b."""
+    """The recorded effects of a turn of /user/a that performed this action, with another actor at /user/b."""
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(player([], {"question": replies, "fail": fails}), "b")
         system.spawn(player([], {"go": deed}), "a").tell(says("go"))
@@ -149,7 +147,7 @@ def test_a_spawned_actor_is_reported_with_its_class(tmp_path: Path) -> None:
 
 
 class Player_(Actor):
-    """Count one more."""
+    """A scripted actor of a class of its own."""
 
     def handle_message(self, message: Message) -> None: ...
 
@@ -285,13 +283,12 @@ def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directiv
 
 
 class Waits(Actor):
-    """Awaits what its word prescribes, and sends itself a message when it is done."""
+    """Awaits what the script contains for a word, and sends itself a message when it is done."""
 
     def __init__(self, awaits: Callable[[ActorContext], object]) -> None:
         self._awaits = awaits
 
     async def handle_message(self, message: Message) -> None:
-        """Await it once."""
         if message == says("go"):
             await self._awaits(self.context)  # type: ignore[misc]
             self.context.ref.tell(says("went on"))

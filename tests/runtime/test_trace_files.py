@@ -1,4 +1,4 @@
-"""Reading files that are damaged, foreign, of another version, or not files at all."""
+"""Reading files that are damaged, foreign, of another version, or not files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.slow
 
 
 def blocks(path: Path, count: int) -> list[bytes]:
-    """The frames of a trace with a header, so many blocks of a few turns, and an end."""
+    """The frames of a trace: a header, so many blocks of a few turns, and an end."""
     found: list[bytes] = []
     for number in range(count):
         with SeededSystem(5, name="recorded", recorder=TraceRecorder(path)) as system:
@@ -310,7 +310,7 @@ def test_a_message_that_is_not_known_here_has_its_bytes_and_the_reason(tmp_path:
 
 @message("test.bulk")
 class Bulk(Message):
-    """test -> player: much text."""
+    """test -> actor: a long text."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""Records are in the order in which their turns began, however late these ended."""
+"""Records are in the order in which their turns began, however late the turns ended."""
 
 from __future__ import annotations
 

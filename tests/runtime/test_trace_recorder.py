@@ -1,4 +1,4 @@
-"""Options of a recorder: its size, redaction and extra columns; and the code version in its header."""
+"""Options of a recorder: maximum size, redaction and extra columns; and the code version in the header."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_recording_below_its_cap_is_whole(tmp_path: Path, caplog: pytest.LogCa
 
 @message("test.secret")
 class Secret(Message):
-    """test -> player: a text that must not be readable in the trace."""
+    """test -> actor: a text that must not be readable in the trace."""
 
     password: str
     user: str = "somebody"
@@ -131,7 +131,7 @@ def test_messages_that_cannot_be_redacted_are_not_written(tmp_path: Path, redact
 
 @message("test.load")
 class Load(Message):
-    """test -> player: a large text."""
+    """test -> actor: a large text."""
 
     data: bytes
     more: tuple[str, ...] = ()
@@ -170,13 +170,10 @@ def test_large_messages_do_not_pile_up_in_the_recorder(tmp_path: Path) -> None:
 
 
 class Counter(Actor):
-    """Counts."""
-
     def __init__(self) -> None:
         self.count = 0
 
     def handle_message(self, message: Message) -> None:
-        """Count one more."""
         self.count += 1
 
 

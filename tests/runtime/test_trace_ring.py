@@ -1,4 +1,4 @@
-"""A ring retains the last turns, begins with the state of the actors there, and replays."""
+"""A ring retains the last turns, begins with the state of the actors at that point, and can be replayed."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ pytestmark = pytest.mark.slow
 
 @dataclass
 class Notes:
-    """The notes of a clerk."""
-
     words: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     last: deque[str] = field(default_factory=lambda: deque(maxlen=3))
@@ -54,7 +52,6 @@ class Clerk(Actor):
         self.context.timers.start_fixed_delay("beat", 70, says("beat"))
 
     def handle_message(self, message: Message) -> None:
-        """Note the word and report."""
         assert isinstance(message, Say)
         if message.text == "sleep":
             self.context.become(self._asleep)
@@ -83,13 +80,11 @@ class Clerk(Actor):
 
 
 class Helper(Actor):
-    """Counts."""
-
     def __init__(self) -> None:
         self.count = 0
 
     def handle_message(self, message: Message) -> None:
-        """Count, and report every tenth to the parent."""
+        """Count, and report every tenth message to the parent."""
         self.count += 1
         if self.count % 10 == 0:
             self.context.parent.tell(says(f"ten {self.count}"))
@@ -197,15 +192,12 @@ class Lookout:
 
 
 class Watchman(Actor):
-    """Has a lookout."""
-
     def __init__(self, reports_to: Ref) -> None:
         self._reports_to = reports_to
         self._lookout = Lookout("tower")
         self._lookout.view()
 
     def handle_message(self, message: Message) -> None:
-        """Report the name of the lookout."""
         self._reports_to.tell(says(self._lookout.name))
 
 

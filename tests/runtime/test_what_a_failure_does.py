@@ -1,4 +1,4 @@
-"""Consequences of an exception: the first table of "What happens when" in docs/kernel.md, case by case."""
+"""The consequences of an exception: the first table of "What happens when" in docs/kernel.md, case by case."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_a_post_restart_that_raises_stops_the_actor(
 
 
 class Undecided(OneForOne):
-    """A strategy that fails elsewhere than in its decider."""
+    """A strategy that fails outside of its decider."""
 
     __slots__ = ()
 
@@ -228,7 +228,7 @@ def test_two_children_that_escalate_at_once_both_resume(system: SeededSystem, by
 
 
 class Keeper(Actor):
-    """Keeps its children when it is replaced."""
+    """Keeps its children when it is restarted."""
 
     supervisor_strategy = ESCALATING
 

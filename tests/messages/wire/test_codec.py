@@ -1,4 +1,4 @@
-"""The codec's laws, on a small vocabulary of its own."""
+"""The codec's laws, checked with a few classes of this module."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ class Colour(StrEnum):
 
 @value("codec_test.leaf")
 class Leaf(Value):
-    """A leaf."""
-
     leaf_id: LeafId
     size: int = 0
 
@@ -39,7 +37,7 @@ class BigLeaf(Leaf):
 
 @value("codec_test.stone")
 class Stone(Value):
-    """A class that is not a leaf."""
+    pass
 
 
 @message("codec_test.tree")
@@ -64,7 +62,7 @@ class Wrapped(Message):
 
 
 def the_wire_of(value: Value, **changes: object) -> bytes:
-    """The bytes of `value` with some fields changed without the codec; `...` leaves one out."""
+    """The bytes of `value` with some fields replaced without the codec; `...` removes a field."""
     wire = {**msgpack.unpackb(encode(value)), **changes}
     return bytes(msgpack.packb({name: item for name, item in wire.items() if item is not ...}))
 
@@ -187,7 +185,7 @@ def test_endless_nesting_is_refused_in_both_directions() -> None:
 
 
 class Sapling(Tree):
-    """Derives from a declared class without its own declaration."""
+    """A subclass of a declared class, without a declaration of its own."""
 
 
 class Pair(NamedTuple):
@@ -196,7 +194,7 @@ class Pair(NamedTuple):
 
 
 class Bare:
-    """An undeclared class."""
+    pass
 
 
 @pytest.mark.parametrize(
@@ -245,21 +243,21 @@ def test_only_declared_values_are_sent(thing: Any, said: str) -> None:
 
 @value("codec_test.with_mapping")
 class WithMapping(Value):
-    """A mapping has no form on the wire."""
+    """A class with a mapping, which has no encoding."""
 
     sizes: dict[str, int]
 
 
 @value("codec_test.ambiguous")
 class Ambiguous(Value):
-    """A colour or a text: both are a str on the wire."""
+    """A class with a colour or a text: both are encoded as str."""
 
     colour: Colour | str
 
 
 @value("codec_test.homeless")
 class Homeless(Value):
-    """Its annotation cannot be resolved."""
+    """A class whose annotation cannot be resolved."""
 
     where: Nowhere  # type: ignore[name-defined]  # noqa: F821
 

@@ -1,4 +1,4 @@
-"""`become` and `unbecome`: what handles the messages of an actor, until a restart."""
+"""`become` and `unbecome` replace the handler of an actor's messages, until a restart."""
 
 from __future__ import annotations
 

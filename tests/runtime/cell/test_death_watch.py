@@ -1,4 +1,4 @@
-"""`Terminated` comes exactly once, for any kind of end, after all messages of the ended actor."""
+"""`Terminated` is sent exactly once, for any kind of end, after all messages of the ended actor."""
 
 from __future__ import annotations
 

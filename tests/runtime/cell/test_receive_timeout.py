@@ -1,4 +1,4 @@
-"""The receive timeout, in virtual time: its message still holds when it is handled."""
+"""The receive timeout, in virtual time; its message is not handled if another message has arrived in the meantime."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Heartbeat(NotInfluenceReceiveTimeout):
 
 
 class Sleeper(Actor):
-    """Logs each word with its time, and does what its part prescribes for a word, `start` or `restart`."""
+    """Logs each word with its time, and does what the script contains for a word, `start` or `restart`."""
 
     def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
         self.log = log
@@ -45,8 +45,7 @@ class Sleeper(Actor):
     def pre_start(self) -> None:
         self.part.get("start", lambda _: None)(self.context)
 
-    def post_restart(self, cause: BaseException | None) -> None:
-        """Set no timeout again."""
+    def post_restart(self, cause: BaseException | None) -> None: ...
 
     def handle_message(self, message: Message) -> None:
         text = message.text if isinstance(message, Say) else type(message).__name__
@@ -225,7 +224,7 @@ def test_an_actor_killed_during_its_turn_sets_no_timeout(system: SeededSystem) -
 
 
 class LethalClock(ManualClock):
-    """Kills its victim whenever an alarm is set."""
+    """A clock that kills an actor whenever an alarm is set."""
 
     kill_victim: Callable[[], None] = staticmethod(lambda: None)
 

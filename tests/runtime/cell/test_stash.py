@@ -1,4 +1,4 @@
-"""The stash: stashed messages return in their order."""
+"""The stash: stashed messages return in order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_a_stashed_message_keeps_its_sender(system: SeededSystem) -> None:
 
 
 class SenderKeeper(Shop):
-    """Answers each question, once it is open."""
+    """Stashes questions until it is opened, and then answers each."""
 
     def __init__(self, senders: list[object]) -> None:
         super().__init__([], {})

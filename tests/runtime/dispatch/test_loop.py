@@ -1,4 +1,6 @@
-"""The awaitables that a coroutine of an actor may use, and the refused ones: on the event loop and in virtual time."""
+"""The awaitables that a coroutine of an actor may use, and the ones that are refused: on the event loop and in virtual
+time.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ from tests.runtime.players import Say, player, replies, says
 
 
 class Doer(Actor):
-    """Awaits one deed for each message, and notifies the asker when it is done."""
+    """Awaits one scripted coroutine for each message, and then answers the asker."""
 
     def __init__(self, deed: Callable[[ActorContext], Awaitable[object]]) -> None:
         self.deed = deed

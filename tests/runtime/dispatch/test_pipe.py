@@ -1,4 +1,4 @@
-"""Blocking work comes back as a message."""
+"""The result of blocking work is sent to the actor as a message."""
 
 from __future__ import annotations
 

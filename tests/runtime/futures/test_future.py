@@ -1,5 +1,3 @@
-"""Futures."""
-
 from __future__ import annotations
 
 import os

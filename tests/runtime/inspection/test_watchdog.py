@@ -1,4 +1,4 @@
-"""The watchdog reports which actor blocks a shared thread, and at which line."""
+"""The watchdog reports the actor that blocks a shared thread, and the line at which it blocks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def watchdog(threaded: ActorSystem) -> Iterator[Watchdog]:
-    """A watchdog that checks on demand; its threshold is an hour."""
+    """A watchdog that checks only on demand, with a threshold of an hour."""
     watchdog = Watchdog(threaded, 3_600_000)
     yield watchdog
     watchdog.close()

@@ -1,4 +1,4 @@
-"""Actors that do random deeds to each other."""
+"""Actors that perform random actions on each other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.runtime.model.messages import Answer, Do, Done, Question, Tick
 
 MOST_ACTORS = 40
 DEEPEST_ASK = 5
-"""The limit of creatures that wait within each other's turns: each has its frames on the one stack."""
+"""The limit of actors that wait within each other's turns: all their frames are on one stack."""
 
 
 class Wound(Exception):
@@ -37,7 +37,7 @@ def decide(error: BaseException) -> Directive:
 
 
 def cannot_decide(error: BaseException) -> Directive:
-    """A supervisor's own fault."""
+    """A decider that raises."""
     raise LookupError("no directive for this") from error
 
 
@@ -52,19 +52,19 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 
 
 def some_failure(world: World) -> BaseException:
-    """A failure of any kind."""
+    """A random failure."""
     failures = (*map(Wound, Directive), RuntimeError("as the dice say"), SystemExit(1), KeyboardInterrupt())
     return world.dice.choice(failures)
 
 
 def perhaps_fail(world: World) -> None:
-    """Raise now and then."""
+    """Raise with a small probability."""
     if world.likely(0.02):
         raise some_failure(world)
 
 
 def spawn(world: World, spawner: ActorSystem | ActorContext) -> None:
-    """A new creature, at the top or below another one."""
+    """Spawn a new actor, at the top or below another one."""
     pinned = world.dice.random() < 0.2
     props = Props(Creature, world, world.dice.choice(STRATEGIES), pinned)
     ref = spawner.spawn(props.with_dispatcher("pinned" if pinned else "default"), f"c{world.token()}")
@@ -73,8 +73,6 @@ def spawn(world: World, spawner: ActorSystem | ActorContext) -> None:
 
 
 class Resource:
-    """A resource."""
-
     def __init__(self, world: World) -> None:
         self._world = world
         self._is_closed = False
@@ -88,7 +86,7 @@ class Resource:
 
 
 class Creature(Actor):
-    """Does what the dice decide."""
+    """Performs random actions."""
 
     def __init__(self, world: World, strategy: SupervisorStrategy, pinned: bool) -> None:
         perhaps_fail(world)
@@ -150,7 +148,7 @@ class Creature(Actor):
             self._busy = False
 
     def does(self, fuel: int) -> None:
-        """One deed, or with much fuel several."""
+        """Perform one action, or several if `fuel` allows."""
         for _ in range(1 if fuel < 3 else 2):
             deed = self.world.dice.choice(CALM_DEEDS if self.world.calm else DEEDS)
             deed(self, fuel)
@@ -220,7 +218,7 @@ class Creature(Actor):
         self.context.timers.cancel(key)
 
     def ticks(self, token: int) -> None:
-        """A timer of this instance, not cancelled and not replaced; most stop then."""
+        """Handle a tick of a timer that was neither cancelled nor replaced; mostly stop then."""
         if token not in self.started.values():
             self.world.breaks("no timer fires that was cancelled, replaced or left by a restart", self.me)
         if self.world.calm or self.world.dice.random() < 0.7:
@@ -236,7 +234,7 @@ class Creature(Actor):
         self.shut = not self.world.calm
 
     def puts_aside(self) -> None:
-        """Stash all messages while it is shut; when it opens, they are handled in their order."""
+        """Stash all messages while closed; once open, handle them in order."""
         self.context.stash()
         if not self.world.likely(0.8):
             self.shut = False

@@ -1,4 +1,4 @@
-"""A child that is restarted with growing delays, at a stable ref."""
+"""A backoff supervisor restarts its child with growing delays; the ref stays the same."""
 
 from __future__ import annotations
 

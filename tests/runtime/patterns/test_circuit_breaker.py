@@ -1,4 +1,4 @@
-"""Calls to a failing service, and their outcomes."""
+"""A circuit breaker limits the calls to a failing service."""
 
 from __future__ import annotations
 

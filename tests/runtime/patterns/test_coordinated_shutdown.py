@@ -1,4 +1,4 @@
-"""The end of a system, phase by phase."""
+"""Coordinated shutdown ends a system in phases."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_a_killed_guardian_is_a_crash_that_runs_no_task() -> None:
 
 
 class Exhausted(SeededDispatcher):
-    """A dispatcher that can start no thread, as late in the exit of the interpreter."""
+    """A dispatcher that cannot start threads, as late in the exit of the interpreter."""
 
     def run_blocking(self, work: Runnable) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Finite state machines, in virtual time."""
+"""Finite state machines as actors, in virtual time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Gate(StrEnum):
 
 
 class Turnstile(FSM[Gate, int]):
-    """A turnstile: opens for a coin, for 100 ms at most; its data is the number of coins."""
+    """A turnstile that a coin opens for at most 100 ms; its data is the number of coins."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -213,7 +213,7 @@ def test_a_machine_without_a_beginning_does_not_start(system: SeededSystem) -> N
     system.event_stream.subscribe(failures.append, ActorFailed)
 
     class Lost(FSM[Gate, int]):
-        """Defines no initial state."""
+        """A machine without an initial state."""
 
     ref = system.spawn(Props(Lost), "lost")
     system.run_until_idle()

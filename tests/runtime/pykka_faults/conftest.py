@@ -1,4 +1,6 @@
-"""Fixtures for stock Pykka actors, cleaned up after each test: no fault of one test reaches the next."""
+"""Fixtures for plain Pykka actors, which are cleaned up after each test, so that a fault in one test cannot affect
+another.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def dispatcher(request: pytest.FixtureRequest) -> DispatcherName:
 
 @pytest.fixture
 def ours(dispatcher: DispatcherName) -> Play:
-    """The Props of a player of each kind."""
+    """Creates the Props of a scripted actor on this dispatcher."""
     return lambda *part: player(*part).with_dispatcher(dispatcher)
 
 

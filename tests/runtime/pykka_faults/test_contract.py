@@ -1,4 +1,4 @@
-"""The seam: Pykka's private names that the kernel uses, and a check that every numbered fault has its test."""
+"""The kernel's use of Pykka: the private names that it needs, and a check that every numbered fault has a test."""
 
 from __future__ import annotations
 

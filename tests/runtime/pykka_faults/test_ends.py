@@ -1,4 +1,4 @@
-"""Actors end in order, once, notify every watcher, and never keep the process alive."""
+"""Actors end in order and once, notify every watcher, and never keep the process alive."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failure harms only the actor that failed, however its message was sent."""
+"""A failure affects only the actor that failed, however its message was sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExc
 
 
 def _stops_everybody(stage: Stage, error: BaseException) -> None:
-    """Plain Pykka: the bystander dies, and the asker waits for a thread that is no more."""
+    """Plain Pykka: the bystander dies, and the asker waits for a thread that has ended."""
     bystander = stage()
     failing = stage({"fail": raises(error)})
     reply = failing.ref.ask("fail", block=False)
@@ -35,7 +35,7 @@ def _stops_everybody(stage: Stage, error: BaseException) -> None:
 
 
 def _harms_no_one_else(error: BaseException, ours: Play) -> None:
-    """Our play, in a system made after the failure: kernel actors are in Pykka's registry too."""
+    """flykka's actors, in a system created after the failure, because they are in Pykka's registry too."""
     with ActorSystem("unharmed") as system:
         bystander = system.spawn(ours([], {"r": replies}), "bystander")
         failing = system.spawn(ours([], {"fail": raises(error), "r": replies}), "failing")

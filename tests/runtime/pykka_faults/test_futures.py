@@ -1,4 +1,4 @@
-"""Futures: completed once, outside of locks, for threads and for event loops."""
+"""Futures are completed once, without holding locks, for threads and for event loops."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_p2_a_reply_set_from_outside_does_no_harm(threaded: ActorSystem, stage: 
 
 
 async def _opens(gate: Gate, reply: Any) -> Any:
-    """Awaits a reply that only comes if the event loop runs meanwhile."""
+    """Awaits a reply that comes only if the event loop keeps running."""
     asyncio.get_running_loop().call_later(0.01, gate.open)
     return await reply
 

@@ -1,4 +1,4 @@
-"""The fate of messages: on the way to an actor that ends, after its end, and to several actors at once."""
+"""Messages on the way to an actor that ends, after its end, and to several actors at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, Stock
 
 
 class Interrupted(Queue[Any]):
-    """A stock inbox with a hook right before a put: there any thread may be interrupted."""
+    """A plain Pykka inbox that calls a hook right before a put, at which any thread may be interrupted."""
 
     before_put: Callable[[], object] = staticmethod(lambda: None)
 
@@ -39,7 +39,7 @@ class WithInterruptedInbox(Stock):
 
 
 class InterruptedDeque(deque[Any]):
-    """The queue of one of our mailboxes, interrupted before and after an append."""
+    """The queue of a flykka mailbox, interrupted before and after an append."""
 
     before: Callable[[], object] = staticmethod(lambda: None)
     behind: Callable[[], object] = staticmethod(lambda: None)

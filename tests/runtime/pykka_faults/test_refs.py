@@ -1,4 +1,4 @@
-"""Refs as values, refused proxies, and the context of a turn."""
+"""Refs as values, the refusal of proxies, and the context of a turn."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_p24_a_ref_keeps_no_ended_actor_in_memory(
 
 @message("test.introduce")
 class Introduce(Message):
-    """anyone -> anyone: an actor to talk to."""
+    """anyone -> anyone: the ref of an actor to send messages to."""
 
     whom: Ref
 

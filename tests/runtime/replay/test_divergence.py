@@ -1,4 +1,4 @@
-"""A divergence of an actor is found at its turn, and reported by kind, effect, field, cause and line."""
+"""A replay reports a divergence at its turn, with kind, effect, field, cause and line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 @dataclass(frozen=True)
 class Stage:
-    """Records an actor with one part, and replays it with another one."""
+    """Records an actor with one script, and replays it with another one."""
 
     path: Path
 

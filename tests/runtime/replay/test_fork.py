@@ -1,4 +1,4 @@
-"""A fork continues from a recorded turn, with a fault or without, and answers from the record while it fits."""
+"""A fork continues from a recorded turn, with or without a fault, and takes answers from the trace while they fit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def session(trace: TraceReader) -> ReplaySession:
 
 @pytest.fixture
 def outside(trace: TraceReader) -> ReplaySession:
-    """A session in which the depot is a boundary."""
+    """A session in which the depot is not replayed."""
     return TraceReplayer().session(trace)
 
 

@@ -1,4 +1,4 @@
-"""Actors are made from the Props in a trace if these suffice; nothing else that a trace names is called."""
+"""Actors are created from the Props in a trace if these suffice; nothing else that a trace names is called."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ class Session:
 
 
 class Keeper(Actor):
-    """Keeps its argument."""
-
     def __init__(self, *given: object, **named: object) -> None:
         self.given = given
         self.named = named
@@ -82,7 +80,7 @@ def packed(factory: object, *given: object, **named: object) -> bytes:
 
 
 def graph(factory: str, *nodes: tuple[str, object]) -> bytes:
-    """Props of a factory of this name, with these nodes as the arguments."""
+    """Props of a factory of this name, with these nodes as arguments."""
     arguments = [[2 + place] for place in range(len(nodes))]
     props = ("props", [[1], arguments, [], "default", None])
     told: bytes = msgpack.packb([[props, ("named", factory), *nodes], [[0]]])

@@ -1,4 +1,4 @@
-"""The outcome of some turns depends on other threads: a replay uses the recorded outcome."""
+"""The outcome of some turns depends on other threads; a replay uses the recorded outcome."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WAIT_SECONDS = 5
 
 
 class Moment:
-    """Makes a turn wait for events on other threads, and these for the turn."""
+    """Makes a turn wait for events on other threads, and these threads wait for the turn."""
 
     def __init__(self) -> None:
         self._reached, self._passed = threading.Event(), threading.Event()
@@ -197,7 +197,7 @@ def has_ended(ref: ActorRef) -> bool:
 
 
 def effects(trace: Path, word: str) -> str:
-    """The effects of the turn that handled this word."""
+    """The recorded effects of the turn that handled this word."""
     return next(effects_text(turn) for turn in TraceReader.open(trace).turns if turn.message == says(word))
 
 

@@ -1,4 +1,4 @@
-"""A session stands after a turn of the trace, steps forward and back, and knows every actor's state there."""
+"""A session moves forward and back in a trace, and returns every actor's state after a turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random walks through recorded runs: at any turn a session shows the same as a replay up to that turn."""
+"""Random moves in recorded runs: at any turn a session equals a new replay up to that turn."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ MOVES = 20
 
 @pytest.fixture(autouse=True)
 def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small limits, so that small runs have both retained and discarded steps back."""
+    """Small limits, so that small runs have both retained and discarded steps."""
     monkeypatch.setattr(session_module, "_KEPT", KEPT)
 
 
 def states_by_turn(path: Path) -> list[dict[str, State]]:
-    """The state of every actor after each turn, and at the beginning."""
+    """The state of every actor after each turn, and at the start."""
     engine = ReplayEngine(TraceReader.open(path))
     known: list[dict[str, State]] = [{}]
     while engine.advance() is not None:

@@ -1,4 +1,4 @@
-"""A divergence names the line that handles the message: the `case` of its class, or else the handler."""
+"""A divergence reports the line that handles the message: the `case` of its class, or else the handler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Matches(Actor):
-    """Handles some messages each on a line of its own."""
+    """Handles some messages, each on its own line."""
 
     def handle_message(self, message: Message) -> None:
         match message:

@@ -1,4 +1,4 @@
-"""The state of an actor as a tree of plain values: the same in every process, and without external objects."""
+"""The state of an actor as a tree of plain values: equal in every process, and without external objects."""
 
 from __future__ import annotations
 

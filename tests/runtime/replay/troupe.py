@@ -1,4 +1,4 @@
-"""Actors that do anything an actor can do, driven by their messages: the same messages cause the same deeds."""
+"""Actors that use every feature of the kernel, driven by their messages: equal messages cause equal actions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_CHILDREN = 3
 
 @message("troupe.play")
 class Play(Message):
-    """anyone -> player: do `fuel` deeds, drawn from `seed`; `other` is an actor that you may know."""
+    """anyone -> actor: perform `fuel` actions, drawn from `seed`; `other` is an actor to send messages to."""
 
     seed: int
     fuel: int
@@ -35,14 +35,14 @@ class Play(Message):
 
 @message("troupe.question")
 class Question(Message):
-    """anyone -> player: answer, or perhaps not."""
+    """anyone -> actor: answer, or perhaps not."""
 
     seed: int
 
 
 @message("troupe.answer")
 class Answer(Message):
-    """player -> asker: the current count."""
+    """actor -> asker: the current count."""
 
     name: str
     count: int
@@ -69,7 +69,7 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 
 
 class Puppet(Actor):
-    """Knows the actors of its messages, and counts."""
+    """Performs actions on the actors that it got from messages, and counts them."""
 
     def __init__(self, depth: int, strategy: int) -> None:
         self.depth = depth
@@ -115,7 +115,7 @@ class Puppet(Actor):
             dice.choice(DEEDS)(self, dice, play.fuel - 1)
 
     def puts_aside(self, message: Message) -> None:
-        """The behaviour of a shut puppet: stash, or open."""
+        """The behaviour of a closed actor: stash, or open."""
         match message:
             case Play(seed=seed) if seed % 3:
                 self.context.stash()
@@ -270,7 +270,7 @@ DEEDS: tuple[Deed, ...] = (
 
 
 def spawn_puppets(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
-    """A few puppets, each with a few messages."""
+    """A few random actors, each with a few messages."""
     dice = random.Random(seed)
     refs = [system.spawn(Props(Puppet, 0, dice.randrange(3)).with_dispatcher("pinned"), f"p{n}") for n in range(actors)]
     for ref in refs:

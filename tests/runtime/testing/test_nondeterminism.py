@@ -1,4 +1,4 @@
-"""A strict system refuses calls that no seed could repeat, and names them; all others are allowed."""
+"""A strict system refuses calls that a seed cannot reproduce, and names them; all others are allowed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.runtime.players import player, says
 
 
 def do(deed: Callable[[ActorContext], object], *, strict: bool = True) -> list[str]:
-    """Let an actor do the deed, and return its log."""
+    """Let an actor perform the action, and return its log."""
     log: list[str] = []
     with SeededSystem(3, strict=strict) as system:
         system.spawn(player(log, {"do": deed}), "a").tell(says("do"))

@@ -1,4 +1,4 @@
-"""The pytest plugin: systems as fixtures, and tests that fail for leaks of their actors."""
+"""The pytest plugin: systems as fixtures, and tests that fail if they leak actors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.runtime.players import Say, fails, in_turn, player, replies, says
 
 
 def run_with_plugin(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
-    """Run tests with the plugin, which is there already if flykka is installed."""
+    """Run tests with the plugin, which is loaded already if flykka is installed."""
     pytester.makeini(INI)
     pytester.makepyfile(HEAD + dedent(body))
     plugins = () if pytester._request.config.pluginmanager.has_plugin("flykka") else ("-p", PLUGIN)

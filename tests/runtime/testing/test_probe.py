@@ -1,4 +1,4 @@
-"""The probe: its expectations and deadlines, and its role as an actor among others."""
+"""The probe: its expectations and deadlines, and its behaviour as an actor."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def probe(system: SeededSystem) -> TestProbe:
 
 
 def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
-    """The probe, with these words sent to it."""
+    """The probe, after these words were sent to it."""
     for text in texts:
         probe.ref.tell(says(text))
     return probe
 
 
 def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
-    """The probe, to which an actor sends the first word in a second, the next one in two, and so on."""
+    """The probe; an actor sends it the first word after a second, the next one after two, and so on."""
 
     def start(context: ActorContext) -> None:
         for number, text in enumerate(texts, 1):

@@ -1,4 +1,4 @@
-"""Clocks: alarms fire in order, cancelled ones do not, and time never goes back."""
+"""Clocks: alarms fire in order, cancelled ones do not fire, and time never goes back."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tests.runtime.players import Say, fails, player, says
 
 
 def timed(system: SeededSystem, begin: object, **more: object) -> list[str]:
-    """The log of an actor `t` that begins with `begin`; each tick is logged with its time."""
+    """The log of an actor `t` that performs `begin` at its start; each tick is logged with its time."""
     log: list[str] = []
     part = {"start": begin, "tick": lambda context: log.append(f"at {context.now()}"), **more}
     system.spawn(player(log, part), "t")  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The cause of a turn is the effect of the earlier turn that led to it, and no other one."""
+"""The cause of a turn is the effect of the earlier turn that caused it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The turns that the flight recorder retains and drops, and its dump on request."""
+"""The flight recorder retains the last turns, drops earlier ones, and writes them to a file on request."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SOMEONE = Ref("/user/a", 1)
 
 
 def open_recorder(turns: int = 100, payload_bytes: int = 1_000_000) -> FlightRecorder:
-    """A recorder whose system has begun."""
+    """A recorder whose system has started."""
     recorder = FlightRecorder(turns, payload_bytes=payload_bytes)
     recorder.open(system="ring", seed=7)
     return recorder
@@ -208,14 +208,14 @@ def test_fields_are_weighed_only_if_their_type_may_be_large_or_unknown() -> None
 
 @message("weight.inner")
 class Inner(Message):
-    """test: a value of numbers."""
+    """test: a value that contains numbers."""
 
     number: int
 
 
 @message("weight.outer")
 class Outer(Message):
-    """test: a value within which it may be itself."""
+    """test: a value that may contain another one of its class."""
 
     inner: Inner
     text: str = ""
