@@ -227,8 +227,9 @@ class JobStarts:
         )
         if identified.continues and begins and not identified.has_ended:
             raise ClusterError(
-                f"job {job_graph.name!r} is unfinished in its high-availability store, so it cannot start at the"
-                " beginning of its input: run it without --fresh and --overwrite and stop it first, or use another store"
+                f"job {job_graph.name!r} is unfinished in its high-availability store, so it cannot start at"
+                " the beginning of its input: run it without --fresh and --overwrite and stop it first, or use another"
+                " store"
             )
         if identified.checkpoint is not None and not identified.has_ended:
             current_launch().notify(f"continuing {job_graph.name!r} from {describe(identified.checkpoint)}")

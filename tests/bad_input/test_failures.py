@@ -85,7 +85,7 @@ WRONG = {
     ),
 }
 COVERED = ("a function that exits", "a function that ends its worker", "a function that gives no DataFrames")
-"""Other tests check their texts; the other cases here check how errors are printed."""
+"""Failures whose texts other tests check; the other cases here check how errors are printed."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tests that errors in a program are refused on the user's line before there is a job, and that no file is created."""
+"""Tests that errors in a program are refused on the user's line before a job exists, and that no file is created."""
 
 from __future__ import annotations
 

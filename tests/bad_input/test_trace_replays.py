@@ -182,7 +182,7 @@ def test_an_unreplayable_actor_is_named_with_its_call(
 
 
 def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
-    """Record an actor that received so many megabytes at once, and a word afterwards."""
+    """Record an actor that receives a message of so many megabytes, and a word afterwards."""
     with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=max_bytes)) as system:
         ref = system.spawn(Props(Counter), "actor")
         ref.tell(Note(text="before"))

@@ -1,4 +1,4 @@
-"""Tests files that are no traces, or incomplete ones: every command reports it in one sentence with its exit code."""
+"""Tests files that are no traces, or incomplete ones: every command reports them in one sentence with its exit code."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ pytestmark = pytest.mark.slow
 
 READ, UNREADABLE = 0, 2
 READERS = (["trace", "show"], ["trace", "stats"], ["trace", "diagram"], ["trace", "check"], ["replay"], ["debug"])
-"""Commands that read any trace, and take only its name."""
+"""Commands that read any trace, and have no other arguments."""
 OPENERS = (*READERS, ["trace", "story", "--job", "any"], ["whatif", "--at", "3", "--drop"], ["shrink"])
-"""These too check first whether there is a trace."""
+"""Commands that first check that the file is a trace."""
 
 
 @pytest.fixture

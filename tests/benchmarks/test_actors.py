@@ -1,4 +1,4 @@
-"""Tests the kernel benchmark: both contenders do all the work, and the figures measure what they are named after."""
+"""Tests the kernel benchmark: both systems do all the work, and the figures measure what their names state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POPULATION = Population(count=100_000, start_s=2.5, stop_s=1.234, rss_mib=400.0)
 
 
 def _rates() -> dict[tuple[Contender, Discipline], list[float]]:
-    """Return rates of ours at 600, 100, 600 a second, of theirs at 100."""
+    """Return flykka's rates of 600, 100 and 600 a second, and Pykka's of 100."""
     return {
         (heat.contender, heat.discipline): [100.0, 100.0, 100.0]
         if heat.contender is Contender.PYKKA

@@ -1,4 +1,4 @@
-"""Tests the recovery benchmark: what counts as lost and as duplicated, where kills are placed, and the output."""
+"""Tests the recovery benchmark: which rows count as lost or duplicated, when processes are killed, and the output."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def count_output(
 
 
 def changed(column: str, by: list[int]) -> pd.DataFrame:
-    """Return the sums of all hours, with the first ones changed by `by`."""
+    """Return the sums of all hours, the first ones changed by `by`."""
     return HOURS.assign(**{column: HOURS[column] + [*by, *[0] * (len(HOURS) - len(by))]})
 
 

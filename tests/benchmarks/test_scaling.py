@@ -1,4 +1,4 @@
-"""Tests the scaling benchmark: costs have the stated units, a picture shows them, wrong output is refused."""
+"""Tests the scaling benchmark: costs have the stated units, a plot shows them, and wrong output is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every case of every area holds for our machines, or is listed: it has no counterpart, or differs on purpose."""
+"""Every case of every area holds for flykka's machines, or is listed as not applicable or deliberately different."""
 
 from __future__ import annotations
 

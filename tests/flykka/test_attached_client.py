@@ -1,4 +1,4 @@
-"""A job that ends with its client, and enrichers that label its failures: in an environment, on Spark."""
+"""A job that ends with its client, and enrichers that label its failures, in an environment on Spark."""
 
 from __future__ import annotations
 

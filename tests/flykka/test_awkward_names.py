@@ -98,7 +98,7 @@ def first_rows(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def first_frames(rows: Any, state: Any) -> tuple[Any, Any]:
-    """The same for pandas frames."""
+    """Like `first_rows`, for pandas frames."""
     return rows[NAMES], state.assign(**{"n.n": 1})
 
 
@@ -183,8 +183,7 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
 }
 
 SOME = {"verbs without state", "keyed process", "sum", "process_table"}
-"""One operator of each kind of generated code: the others write column names as these do, and joins as aggregates do.
-"""
+"""One operator for each kind of generated code: the others generate column names in the same way."""
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStream:

@@ -36,7 +36,7 @@ KEYS, ROWS = 5, 40
 
 
 class JobEvents:
-    """Collects the events of a job for tests to wait for."""
+    """Collects the events of a job, and waits for them."""
 
     def __init__(self, client: JobClient) -> None:
         self._messages: list[Message] = []

@@ -30,7 +30,7 @@ BY_TIME = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("a
 
 @pytest.fixture
 def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the test run's session, which is left with no more cached data than before."""
+    """An environment on the session of the test run; asserts that it leaves no cached data."""
     before = persisted(spark)
     with StreamExecutionEnvironment.get_execution_environment() as made:
         yield made

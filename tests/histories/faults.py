@@ -17,7 +17,7 @@ FAILING_SPLIT = "file-4"
 
 @dataclass
 class Faults:
-    """The pending faults."""
+    """The faults that are still to occur."""
 
     snapshot: bool = True
     stage: bool = True

@@ -1,7 +1,6 @@
 """The runs of the golden traces: whole clusters in virtual time.
 
-A run that does not end as intended raises an error. For one seed every recording is the same, unless the behaviour has
-changed.
+A run that does not end as intended raises an error. Recordings of one seed are equal unless the behaviour has changed.
 """
 
 from __future__ import annotations
@@ -74,9 +73,7 @@ def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def rescaled(recorder: Recorder, seed: int = SEED) -> None:
-    """A job with keyed state is stopped with a checkpoint; another continues from it with three subtasks instead of
-    two.
-    """
+    """A job with keyed state is stopped with a checkpoint, and continues from it with three subtasks instead of two."""
     plane = KeyedRows()
     with _recorded(recorder, seed, plane) as stage:
         stage.submit("first", vertices=keyed_job(2))
@@ -120,7 +117,7 @@ def adaptive(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def savepoints(recorder: Recorder, seed: int = SEED) -> None:
-    """A savepoint of a job that continues, and then one that it stops with."""
+    """A savepoint of a job that continues, and then a savepoint with which it stops."""
     with _recorded(recorder, seed, Names()) as stage:
         stage.submit()
         stage.system.advance(300)
@@ -135,7 +132,7 @@ def savepoints(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def unaligned(recorder: Recorder, seed: int = SEED) -> None:
-    """Checkpoints begin aligned, switch to unaligned, and overtake queued data; one is restored from."""
+    """Checkpoints start aligned, switch to unaligned, and overtake queued data; the job is restored from one."""
     plane = SlowNames()
     with _recorded(recorder, seed, plane) as stage:
         stage.checkpointing = {"unaligned": True, "aligned_timeout_ms": 300}
@@ -164,7 +161,7 @@ def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def crowded(recorder: Recorder, seed: int = SEED) -> None:
-    """Two jobs that request more slots than there are, few buffers, overlapping checkpoints, and one cancelled job."""
+    """Two jobs that request more slots than exist, few buffers, overlapping checkpoints, and one cancelled job."""
     plane = KeyedRows()
     with _recorded(recorder, seed, plane, NetworkSettings(network_buffers=30)) as stage:
         stage.checkpointing = {"interval_ms": 150, "min_pause_ms": 150, "max_concurrent": 2, "retained": 3}
@@ -210,7 +207,9 @@ def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
 
 
 def regions(recorder: Recorder, seed: int = SEED) -> None:
-    """One job is refused, one restarts by regions; then the ResourceManager dies under a third, which continues."""
+    """One job is refused, one restarts by regions; then the ResourceManager dies while a third job runs, which
+    continues.
+    """
     with _recorded(recorder, seed, Names()) as stage:
         stage.submit("refused", job_type=JobType.BATCH)
         stage.submit("first", schedule_mode=ScheduleMode.PIPELINED_REGION)
@@ -241,7 +240,7 @@ RUNS: dict[str, Callable[[Recorder, int], None]] = {
 def _recorded(
     recorder: Recorder, seed: int, data_plane: Names, network: NetworkSettings | None = None
 ) -> Iterator[WholeCluster]:
-    """A cluster whose every turn is recorded; its checkpoints are in memory, and gone at the end."""
+    """A cluster whose every turn is recorded; its checkpoints are in memory only."""
     with SeededSystem(seed, recorder=recorder) as system:
         try:
             yield WholeCluster(system, f"{_FOLDER}/checkpoints", data_plane, network)

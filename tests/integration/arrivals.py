@@ -1,8 +1,8 @@
-"""Sales that arrive: runs the program of `sales` over a growing folder, also as a process that can be killed.
+"""Sales that arrive over time: runs the program of `sales` on a growing folder, also as a process that can be killed.
 
     python -m tests.integration.arrivals ARRIVALS OUTPUT [OBJECT_STORE]
 
-prints a line per completed checkpoint. With checkpoints in an object store, to which Spark would need a jar to write
+prints a line per completed checkpoint. If checkpoints are in an object store, for which Spark would need a jar to write
 state, it copies the sales.
 """
 

@@ -1,4 +1,4 @@
-"""Tests checkpoints that a client triggers: the interval is an hour, so there are hardly any others."""
+"""Tests checkpoints that a client triggers: the periodic interval is an hour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def files_of(path: str) -> set[str]:
-    """Return the files that hold the state of a checkpoint."""
+    """Return the files with the state of a checkpoint."""
     return set(shared_state_of(CheckpointStorage(path).read_metadata(path)))
 
 

@@ -1,4 +1,4 @@
-"""Tests a job that is rescaled to one, two, four and again one subtask with windows open: each sale counts once."""
+"""Tests a job that is rescaled from one to two, four and one subtask with windows open: each sale counts once."""
 
 from __future__ import annotations
 

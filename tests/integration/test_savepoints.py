@@ -21,7 +21,7 @@ from tests.integration import arrivals
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 FILES = 9
-"""Of the forty files of all flights."""
+"""The number of files, out of the forty files of all flights."""
 
 
 @pytest.fixture(scope="module")

@@ -172,7 +172,7 @@ def test_a_job_starts_with_bootstrapped_state(spark: SparkSession, environment: 
 
 @pytest.fixture(scope="module")
 def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamExecutionEnvironment]:
-    """An environment with the first version, which does not run."""
+    """An environment with the first version, which is not executed."""
     folder = tmp_path_factory.mktemp("program")
     state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     with StreamExecutionEnvironment.get_execution_environment() as env:

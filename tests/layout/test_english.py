@@ -24,7 +24,7 @@ OPENING_OF_TESTS = re.compile(
     r"(anew|how|one (that|who|which)|those (that|who)|when|where|wherever|whether|which|who|whoever|whom|whose|why)\b",
     re.I,
 )
-"""Docstrings of tests may begin with `what`, and use `one` for one of several."""
+"""Docstrings of tests may begin with `what`, and may contain `one` for one of several."""
 BANNED = re.compile(r"\b(anew|whoever|whomever|henceforth|front door|of one's own|struck)\b", re.I)
 
 LIMITS = {

@@ -1,4 +1,4 @@
-"""`scripts/journeys.py`: which files and names count for a journey."""
+"""`scripts/journeys.py`: which files and names are counted for a journey."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def journeys() -> ModuleType:
 
 @pytest.fixture
 def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of an actor, its machine, a sibling part, and a kernel."""
+    """A package with an actor, its machine, a sibling module, and a kernel."""
     folder = tmp_path / "way"
     folder.mkdir()
     for name, source in (("deciding", DECIDING), ("acting", ACTING), ("beside", BESIDE), ("kernel", KERNEL)):

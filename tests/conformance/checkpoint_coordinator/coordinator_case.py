@@ -1,5 +1,5 @@
-"""Area 01, components `coordinator` and `job`: translates words of a case to events, and its expectations to the
-machine's state.
+"""Area 01, components `coordinator` and `job`: translates the words of a case to events, and compares its expectations
+with the machine's state.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_0
 
 
 class CoordinatorCase:
-    """One case being run."""
+    """A running case."""
 
     def __init__(self, case: Case) -> None:
         given = case["given"]

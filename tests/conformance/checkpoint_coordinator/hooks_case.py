@@ -1,4 +1,4 @@
-"""Area 01, component `hooks`: when master hooks are called, and with what."""
+"""Area 01, component `hooks`: when master hooks are called, and with which arguments."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ class _Hooked:
 
 
 def _only(calls: list[list[Any]]) -> list[Any] | None:
-    """The arguments of its only call, if it was called."""
+    """The arguments of the only call, or None if there was no call."""
     assert len(calls) <= 1, calls
     return calls[0] if calls else None
 

@@ -1,4 +1,4 @@
-"""Area 01, component `pending`: how a pending checkpoint ends."""
+"""Area 01, component `pending`: the end of a pending checkpoint."""
 
 from __future__ import annotations
 

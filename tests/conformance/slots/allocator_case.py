@@ -1,4 +1,4 @@
-"""Placement of tasks of a job under test: at once, or in shared slots."""
+"""The placement of the tasks of a job: at once, or in shared slots."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _request(task: str, step: Mapping[str, Any], constraint: CoLocationConstrain
 
 
 class SharedSlotCase:
-    """Requests that wait for one slot, which arrives and may be too small."""
+    """Requests that wait for one slot, which may be too small when it arrives."""
 
     def __init__(self, case: Case) -> None:
         given = case["given"]

@@ -1,4 +1,4 @@
-"""The pool of a job under test: its ExecutionSlotAllocator with the pool inside it."""
+"""The slot pool of a job under test, inside its ExecutionSlotAllocator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.conformance.slots.words import profile
 
 
 class PoolCase:
-    """The pool that serves the requests of a job."""
+    """The pool that fulfils the slot requests of a job."""
 
     def __init__(self, case: Case) -> None:
         given, steps = case["given"], case["steps"]

@@ -1,4 +1,4 @@
-"""A TaskManager's actor under test, between a ResourceManager and a JobMaster that the case controls."""
+"""A TaskManager as an actor, between a ResourceManager and a JobMaster that the case controls."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class TaskManagerCase:
     # The environment
 
     def _listen(self) -> None:
-        """Record the messages to both."""
+        """Record the messages to the ResourceManager and to the JobMaster."""
         job_master, resource_manager = self._cluster.job_master, self._resource_manager
         self._registrations += resource_manager.heard(RegisterTaskManager)
         self._at_job_manager += job_master.heard(RegisterTaskManager)
@@ -233,7 +233,7 @@ class TaskManagerCase:
             self._cluster.say(AcceptSlots(job_id=JOB, accepted=accepted, offer=offer.offer))
 
     def _accept_all(self) -> None:
-        """An answer may be followed by the next offer."""
+        """Accept all offers; after an answer another offer may follow."""
         answered = -1
         while answered != len(self._heard_offers()):
             answered = len(self._offers)
@@ -249,7 +249,7 @@ class TaskManagerCase:
             self._listen()
 
     def _let_time_out(self, whom: str) -> None:
-        """The other one keeps requesting heartbeats."""
+        """Let one of them time out, while the other one requests heartbeats."""
         for _ in range(_TIMEOUT_MS // _INTERVAL_MS + 1):
             self._system.advance(_INTERVAL_MS)
             if whom == "job manager":

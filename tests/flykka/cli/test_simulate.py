@@ -35,7 +35,7 @@ def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 @pytest.fixture
 def bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint completes before its last task has acknowledged it."""
+    """Plants a bug: a checkpoint completes before its last task has acknowledged it."""
     monkeypatch.setattr(PendingCheckpoint, "is_fully_acknowledged", property(lambda _: True))
 
 

@@ -32,7 +32,7 @@ def record_cluster(folder: Path) -> Path:
 
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run in which one acknowledgement is enough."""
+    """The trace of a run in which one acknowledgement completes a checkpoint."""
     acknowledge = PendingCheckpoint.acknowledge
 
     def for_all(self: PendingCheckpoint, attempt: object, state: object) -> object:

@@ -164,7 +164,7 @@ def scripted_job_manager(*answers: Message) -> Props:
 
 
 def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
-    """A client that has received these answers about its job."""
+    """A client of a job that has received these answers."""
     system = system or SeededSystem(3)
     client = JobClient(
         system,

@@ -1,4 +1,4 @@
-"""A day of successful checkpoints does not print eight thousand lines."""
+"""The successful checkpoints of a whole day are summarized in a few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole cluster in virtual time, asked why it makes no progress: working, waiting, and with a stuck actor."""
+"""`flykka why` on a whole cluster in virtual time: working, waiting, and with a stuck actor."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 
 def a_turn_of_a_stage(trace: TraceReader) -> int:
-    """The turn after which the tenth stage has finished."""
+    """The turn in which the tenth stage has finished."""
     return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageResult)][9]
 
 

@@ -1,4 +1,4 @@
-"""Displays of traces in a notebook: every fact is shown, long ones are cut, and user text never becomes markup."""
+"""Displays of traces in a notebook: all facts are shown, long texts are cut, and user text never becomes markup."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ OF_THE_PORT = sorted(name for name in vars(DataPlane) if not name.startswith("_"
 
 
 class Others(Names):
-    """A data plane that is registered nowhere."""
+    """A data plane that is not registered for replays."""
 
 
 def test_the_replay_data_plane_implements_the_port_but_provides_only_bridges() -> None:

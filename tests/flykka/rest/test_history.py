@@ -1,4 +1,4 @@
-"""Ended jobs, displayed from their archives as the cluster displayed them, but without commands."""
+"""Ended jobs are served from their archives like running jobs, but without commands."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def number_of_rows(scenario: Scenario) -> int:
 
 
 def large_scenario() -> Scenario:
-    """The first scenario with a crash among its faults, and some of everything."""
+    """The first scenario with a crash among its faults and with events of every kind."""
     drawn = (draw_scenario(seed, SimulationSettings(max_faults=8)) for seed in range(1_000))
     return next(s for s in drawn if FaultKind.CRASH in faults_of(s) and len(s.topology.vertices) > 3)
 

@@ -37,7 +37,7 @@ BOOM = SerializedThrowable(type_name="ValueError", message="boom")
 
 
 def record_talk(recording: Recording) -> Trace:
-    """Alice receives a message from outside and sends one to Bob; Bob fails, is killed and receives no more."""
+    """Alice receives a message from outside and sends one to Bob; Bob fails, is killed and receives nothing more."""
     first = recording.turn(ALICE, says("go"), ("send", BOB, says("hello")))
     recording.turn(BOB, says("hello"), sender=ALICE, cause=first, failure=BOOM)
     recording.turn(ALICE, says("tick"), timer=True, cause=first)

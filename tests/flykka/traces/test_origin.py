@@ -1,4 +1,4 @@
-"""Every view of a trace states which part of the run the trace lacks."""
+"""Every view of a trace states which part of the run the trace does not contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The picture of a job: it contains every fact, and user text never becomes markup."""
+"""The picture of a job contains every fact, and user text never becomes markup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sink contracts shortened to what the other tests of a sink do not cover; `make test` runs these."""
+"""Sink contracts without the cases that other tests of a sink cover; `make test` runs these."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ rest.
 
 
 class ShorterSinkContract(SinkContract):
-    """One crash and a parallelism of three; long runs try all."""
+    """The contract with one crash and a parallelism of three; long runs use the full contract."""
 
     @pytest.mark.parametrize(
         "calls",

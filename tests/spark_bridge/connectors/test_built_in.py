@@ -92,7 +92,7 @@ class TestFileSink(ShorterSinkContract):
 @pytest.mark.spark
 @pytest.mark.slow
 class TestForeachBatchSink(ShorterSinkContract):
-    """A write that replaces earlier rows of the same id is exactly once."""
+    """The contract for a function whose writes replace earlier rows of the same id, which makes them exactly once."""
 
     def sink(self) -> ForeachBatchSink:
         folder = self.folder / "out"

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @dataclass
 class Table:
-    """Accepts rows by checkpoint; `raises` is raised after the rows are stored. Its writers stage in `folder`."""
+    """Stores rows by checkpoint; `raises` is raised after the rows are stored. Its writers stage in `folder`."""
 
     spark: SparkSession
     folder: Path

@@ -61,7 +61,7 @@ def wrapped(cause: Exception) -> Exception:
 
 
 def of_worker(error: type[Exception]) -> PythonException:
-    """Return the error as Spark raises it: only the text of the exception comes back from the worker."""
+    """Return the error as Spark raises it: the worker sends only the text of the exception."""
     text = f"Traceback (most recent call last):\n  ...\n{error.__module__}.{error.__qualname__}: chk-4/1 was altered"
     return PythonException(message=text)
 

@@ -1,4 +1,4 @@
-"""Tests that code is bound by uid, and refused by name."""
+"""Tests that code is bound by uid, and that mismatches are refused with the names of the operators."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner
 
 
 class Noting(OperatorCoordinator):
-    """Records its calls, and does what events ask for."""
+    """Records its calls, and executes the requests in events."""
 
     def __init__(self, context: OperatorCoordinatorContext) -> None:
         self.context = context
@@ -85,7 +85,7 @@ class Noting(OperatorCoordinator):
 
 
 class Function(CoordinatedFunction):
-    """Provides a coordinator that the test inspects."""
+    """A function whose coordinator the test inspects."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         self.made = Noting(context)

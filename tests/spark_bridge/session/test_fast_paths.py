@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark]
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """A session with settings of its own."""
+    """A new session with its own settings."""
     return spark.newSession()
 
 

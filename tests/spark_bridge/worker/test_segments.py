@@ -33,7 +33,7 @@ TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
 
 
 def known(versions: Sequence[dict[Key, int | None]]) -> dict[Key, int | None]:
-    """Return the values that hold after these versions."""
+    """Return the values of all keys after these versions."""
     return {key: total for version in versions for key, total in version.items()}
 
 

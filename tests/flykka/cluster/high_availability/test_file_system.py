@@ -1,4 +1,4 @@
-"""The folder of this machine: its lock belongs to a process, for as long as that lives."""
+"""A store in a local folder: its lock belongs to a process, and is released when the process ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def refuse_to_sync_folders(descriptor: int) -> None:
 
 
 class Holder:
-    """Holds the lock, and waits for nothing."""
+    """Holds the lock, and ignores notifications."""
 
     def acquired(self) -> None: ...
 
@@ -52,7 +52,7 @@ class Holder:
 
 
 def backend(folder: Path) -> FileSystemBackend:
-    """A user of the folder that holds its lock."""
+    """A backend that holds the lock of its folder."""
     services = FileSystemBackend(str(folder))
     services.acquire(Holder())
     return services

@@ -1,4 +1,4 @@
-"""Event streams: they send changes only, keep-alives and an end."""
+"""Event streams send changes, keep-alives and an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that a DeltaSource reads the rows of a version, and once each row that later versions add."""
+"""Tests that a DeltaSource reads the rows of a version, and then each row that later versions add, once."""
 
 from __future__ import annotations
 

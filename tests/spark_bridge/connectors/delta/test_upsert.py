@@ -1,4 +1,4 @@
-"""Tests that a changelog becomes a table that holds the last change of each key and no other."""
+"""Tests that a changelog is written as a table that contains only the last change of each key."""
 
 from __future__ import annotations
 

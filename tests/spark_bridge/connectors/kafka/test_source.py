@@ -27,7 +27,7 @@ from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION
 
 NOW_MS = round(time.time() * 1000)
-"""A broker deletes old records."""
+"""The time of records must be current, because a broker deletes old records."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

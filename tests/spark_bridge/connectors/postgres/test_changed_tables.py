@@ -1,4 +1,4 @@
-"""Tests changes of partitions, inheriting tables and replica identities: read as they are, or refused with the table's
+"""Tests changes of partitions, inheriting tables and replica identities: they are read, or refused with the table's
 name.
 """
 

@@ -1,4 +1,4 @@
-"""Tests that PostgreSQL's texts become the same values in Spark or are reported as unreadable; without a server."""
+"""Tests that PostgreSQL's texts are converted to equal values in Spark or reported as unreadable; without a server."""
 
 from __future__ import annotations
 
