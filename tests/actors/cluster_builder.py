@@ -16,7 +16,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 
 RESOURCE_MANAGER_SESSION = LeaderSessionId("resource-manager-session")
 INTERVAL_MS = 10
@@ -30,9 +30,9 @@ class ClusterBuilder:
     def __init__(self, system: SeededSystem) -> None:
         self.system = system
 
-    def probe(self, name: str, *sessions: LeaderSessionId) -> Peer:
+    def probe(self, name: str, *sessions: LeaderSessionId) -> Probe:
         """A probe at the path of this actor, controlled by the test."""
-        return Peer(self.system, name, *sessions)
+        return Probe(self.system, name, *sessions)
 
     def start_entrypoint(self, resource_manager: Any, job_manager: Any) -> ActorRef:
         """A ClusterEntrypoint that starts its components from these Props."""

@@ -20,7 +20,7 @@ from tests.actors.job_cluster import JobCluster
 @pytest.fixture(autouse=True)
 def monitored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Adds monitors to every seeded system of a test of a whole cluster, in addition to its recorder."""
-    if "whole_cast" not in request.path.name:
+    if "whole_cluster" not in request.path.name:
         yield
         return
     recorders: list[MonitoringRecorder] = []

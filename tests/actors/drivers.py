@@ -38,10 +38,10 @@ class Driver(JobCluster):
         self.system.run_until_idle()
 
     def job_masters(self) -> list[RegisterJobMaster]:
-        told = self.heard(self.resource_manager, RegisterJobMaster)
+        told = self.received(self.resource_manager, RegisterJobMaster)
         return list({each.job_master: each for each in told}.values())
 
-    def kept(self) -> list[str]:
+    def stored_jobs(self) -> list[str]:
         """The ids of the jobs in the store."""
         return list(self.services._backend.names("jobs"))
 
@@ -49,7 +49,7 @@ class Driver(JobCluster):
         for descriptor in self.deployed(task_manager)[-2:]:
             self.report(descriptor.attempt, ExecutionState.FINISHED)
 
-    def go_on(self, name: str) -> ActorRef:
+    def bring_to_running(self, name: str) -> ActorRef:
         """Bring all tasks of the latest JobMaster to RUNNING."""
         self.accept_job_master()
         task_manager = self.register_task_manager(name)
@@ -62,7 +62,7 @@ class Driver(JobCluster):
         """The run of the application; None while this driver is not the leader."""
         asking = self.stand(f"asking-{next(self._asked)}")
         self.job_manager.tell(RequestApplicationRun(reply_to=asking, begins_new=begins_new))
-        answers = self.heard(asking, ApplicationRunFound)
+        answers = self.received(asking, ApplicationRunFound)
         return answers[-1].run if answers else None
 
     def conclude(self) -> ApplicationRun:

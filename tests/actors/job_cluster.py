@@ -59,7 +59,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cluster_builder import RESOURCE_MANAGER_SESSION, ClusterBuilder
 from tests.actors.data_plane import NoData
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
-from tests.actors.peer import Peer, Utter
+from tests.actors.peer import Probe, Utter
 
 M = TypeVar("M", bound=Message)
 
@@ -152,7 +152,7 @@ class JobCluster(ClusterBuilder):
         self.folder = folder
         self.data_plane = ScriptedDataPlane(files=files)
         self.services = services or EmbeddedHaServices()
-        self._probes: dict[Ref, Peer] = {}
+        self._probes: dict[Ref, Probe] = {}
         self.resource_manager = self.stand("resource-manager", RESOURCE_MANAGER_SESSION)
         self.client = self.stand("client")
         self.job_manager = self.next_job_manager()
@@ -171,17 +171,17 @@ class JobCluster(ClusterBuilder):
         self._probes[probe.ref] = probe
         return probe.ref
 
-    def heard(self, who: Ref, kind: type[M]) -> list[M]:
+    def received(self, who: Ref, kind: type[M]) -> list[M]:
         """The messages of this kind that a probe has received, oldest first."""
-        return self._probes[who].told(kind)
+        return self._probes[who].recorded(kind)
 
     def last(self, who: Ref, kind: type[M]) -> M:
         """The last message of this kind that a probe has received."""
-        return self.heard(who, kind)[-1]
+        return self.received(who, kind)[-1]
 
-    def said_to(self, who: Ref) -> list[Message]:
+    def all_received(self, who: Ref) -> list[Message]:
         """All messages that a probe has received, oldest first."""
-        return self.heard(who, Message)
+        return self.received(who, Message)
 
     # The job
 
@@ -214,19 +214,19 @@ class JobCluster(ClusterBuilder):
 
     def statuses(self) -> list[JobStatus]:
         """The job statuses that the client has received."""
-        return [changed.status for changed in self.heard(self.client, JobStatusChanged)]
+        return [changed.status for changed in self.received(self.client, JobStatusChanged)]
 
     def stopping_failure(self) -> str:
         """The reason why the job was not stopped; asserts that it is reported once."""
-        [failure] = self.heard(self.client, StoppingFailure)
+        [failure] = self.received(self.client, StoppingFailure)
         return failure.cause.message
 
     # The ResourceManager and the TaskManagers
 
     def accept_job_master(self) -> None:
-        self.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
+        self.send_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
 
-    def say_as_resource_manager(self, message: Message, session: LeaderSessionId | None = None) -> None:
+    def send_as_resource_manager(self, message: Message, session: LeaderSessionId | None = None) -> None:
         """Send a message of the ResourceManager to the JobMaster, by default under the JobMaster's session."""
         session = session or self.registration.leader_session_id
         utter = Utter(receiver=self.registration.job_master, message=message, session=session)
@@ -242,7 +242,7 @@ class JobCluster(ClusterBuilder):
     def offer(self, name: str, slots: int) -> None:
         """Fulfil so many of the open slot requests with slots of this TaskManager."""
         served = sum(map(len, self.offered))
-        asked = self.heard(self.resource_manager, RequestSlot)[served:][:slots]
+        asked = self.received(self.resource_manager, RequestSlot)[served:][:slots]
         offers = tuple(
             SlotOffer(allocation_id=request.allocation_id, slot_id=SlotId(f"{name}/{index}"))
             for index, request in enumerate(asked, served)
@@ -251,7 +251,7 @@ class JobCluster(ClusterBuilder):
         self.tell_job_master(OfferSlots(task_manager_id=TaskManagerId(name), offers=offers))
 
     def deployed(self, task_manager: Ref) -> list[TaskDeploymentDescriptor]:
-        return [submit.descriptor for submit in self.heard(task_manager, SubmitTask)]
+        return [submit.descriptor for submit in self.received(task_manager, SubmitTask)]
 
     def report(self, attempt: str, state: ExecutionState, failure: SerializedThrowable | None = None) -> None:
         """Report the state of a task."""

@@ -58,7 +58,7 @@ class PeerActor(Actor):
                 self._heard.append(message)
 
 
-class Peer:
+class Probe:
     """An actor at `/user/<name>` of a seeded system, and its recorded messages that the test has not read yet."""
 
     def __init__(self, system: SeededSystem, name: str, *sessions: LeaderSessionId) -> None:
@@ -67,19 +67,19 @@ class Peer:
         self.ref = system.spawn(Props(PeerActor, self._heard, *sessions), name)
         system.run_until_idle()
 
-    def say(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:
+    def send(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:
         """Send the message to `receiver`, and run all turns that are due at this time."""
         self.ref.tell(Utter(receiver=receiver, message=message, session=session))
         self._system.run_until_idle()
 
-    def heard(self, kind: type[M]) -> list[M]:
+    def received(self, kind: type[M]) -> list[M]:
         """Remove and return the messages of this kind since the last call."""
         self._system.run_until_idle()
         wanted = [message for message in self._heard if isinstance(message, kind)]
         self._heard[:] = [message for message in self._heard if not isinstance(message, kind)]
         return wanted
 
-    def told(self, kind: type[M]) -> list[M]:
+    def recorded(self, kind: type[M]) -> list[M]:
         """The messages of this kind, unpacked from their envelopes; they stay recorded."""
         self._system.run_until_idle()
         unpacked = (
@@ -91,6 +91,6 @@ class Peer:
 
     def expect(self, kind: type[M]) -> M:
         """The only message of this kind."""
-        heard = self.heard(kind)
+        heard = self.received(kind)
         assert len(heard) == 1, f"expected one {kind.__name__}, heard {heard} and beside it {self._heard}"
         return heard[0]

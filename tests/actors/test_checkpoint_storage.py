@@ -274,15 +274,17 @@ def test_state_is_deleted_be_it_a_file_or_a_folder(tmp_path: Path) -> None:
 
 
 def test_state_that_cannot_be_deleted_does_not_keep_what_follows() -> None:
-    with mounted("world") as storage:
-        storage.write("world/first", b"state")
-        storage.write("world/second", b"state")
-        storage.fails = lambda operation, path: operation is Operation.DELETE and path == "world/first"
+    with mounted("harness") as storage:
+        storage.write("harness/first", b"state")
+        storage.write("harness/second", b"state")
+        storage.fails = lambda operation, path: operation is Operation.DELETE and path == "harness/first"
 
-        with pytest.raises(OSError, match="world/first"):
-            CheckpointStorage("simulated://world").discard(["simulated://world/first", "simulated://world/second"])
+        with pytest.raises(OSError, match="harness/first"):
+            CheckpointStorage("simulated://harness").discard(
+                ["simulated://harness/first", "simulated://harness/second"]
+            )
 
-        assert [*storage.files] == ["world/first"]
+        assert [*storage.files] == ["harness/first"]
 
 
 def test_a_deleted_job_leaves_no_empty_folder(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_a_question_for_the_components_is_answered_with_their_refs(cluster: Entr
     peer = cluster.probe("peer")
     entrypoint = cluster.find("cluster-entrypoint")
 
-    peer.say(entrypoint, RequestClusterComponents(reply_to=peer.ref))
+    peer.send(entrypoint, RequestClusterComponents(reply_to=peer.ref))
 
     components = peer.expect(ClusterComponents)
     assert components.resource_manager == cluster.find("resource-manager")

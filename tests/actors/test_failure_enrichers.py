@@ -140,7 +140,7 @@ class LabellingCluster(JobCluster):
 
     def entries(self) -> dict[int, RootExceptionHistoryEntry]:
         """The latest version of each failure that was sent to the client."""
-        return {told.entry.number: told.entry for told in self.heard(self.client, ExceptionHistoryChanged)}
+        return {told.entry.number: told.entry for told in self.received(self.client, ExceptionHistoryChanged)}
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_the_failures_of_a_job_are_labelled_before_its_result_is_sent(cluster: L
 
     (entry,) = cluster.entries().values()
     assert entry.root.failure_labels == (FailureLabel(key="owner", value="team-a"),)
-    told = [type(message) for message in cluster.said_to(cluster.client)]
+    told = [type(message) for message in cluster.all_received(cluster.client)]
     assert told.index(JobResultFailure) > len(told) - 1 - told[::-1].index(ExceptionHistoryChanged)
     assert owner.asked[0].failure_type is FailureType.TASK
     assert owner.asked[0].job_id == JobId(JOB)
@@ -187,4 +187,4 @@ def test_a_failure_is_not_labelled_if_there_are_no_enrichers(cluster: LabellingC
     fail_for_good(cluster)
 
     assert cluster.data_plane.labelled == 0
-    assert cluster.heard(cluster.client, JobResultFailure)
+    assert cluster.received(cluster.client, JobResultFailure)

@@ -47,12 +47,12 @@ def test_the_next_driver_begins_with_what_a_client_has_set_at_the_one_before(dri
 
     second.submit(a_job(second))
     second.accept_job_master()
-    assert second.heard(second.resource_manager, RequestSlot) == [], "it waits until it knows how many there are"
-    second.say_as_resource_manager(THREE_SLOTS)
+    assert second.received(second.resource_manager, RequestSlot) == [], "it waits until it knows how many there are"
+    second.send_as_resource_manager(THREE_SLOTS)
 
     told = second.last(second.client, JobParallelismChanged)
     assert [each.parallelism for each in told.vertices] == [3, 3]
-    assert len(second.heard(second.resource_manager, RequestSlot)) == 3
+    assert len(second.received(second.resource_manager, RequestSlot)) == 3
     second.tell(second.job_manager, RequestJobResourceRequirements(job_id=JOB, client=second.client))
     assert second.last(second.client, JobResourceRequirementsUpdated).requirements == BOUNDS
 
@@ -92,7 +92,7 @@ def test_a_job_with_invalid_stored_requirements_begins_with_those_of_its_program
     second.submit(second.graph())
     second.accept_job_master()
 
-    assert len(second.heard(second.resource_manager, RequestSlot)) == 1, "it takes no checkpoints now"
+    assert len(second.received(second.resource_manager, RequestSlot)) == 1, "it takes no checkpoints now"
 
 
 def test_a_job_that_is_not_there_is_not_rescaled(driver: Driver) -> None:

@@ -49,7 +49,7 @@ def test_a_job_whose_checkpoint_cannot_be_read_is_refused_and_leaves_nothing(clu
     cluster.system.run_until_idle()
 
     assert nowhere in cluster.last(cluster.client, JobResultFailure).cause.message
-    assert cluster.heard(cluster.client, JobSubmitSuccess) == []
+    assert cluster.received(cluster.client, JobSubmitSuccess) == []
     assert not cluster.folder.exists()
 
 
@@ -61,7 +61,7 @@ def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began
         another = replace(checkpointed(first, interval_ms=50), job_id=ANOTHER)
         submission = SubmitJob(job_graph=another, client=first.client, restore_path=elsewhere)
         first.job_manager.tell(submission)
-        task_manager = first.go_on("tm-2")
+        task_manager = first.bring_to_running("tm-2")
         system.advance(60)
         taken = first.last(task_manager, TriggerCheckpoint).checkpoint_id
         for descriptor in first.deployed(task_manager):
@@ -71,9 +71,9 @@ def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began
         first.services.close()
 
         second.job_manager.tell(replace(submission, client=second.client))
-        second.go_on("tm-1")
+        second.bring_to_running("tm-1")
 
-        assert second.heard(second.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=ANOTHER)]
+        assert second.received(second.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=ANOTHER)]
         assert second.last(second.client, JobRestored).checkpoint_id == taken
 
 
@@ -152,5 +152,5 @@ def test_state_without_operator_is_refused_unless_allowed(cluster: JobCluster) -
 
     failed = cluster.last(cluster.client, JobResultFailure)
     assert failed.cause.type_name == "StateWithoutOperatorError"
-    assert [success.job_id for success in cluster.heard(cluster.client, JobSubmitSuccess)] == [JOB]
+    assert [success.job_id for success in cluster.received(cluster.client, JobSubmitSuccess)] == [JOB]
     assert not (cluster.folder / ANOTHER).exists()

@@ -62,7 +62,7 @@ def checkpoint_metadata(path: str) -> CompletedCheckpoint:
 
 def not_taken(cluster: JobCluster) -> str:
     """The reason for the failed savepoint; asserts that it is reported once."""
-    [told] = cluster.heard(cluster.client, TriggerSavepointFailure)
+    [told] = cluster.received(cluster.client, TriggerSavepointFailure)
     return told.cause.message
 
 
@@ -72,7 +72,7 @@ def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster,
     trigger_savepoint(cluster, savepoints)
     cluster.acknowledge_checkpoint()
 
-    [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    [told] = cluster.received(cluster.client, TriggerSavepointSuccess)
     [folder] = savepoints.iterdir()
     taken = checkpoint_metadata(told.savepoint_path)
     assert told.savepoint_path == str(folder)
@@ -90,7 +90,7 @@ def test_concurrent_savepoints_are_each_reported_to_their_client(cluster: JobClu
     cluster.acknowledge_checkpoint(2)
     cluster.acknowledge_checkpoint(1)
 
-    told = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    told = cluster.received(cluster.client, TriggerSavepointSuccess)
     assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
 
 
@@ -111,7 +111,7 @@ def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
     cluster.system.run_until_idle()
     cluster.acknowledge_checkpoint()
 
-    [told] = cluster.heard(cluster.client, RequestCheckpointSuccess)
+    [told] = cluster.received(cluster.client, RequestCheckpointSuccess)
     assert told.checkpoint_path == str(cluster.folder / JOB / "chk-1")
     assert (checkpoint_metadata(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
     assert cluster.last(cluster.client, CheckpointCompleted).is_retained
@@ -127,7 +127,7 @@ def test_a_checkpoint_that_is_asked_for_is_refused_with_the_reason(cluster: JobC
     cluster.job_manager.tell(replace(request, job_id=JobId("another")))
     cluster.system.run_until_idle()
 
-    declined, unknown = cluster.heard(cluster.client, RequestCheckpointFailure)
+    declined, unknown = cluster.received(cluster.client, RequestCheckpointFailure)
     assert declined.cause.message.startswith("it failed with CHECKPOINT_DECLINED")
     assert unknown.cause.message == "there is no job another that runs"
 
@@ -142,7 +142,7 @@ def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
     cluster.cancel()
     cluster.report_tasks(ExecutionState.CANCELED)
 
-    [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    [told] = cluster.received(cluster.client, TriggerSavepointSuccess)
     assert checkpoint_metadata(told.savepoint_path).checkpoint_id == 1
     assert not (cluster.folder / JOB).exists()
 
@@ -250,8 +250,10 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
     [folder] = savepoints.iterdir()
     options = cluster.last(task_manager, TriggerCheckpoint).options
     assert (options.is_final, options.drain, options.target_location) == (True, drain, str(folder))
-    assert cluster.heard(cluster.client, StoppingSuccess) == [StoppingSuccess(job_id=JOB, checkpoint_path=str(folder))]
-    assert cluster.heard(cluster.client, JobResultSuccess) == [
+    assert cluster.received(cluster.client, StoppingSuccess) == [
+        StoppingSuccess(job_id=JOB, checkpoint_path=str(folder))
+    ]
+    assert cluster.received(cluster.client, JobResultSuccess) == [
         JobResultSuccess(job_id=JOB, checkpoint_path=str(folder))
     ]
     assert checkpoint_metadata(str(folder)).checkpoint_id == 1
@@ -269,7 +271,7 @@ def test_a_stop_that_differs_from_the_one_in_progress_is_refused(cluster: JobClu
     cluster.report_tasks(ExecutionState.FINISHED)
 
     assert refused == f"it is already stopping, with a savepoint in {str(savepoints)!r}"
-    assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
+    assert len(cluster.received(cluster.client, StoppingSuccess)) == 2
     assert len(list(savepoints.iterdir())) == 1
 
 

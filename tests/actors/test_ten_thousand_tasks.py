@@ -21,8 +21,8 @@ from flykka.messages.control.job import (
 from flykka.messages.graph.job_graph import CheckpointingSettings, ShipStrategy
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
+from tests.actors.whole_cluster import WholeCluster
 
 INTERVAL_MS = 1_000
 MAX_PARALLELISM = 32_768
@@ -44,7 +44,7 @@ class Job:
         graph = graph_of(*(replace(each, max_parallelism=MAX_PARALLELISM) for each in (source, sink)))
         checkpointing = CheckpointingSettings(directory=str(self.stage.folder), interval_ms=INTERVAL_MS)
         client = self.stage.client
-        client.say(
+        client.send(
             self.stage.job_manager,
             SubmitJob(job_graph=replace(graph, checkpointing=checkpointing), client=client.ref, restore_path=None),
         )
@@ -54,10 +54,10 @@ class Job:
 
     def cancel(self) -> None:
         client = self.stage.client
-        client.say(self.stage.job_manager, CancelJob(job_id=JOB, client=client.ref))
+        client.send(self.stage.job_manager, CancelJob(job_id=JOB, client=client.ref))
 
     def running(self) -> int:
-        moved = self.stage.client.heard(ExecutionStateChanged)
+        moved = self.stage.client.received(ExecutionStateChanged)
         return len({change.attempt for change in moved if change.state is ExecutionState.RUNNING})
 
 
@@ -102,10 +102,10 @@ def test_ten_thousand_tasks_run_take_a_checkpoint_and_are_cancelled(tmp_path: Pa
         assert job.running() == 10_000
 
         job.checkpoint()
-        assert [completed.checkpoint_id for completed in job.stage.client.heard(CheckpointCompleted)] == [1]
+        assert [completed.checkpoint_id for completed in job.stage.client.received(CheckpointCompleted)] == [1]
 
         job.cancel()
-        assert [result.status for result in job.stage.client.heard(JobResultFailure)] == [JobStatus.CANCELED]
+        assert [result.status for result in job.stage.client.received(JobResultFailure)] == [JobStatus.CANCELED]
         assert job.stage.data_plane.released == [JOB]
 
 

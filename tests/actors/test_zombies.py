@@ -42,7 +42,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.state.description import describe
-from tests.actors.cast import Names, OneFileAtATime, WholeCluster
+from tests.actors.whole_cluster import Names, OneFileAtATime, WholeCluster
 from tests.messages.registry import declared_messages
 
 pytestmark = pytest.mark.slow

@@ -46,12 +46,12 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, WholeCluster, is_a
-from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.keyed_cluster import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.machines.graph.graphs import vertex
 from tests.actors.peer import Utter
-from tests.actors.slow_cast import ALL_FILES as SLOW_FILES
-from tests.actors.slow_cast import SlowNames
+from tests.actors.slow_cluster import ALL_FILES as SLOW_FILES
+from tests.actors.slow_cluster import SlowNames
+from tests.actors.whole_cluster import ALL_FILES, Names, WholeCluster, is_a
 from tests.histories.faults import FaultyNames
 
 SEED = 6
@@ -67,7 +67,7 @@ def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=10)
 
         assert kill.done
-        assert stage.client.heard(TaskManagerLost)
+        assert stage.client.received(TaskManagerLost)
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert stage.data_plane.sink.published == ALL_FILES
 
@@ -84,8 +84,8 @@ def rescaled(recorder: Recorder, seed: int = SEED) -> None:
         stage.submit("second", restore_path=stopped.checkpoint_path, vertices=keyed_job(3))
         stage.run(seconds=20)
 
-        assert stage.client.heard(JobRestored)
-        assert plane.world.rows() == ALL_ROWS
+        assert stage.client.received(JobRestored)
+        assert plane.durable.rows() == ALL_ROWS
 
 
 def adaptive(recorder: Recorder, seed: int = SEED) -> None:
@@ -111,9 +111,9 @@ def adaptive(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=30)
 
         assert kill.done
-        told = [changed.vertices[0].parallelism for changed in stage.client.heard(JobParallelismChanged)]
+        told = [changed.vertices[0].parallelism for changed in stage.client.received(JobParallelismChanged)]
         assert (told[0], told[-1]) == (4, 2)
-        assert plane.world.rows() == ALL_ROWS
+        assert plane.durable.rows() == ALL_ROWS
 
 
 def savepoints(recorder: Recorder, seed: int = SEED) -> None:
@@ -126,8 +126,8 @@ def savepoints(recorder: Recorder, seed: int = SEED) -> None:
         stage.stop(savepoints=f"{_FOLDER}/savepoints")
         stage.run(seconds=2)
 
-        assert stage.client.heard(TriggerSavepointSuccess)
-        assert stage.client.heard(StoppingSuccess)
+        assert stage.client.received(TriggerSavepointSuccess)
+        assert stage.client.received(StoppingSuccess)
         assert stage.statuses()[-1] is JobStatus.FINISHED
 
 
@@ -154,9 +154,9 @@ def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
         stage.submit()
         stage.run(seconds=10)
 
-        assert stage.client.heard(CheckpointAborted)
-        assert stage.client.heard(JobRestored)
-        assert stage.client.heard(JobResultSuccess)
+        assert stage.client.received(CheckpointAborted)
+        assert stage.client.received(JobRestored)
+        assert stage.client.received(JobResultSuccess)
         assert stage.data_plane.sink.published == ALL_FILES
 
 
@@ -178,10 +178,10 @@ def crowded(recorder: Recorder, seed: int = SEED) -> None:
         stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
         stage.run(seconds=5)
 
-        ended = [success.job_id for success in stage.client.heard(JobResultSuccess)]
+        ended = [success.job_id for success in stage.client.received(JobResultSuccess)]
         assert sorted(ended) == ["first", "second"]
-        assert len(stage.client.heard(TriggerSavepointSuccess)) == 3
-        [cancelled] = stage.client.heard(JobResultFailure)
+        assert len(stage.client.received(TriggerSavepointSuccess)) == 3
+        [cancelled] = stage.client.received(JobResultFailure)
         assert (cancelled.job_id, cancelled.status) == ("third", JobStatus.CANCELED)
 
 
@@ -202,7 +202,7 @@ def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=30)
 
         assert kill.done
-        assert stage.client.heard(JobResultSuccess)
+        assert stage.client.received(JobResultSuccess)
         assert set(stage.data_plane.sink.published) == set(SLOW_FILES)
 
 
@@ -219,8 +219,8 @@ def regions(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=5)
 
         assert kill.done
-        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
-        assert [failed.cause.type_name for failed in stage.client.heard(JobResultFailure)] == ["GraphError"]
+        assert [success.job_id for success in stage.client.received(JobResultSuccess)] == ["first", "second"]
+        assert [failed.cause.type_name for failed in stage.client.received(JobResultFailure)] == ["GraphError"]
 
 
 RUNS: dict[str, Callable[[Recorder, int], None]] = {

@@ -10,7 +10,7 @@ import pytest
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def failures(system: SeededSystem) -> list[str]:
 def bystander(system: SeededSystem) -> Iterator[list[str]]:
     """An unrelated actor; asserts after the test that it was neither stopped nor restarted."""
     log: list[str] = []
-    ref = system.spawn(player(log), "bystander")
+    ref = system.spawn(scripted_actor(log), "bystander")
     yield log
     ref.tell(says("unharmed"))
     system.run_until_idle()

@@ -22,7 +22,7 @@ from flykka.runtime.events import ActorFailed, DeadLetter
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import fails, in_turn, player, replies, says
+from tests.runtime.scripted_actors import fails, in_turn, replies, says, scripted_actor
 
 
 @message("test.question")
@@ -41,7 +41,7 @@ class Answerer(Actor):
 
 
 def test_the_reply_is_sent_to_the_sender(system: SeededSystem) -> None:
-    ref = system.spawn(player([], {"question": replies}), "a")
+    ref = system.spawn(scripted_actor([], {"question": replies}), "a")
 
     assert ref.ask(says("question"), timeout=1) == says("reply")
 
@@ -53,7 +53,7 @@ def test_the_reply_goes_to_the_ref_in_the_message(system: SeededSystem) -> None:
 
 
 def test_no_reply_in_time_is_a_timeout(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(AskTimeoutError, match="did not reply within 2 seconds") as late:
         ref.ask(says("question"), timeout=2)
@@ -63,7 +63,7 @@ def test_no_reply_in_time_is_a_timeout(system: SeededSystem) -> None:
 
 
 def test_a_future_has_the_deadline_too(system: SeededSystem) -> None:
-    reply = system.spawn(player([]), "a").ask(says("question"), timeout=2, block=False)
+    reply = system.spawn(scripted_actor([]), "a").ask(says("question"), timeout=2, block=False)
 
     system.advance(2000)
 
@@ -73,7 +73,7 @@ def test_a_future_has_the_deadline_too(system: SeededSystem) -> None:
 
 def test_an_ask_without_timeout_takes_the_systems(system: SeededSystem) -> None:
     with pytest.raises(AskTimeoutError):
-        system.spawn(player([]), "a").ask(says("question"))
+        system.spawn(scripted_actor([]), "a").ask(says("question"))
 
     assert system.manual_clock.now_ms() == 10_000
 
@@ -82,14 +82,14 @@ def test_the_asker_and_the_supervisor_both_learn_of_a_failure(system: SeededSyst
     log: list[str] = []
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
-    ref = system.spawn(player(log, {"fail": fails}), "a")
+    ref = system.spawn(scripted_actor(log, {"fail": fails}), "a")
 
     reply = ref.ask(says("fail"), block=False)
     system.run_until_idle()
 
     errors = []
     for _ in range(2):
-        with pytest.raises(AskFailedError, match="as the part says") as failed:
+        with pytest.raises(AskFailedError, match="as scripted") as failed:
             reply.get(timeout=0)
         errors.append(failed.value)
     assert errors[0] is not errors[1]
@@ -98,7 +98,7 @@ def test_the_asker_and_the_supervisor_both_learn_of_a_failure(system: SeededSyst
 
 
 def test_an_ask_of_the_dead_fails_at_once(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
     ref.stop()
 
     with pytest.raises(pykka.ActorDeadError):
@@ -114,8 +114,8 @@ def test_a_late_reply_is_a_dead_letter(system: SeededSystem) -> None:
         assert context.sender is not None
         askers.append(context.sender)
 
-    part = {"question": remember, "now": lambda _: askers[0].tell(says("late"))}
-    ref = system.spawn(player([], part), "a")
+    script = {"question": remember, "now": lambda _: askers[0].tell(says("late"))}
+    ref = system.spawn(scripted_actor([], script), "a")
     with pytest.raises(AskTimeoutError):
         ref.ask(says("question"), timeout=1)
 
@@ -128,14 +128,14 @@ def test_a_late_reply_is_a_dead_letter(system: SeededSystem) -> None:
 def test_a_second_reply_is_ignored_but_visible(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = system.spawn(player([], {"question": in_turn(replies, replies)}), "a")
+    ref = system.spawn(scripted_actor([], {"question": in_turn(replies, replies)}), "a")
 
     assert ref.ask(says("question")) == says("reply")
     assert len(letters) == 1
 
 
 def test_a_cancelled_future_reports_its_cancellation(system: SeededSystem) -> None:
-    reply = system.spawn(player([]), "a").ask(says("question"), block=False)
+    reply = system.spawn(scripted_actor([]), "a").ask(says("question"), block=False)
 
     assert reply.cancel()
     assert not reply.cancel()
@@ -153,7 +153,7 @@ def test_actors_that_wait_for_each_other_are_named(system: SeededSystem) -> None
         return lambda context: context.system.find(path).ask(says("go"))
 
     for name, other in (("a", "b"), ("b", "c"), ("c", "a")):
-        system.spawn(player([], {"go": asks(f"/user/{other}")}), name)  # type: ignore[dict-item]
+        system.spawn(scripted_actor([], {"go": asks(f"/user/{other}")}), name)  # type: ignore[dict-item]
     system.run_until_idle()
     system.actor_selection("/user/a").tell(says("go"))
     system.run_until_idle()
@@ -170,7 +170,7 @@ def test_a_self_ask_is_refused(system: SeededSystem) -> None:
             context.ref.ask(says("x"))
         caught.append(cycle.value)
 
-    system.spawn(player([], {"go": ask_myself}), "a").tell(says("go"))
+    system.spawn(scripted_actor([], {"go": ask_myself}), "a").tell(says("go"))
     system.run_until_idle()
 
     assert len(caught) == 1
@@ -182,7 +182,7 @@ def test_an_invalid_timeout_is_refused_before_anything_is_sent(
     threaded: ActorSystem, timeout: float, block: bool
 ) -> None:
     log: list[str] = []
-    ref = threaded.spawn(player(log, {"question": replies}), "a")
+    ref = threaded.spawn(scripted_actor(log, {"question": replies}), "a")
 
     with pytest.raises(ValueError, match="number of seconds"):
         ref.ask(says("mistaken"), timeout=timeout, block=block)
@@ -201,9 +201,9 @@ def test_an_actor_that_has_replied_may_ask_back(threaded: ActorSystem) -> None:
         # At this moment the asker has the reply, but may not have resumed yet.
         answers.append(threaded.actor_selection("/user/asker").resolve()[0].ask(says("ask back")))
 
-    asked = threaded.spawn(player([], {"ask": asks_back, "sync": replies}), "asked")
-    part = {"go": in_turn(lambda _: asked.ask(says("ask")), replies), "ask back": replies}
-    asker = threaded.spawn(player([], part), "asker")
+    asked = threaded.spawn(scripted_actor([], {"ask": asks_back, "sync": replies}), "asked")
+    script = {"go": in_turn(lambda _: asked.ask(says("ask")), replies), "ask back": replies}
+    asker = threaded.spawn(scripted_actor([], script), "asker")
 
     for _ in range(20):
         asker.ask(says("go"), timeout=5)
@@ -213,7 +213,7 @@ def test_an_actor_that_has_replied_may_ask_back(threaded: ActorSystem) -> None:
 
 
 async def test_a_reply_can_be_awaited_while_the_loop_runs(threaded: ActorSystem) -> None:
-    ref = threaded.spawn(player([], {"question": replies}), "a")
+    ref = threaded.spawn(scripted_actor([], {"question": replies}), "a")
 
     replies_in_order = await asyncio.gather(*(ref.ask(says("question"), block=False) for _ in range(20)))
 
@@ -221,8 +221,8 @@ async def test_a_reply_can_be_awaited_while_the_loop_runs(threaded: ActorSystem)
 
 
 async def test_an_awaited_ask_does_not_block_the_loop(threaded: ActorSystem) -> None:
-    silent = threaded.spawn(player([]), "silent")
-    other = threaded.spawn(player([], {"question": replies}), "other")
+    silent = threaded.spawn(scripted_actor([]), "silent")
+    other = threaded.spawn(scripted_actor([], {"question": replies}), "other")
 
     waiting = asyncio.ensure_future(_outcome(silent.ask(says("question"), block=False, timeout=0.1)))
     assert await other.ask(says("question"), block=False) == says("reply")
@@ -239,7 +239,7 @@ async def _outcome(reply: object) -> BaseException | None:
 
 
 def test_an_ask_from_another_thread_is_answered(threaded: ActorSystem) -> None:
-    ref = threaded.spawn(player([], {"question": replies}), "a")
+    ref = threaded.spawn(scripted_actor([], {"question": replies}), "a")
 
     assert ref.ask(says("question"), timeout=5) == says("reply")
     threaded.kill(ref)

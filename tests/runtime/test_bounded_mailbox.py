@@ -16,7 +16,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord
 from tests.runtime.listener import listener, lost_in, tell_all
-from tests.runtime.players import player, replies, says
+from tests.runtime.scripted_actors import replies, says, scripted_actor
 
 OVERFLOWS: tuple[Overflow, ...] = ("drop_new", "drop_oldest", "fail")
 
@@ -65,7 +65,7 @@ def test_an_asking_actor_gets_the_overflow_as_an_error_of_its_turn(system: Seede
         full.tell(says("x"))
         full.ask(says("y"))
 
-    system.spawn(player([], {"go": overfill}), "asker").tell(says("go"))
+    system.spawn(scripted_actor([], {"go": overfill}), "asker").tell(says("go"))
     system.run_until_idle()
 
     assert [(failed.ref.path, failed.failure.type_name) for failed in failures] == [
@@ -76,7 +76,7 @@ def test_an_asking_actor_gets_the_overflow_as_an_error_of_its_turn(system: Seede
 @pytest.mark.parametrize("overflow", OVERFLOWS)
 def test_system_messages_are_accepted_by_a_full_mailbox(system: SeededSystem, overflow: Overflow) -> None:
     log: list[str] = []
-    victim = system.spawn(player([]), "victim")
+    victim = system.spawn(scripted_actor([]), "victim")
 
     def begin(context: ActorContext) -> None:
         context.watch(victim)
@@ -138,7 +138,7 @@ def test_lost_dead_letter_events_do_not_loop(system: SeededSystem, overflow: Ove
     log: list[str] = []
     ref = listener(system, BoundedMailbox(2, overflow), log)
     system.event_stream.subscribe(ref, DeadLetter, MailboxOverflowed)
-    gone = system.spawn(player([]), "gone")
+    gone = system.spawn(scripted_actor([]), "gone")
     system.event_stream.subscribe(gone, DeadLetter)
     system.kill(gone)
 

@@ -26,7 +26,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.listener import Order, listener, lost_in
-from tests.runtime.players import Say, player, says
+from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 
 @message("test.numbered")
@@ -43,14 +43,14 @@ def test_an_invalid_mailbox_is_refused_by_its_props() -> None:
     with pytest.raises(TypeError, match="a function of the message, not 3"):
         StablePriorityMailbox(3)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="no kind of mailbox: 'bounded'"):
-        player([]).with_mailbox("bounded")  # type: ignore[arg-type]
+        scripted_actor([]).with_mailbox("bounded")  # type: ignore[arg-type]
 
 
 def test_a_mailbox_stays_with_its_props() -> None:
-    props = player([]).with_mailbox(UnboundedMailbox()).with_dispatcher("pinned").with_stash_capacity(3)
+    props = scripted_actor([]).with_mailbox(UnboundedMailbox()).with_dispatcher("pinned").with_stash_capacity(3)
 
     assert (props.mailbox, props.dispatcher, props.stash_capacity) == (UnboundedMailbox(), "pinned", 3)
-    assert player([]).mailbox is None
+    assert scripted_actor([]).mailbox is None
 
 
 # Urgency

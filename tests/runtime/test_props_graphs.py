@@ -15,7 +15,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.trace.state.graph_text import classes_of, graph_text
 from flykka.runtime.trace.state.graph_writer import MAX_PROPS_BYTES, pack_props
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 
 class Worker(Actor):

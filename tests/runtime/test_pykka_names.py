@@ -23,10 +23,10 @@ from flykka.runtime.props import Props
 from flykka.runtime.supervision import DEFAULT_STRATEGY
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Player, Say, player, replies, says
+from tests.runtime.scripted_actors import Say, ScriptedActor, replies, says, scripted_actor
 
 
-class Parrot(Player):
+class Parrot(ScriptedActor):
     """A class of its own, so that Pykka's registry can be queried for it."""
 
 
@@ -61,7 +61,7 @@ def test_ask_has_pykkas_signature(threaded: ActorSystem) -> None:
 
 
 def test_an_ask_without_reply_is_pykkas_timeout_and_one_of_the_dead_pykkas_error(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(pykka.Timeout) as late:
         ref.ask(says("question"), timeout=1)
@@ -101,10 +101,10 @@ def test_stop_returns_whether_the_actor_was_alive(threaded: ActorSystem) -> None
 @pytest.mark.parametrize("timeout", [None, 5])
 def test_the_registry_finds_actors_by_class_by_name_and_by_urn(threaded: ActorSystem, timeout: float | None) -> None:
     one, other = (threaded.spawn(parrot([]), name) for name in "ab")
-    player_ref = threaded.spawn(player([]), "c")
+    player_ref = threaded.spawn(scripted_actor([]), "c")
 
     assert by_class(Parrot) == [one, other]
-    assert by_class(Player) == [one, other, player_ref]
+    assert by_class(ScriptedActor) == [one, other, player_ref]
     assert pykka.ActorRegistry.get_by_class_name("Parrot") == [one, other]
     assert pykka.ActorRegistry.get_by_urn(one.actor_urn) is one
     one.stop(timeout=timeout)
@@ -128,7 +128,7 @@ def test_a_broadcast_reaches_the_actors_of_a_class(system: SeededSystem) -> None
     logs: list[list[str]] = [[], [], []]
     for name, log in zip("ab", logs, strict=False):
         system.spawn(parrot(log), name)
-    system.spawn(player(logs[2]), "c")
+    system.spawn(scripted_actor(logs[2]), "c")
 
     pykka.ActorRegistry.broadcast(says("hello"), target_class="Parrot")
     system.run_until_idle()
@@ -247,7 +247,7 @@ def test_an_actor_is_spawned_from_props(system: SeededSystem, spawned: Props) ->
 
 @pytest.mark.parametrize("no_message", ["increment", {"command": "increment"}, None])
 def test_a_class_that_is_no_message_is_refused_when_encoded(system: SeededSystem, no_message: Message) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is no message: a message is of a class"):
         ref.tell(no_message)
@@ -256,4 +256,4 @@ def test_a_class_that_is_no_message_is_refused_when_encoded(system: SeededSystem
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a/b"])
 def test_an_invalid_name_is_refused_with_the_rule_for_names(system: SeededSystem, name: str) -> None:
     with pytest.raises(InvalidActorNameError, match=f"no actor under /user can be called {name!r}: a name begins with"):
-        system.spawn(player([]), name)
+        system.spawn(scripted_actor([]), name)

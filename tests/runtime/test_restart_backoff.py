@@ -18,14 +18,16 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.time.backoff import Backoff
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Deed, fails, player, says
+from tests.runtime.scripted_actors import Deed, fails, says, scripted_actor
 
 PLAIN = Backoff(min_backoff=100, max_backoff=400, random_factor=0)
 
 
-def family(system: SeededSystem, log: list[str], strategy: SupervisorStrategy, *names: str, **part: Deed) -> None:
-    child = player(log, {"fail": fails, **part})
-    system.spawn(player([], {"start": lambda context: [context.spawn(child, name) for name in names]}, strategy), "p")
+def family(system: SeededSystem, log: list[str], strategy: SupervisorStrategy, *names: str, **script: Deed) -> None:
+    child = scripted_actor(log, {"fail": fails, **script})
+    system.spawn(
+        scripted_actor([], {"start": lambda context: [context.spawn(child, name) for name in names]}, strategy), "p"
+    )
     system.run_until_idle()
     log.clear()
 
@@ -207,10 +209,10 @@ def test_on_threads_every_actor_ends_whatever_waits_or_is_killed_meanwhile() -> 
     log: list[str] = []
     chance = random.Random(5)
     strategy = OneForOne(backoff=Backoff(min_backoff=1, max_backoff=4), max_restarts=3, within_ms=1_000)
-    child = player(log, {"fail": fails, "end": lambda context: context.stop()})
-    part = {"start": lambda context: [context.spawn(child, f"c{number}") for number in range(4)], "fail": fails}
-    family_of_many = player(
-        log, {"start": lambda c: [c.spawn(player(log, part, strategy), n) for n in "xyz"]}, strategy
+    child = scripted_actor(log, {"fail": fails, "end": lambda context: context.stop()})
+    script = {"start": lambda context: [context.spawn(child, f"c{number}") for number in range(4)], "fail": fails}
+    family_of_many = scripted_actor(
+        log, {"start": lambda c: [c.spawn(scripted_actor(log, script, strategy), n) for n in "xyz"]}, strategy
     )
     with ActorSystem("restless") as system:
         system.event_stream.subscribe(lambda event: ends.append(event.ref), ActorTerminated)

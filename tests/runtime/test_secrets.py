@@ -17,7 +17,7 @@ from flykka.runtime.secrets import Secrets, masked, masked_uri, remember_secrets
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 SECRET = "hunter2-of-the-tests"
 

@@ -22,7 +22,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.listener import lost_in, tell_all
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 from tests.runtime.shop import Shop, shop
 
 

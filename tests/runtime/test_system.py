@@ -14,7 +14,7 @@ from flykka.runtime.props import DispatcherName, Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
-from tests.runtime.players import player, replies, says
+from tests.runtime.scripted_actors import replies, says, scripted_actor
 
 
 class Unclosable(FlightRecorder):
@@ -76,7 +76,7 @@ def test_a_recorder_that_cannot_be_closed_does_not_block_termination(
 def test_an_actor_that_gets_no_thread_is_not_left_registered(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, dispatcher: DispatcherName
 ) -> None:
-    props: Props = player([], {"hello": replies}).with_dispatcher(dispatcher)
+    props: Props = scripted_actor([], {"hello": replies}).with_dispatcher(dispatcher)
 
     with monkeypatch.context() as meanwhile:
         forbid_threads(meanwhile)
@@ -107,9 +107,9 @@ def test_an_actor_that_reuses_a_just_freed_name_is_a_child(threaded: ActorSystem
     sys.setswitchinterval(1e-6)
     try:
         for number in range(500):
-            threaded.spawn(player([]), f"a{number}").stop()
+            threaded.spawn(scripted_actor([]), f"a{number}").stop()
             # The guardian `/user` records the end at this moment, on another thread.
-            threaded.spawn(player([]), f"a{number}")
+            threaded.spawn(scripted_actor([]), f"a{number}")
     finally:
         sys.setswitchinterval(interval)
 

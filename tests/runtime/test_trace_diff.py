@@ -13,7 +13,7 @@ from flykka.runtime.trace.diff.first_difference import Comparison, Difference, f
 from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference, ValueComparator
 from flykka.runtime.trace.effects import Effect, Send, StartTimer, Undecoded
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 ALICE, BOB = Ref("/user/alice", 1), Ref("/user/bob", 1)
 ONE, TWO = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"

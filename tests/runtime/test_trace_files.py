@@ -20,7 +20,7 @@ from flykka.runtime.trace.file.frame_format import BLOCK, END, FRAME, NAMES, blo
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Record, Turn
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def blocks(path: Path, count: int) -> list[bytes]:
     found: list[bytes] = []
     for number in range(count):
         with SeededSystem(5, name="recorded", recorder=TraceRecorder(path)) as system:
-            ref = system.spawn(player([]), "a")
+            ref = system.spawn(scripted_actor([]), "a")
             for word in range(2):
                 ref.tell(says(f"{number}.{word}"))
         data = path.read_bytes()
@@ -141,7 +141,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 class Counter(Actor):
     def handle_message(self, message):
@@ -288,7 +288,7 @@ def test_frames_of_a_kind_that_is_not_known_are_passed_over(
 def test_a_message_that_is_not_known_here_has_its_bytes_and_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "gone.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
-        system.spawn(player([]), "a").tell(says("go"))
+        system.spawn(scripted_actor([]), "a").tell(says("go"))
         system.run_until_idle()
     begin, *frames = [frame[FRAME.size :] for frame in frames_of(path.read_bytes())]
     blocks = [
@@ -318,7 +318,7 @@ class Bulk(Message):
 def test_a_trace_is_read_a_block_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "long.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
-        ref = system.spawn(player([]), "a")
+        ref = system.spawn(scripted_actor([]), "a")
         for number in range(3000):
             ref.tell(Bulk(text=f"{number:>1000}"))
         system.run_until_idle()

@@ -26,7 +26,7 @@ from flykka.runtime.trace.file.versions import module_hashes, revision, schema_h
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Capped, Turn
 from flykka.runtime.trace.state.description import digest
-from tests.runtime.players import Say, player, says
+from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 SOMEONE = Ref("/user/someone", 1)
 
@@ -48,7 +48,7 @@ def test_a_recording_ends_at_its_size_cap_and_the_system_continues(
 ) -> None:
     path, log = tmp_path / "run.trace", list[str]()
     with SeededSystem(5, recorder=TraceRecorder(path, max_bytes=20_000)) as system:
-        ref = system.spawn(player(log), "a")
+        ref = system.spawn(scripted_actor(log), "a")
         for number in range(8_000):
             ref.tell(says(f"{number * 7919 % 8009}"))
         system.run_until_idle()
@@ -99,7 +99,7 @@ def test_a_redacted_message_is_absent_and_the_header_names_its_tag(tmp_path: Pat
 def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
     path, session = tmp_path / "run.trace", LeaderSessionId("s")
     with SeededSystem(5, recorder=TraceRecorder(path, redact={Secret: hide})) as system:
-        ref = system.spawn(player([], {"start": lambda c: c.accept_session(session)}), "a")
+        ref = system.spawn(scripted_actor([], {"start": lambda c: c.accept_session(session)}), "a")
         system.run_until_idle()
         Gateway(ref, session).tell(Secret(password="open sesame"))
         system.run_until_idle()

@@ -21,7 +21,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Ring
-from tests.runtime.players import Say, player, replies, says
+from tests.runtime.scripted_actors import Say, replies, says, scripted_actor
 
 pytestmark = pytest.mark.slow
 
@@ -104,9 +104,9 @@ def work(system: SeededSystem, rounds: int) -> None:
 
 def office(path: Path, ring: int, rounds: int) -> None:
     with SeededSystem(5, name="office", recorder=TraceRecorder(path, ring=ring, digests=True)) as system:
-        boss = system.spawn(player([]), "boss")
+        boss = system.spawn(scripted_actor([]), "boss")
         system.spawn(Props(Clerk, boss), "clerk")
-        system.spawn(player([]), "idle")
+        system.spawn(scripted_actor([]), "idle")
         work(system, rounds)
 
 
@@ -204,7 +204,7 @@ class Watchman(Actor):
 def test_an_object_with_external_resources_is_kept_without_them(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=20)) as system:
-        ref = system.spawn(Props(Watchman, system.spawn(player([]), "a")), "watchman")
+        ref = system.spawn(Props(Watchman, system.spawn(scripted_actor([]), "a")), "watchman")
         for _ in range(50):
             ref.tell(says("x"))
         system.run_until_idle()
@@ -251,7 +251,7 @@ def test_a_dump_writes_what_there_is_while_the_system_runs(tmp_path: Path) -> No
     path = tmp_path / "run.trace"
     recorder = TraceRecorder(path, ring=50)
     with SeededSystem(5, recorder=recorder) as system:
-        system.spawn(Props(Clerk, system.spawn(player([]), "boss")), "clerk")
+        system.spawn(Props(Clerk, system.spawn(scripted_actor([]), "boss")), "clerk")
         work(system, 100)
         recorder.dump()
         first = [record.sequence for record in TraceReader.open(path).records()]
@@ -266,7 +266,7 @@ def test_an_archive_is_written_at_the_end_and_replaces_older_runs(tmp_path: Path
     path = tmp_path / "run.trace"
     path.write_bytes(b"of another run")
     with SeededSystem(5, recorder=TraceRecorder(path, ring=50)) as system:
-        system.spawn(player([]), "a")
+        system.spawn(scripted_actor([]), "a")
         assert path.stat().st_size == 0
 
     assert list(TraceReader.open(path))
@@ -282,7 +282,7 @@ def test_a_ring_is_a_number_and_has_no_other_bound(tmp_path: Path, ring: int, ma
 def test_on_threads_a_ring_replays_too(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with ActorSystem("threads", recorder=TraceRecorder(path, ring=500)) as system:
-        bosses = [system.spawn(player([], {"sync": replies}), f"boss-{number}") for number in range(3)]
+        bosses = [system.spawn(scripted_actor([], {"sync": replies}), f"boss-{number}") for number in range(3)]
         clerks = [system.spawn(Props(Clerk, boss), f"clerk-{boss.path[-1]}") for boss in bosses]
         for number in range(400):
             for clerk in clerks:
@@ -292,7 +292,7 @@ def test_on_threads_a_ring_replays_too(tmp_path: Path) -> None:
         for clerk in clerks:
             clerk.stop(timeout=10)
 
-    result = TraceReplayer(modules=[__name__, "tests.runtime.players"]).replay(path, raise_on_divergence=True)
+    result = TraceReplayer(modules=[__name__, "tests.runtime.scripted_actors"]).replay(path, raise_on_divergence=True)
 
     assert result.divergence is None
     assert result.compared > 100

@@ -42,7 +42,7 @@ def test_a_job_with_a_silent_client_is_cancelled_with_a_reason(cluster: JobClust
     task_manager = cluster.run(attached(cluster), slots=1)
 
     cluster.system.advance(TIMEOUT_MS)
-    for cancel in cluster.heard(task_manager, CancelTask):
+    for cancel in cluster.received(task_manager, CancelTask):
         cluster.report(cancel.attempt, ExecutionState.CANCELED)
 
     assert cluster.statuses()[-2:] == [JobStatus.CANCELLING, JobStatus.CANCELED]
@@ -61,7 +61,7 @@ def test_a_job_continues_while_its_client_sends_heartbeats(cluster: JobCluster) 
         give_sign_of_life(cluster)
 
     assert cluster.statuses()[-1] is JobStatus.RUNNING
-    assert len(cluster.heard(cluster.client, JobClientHeartbeatAccepted)) == 5
+    assert len(cluster.received(cluster.client, JobClientHeartbeatAccepted)) == 5
 
 
 def test_a_job_that_is_not_to_end_with_its_client_does_not(cluster: JobCluster) -> None:
@@ -91,7 +91,7 @@ def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reas
     cluster.system.advance(TIMEOUT_MS)
 
     assert cluster.statuses()[-2:] == [JobStatus.RESTARTING, JobStatus.CANCELED]
-    told = [changed.entry for changed in cluster.heard(cluster.client, ExceptionHistoryChanged)]
+    told = [changed.entry for changed in cluster.received(cluster.client, ExceptionHistoryChanged)]
     ends = {entry.root.cause.message: entry.outcome for entry in told}
     assert ends == {"boom": FailureOutcome.CANCELED, WHY: FailureOutcome.CANCELED}
 
@@ -99,7 +99,7 @@ def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reas
 def test_a_sign_of_life_for_a_job_that_is_not_there_is_answered_so(cluster: JobCluster) -> None:
     give_sign_of_life(cluster)
 
-    assert cluster.heard(cluster.client, JobNotFound) == [JobNotFound(job_id=JOB)]
+    assert cluster.received(cluster.client, JobNotFound) == [JobNotFound(job_id=JOB)]
 
 
 def test_the_next_job_manager_gives_the_client_its_time_again(cluster: JobCluster) -> None:
@@ -113,4 +113,4 @@ def test_the_next_job_manager_gives_the_client_its_time_again(cluster: JobCluste
     give_sign_of_life(cluster)
 
     assert JobStatus.CANCELED not in began
-    assert cluster.heard(cluster.client, JobClientHeartbeatAccepted)
+    assert cluster.received(cluster.client, JobClientHeartbeatAccepted)

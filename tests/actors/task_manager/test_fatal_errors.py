@@ -51,7 +51,7 @@ def cancelled(system: SeededSystem, data: StubbornData) -> TaskManagerCluster:
     cluster = TaskManagerCluster(system, data_plane=data, task_cancellation=SOON)
     connect(cluster)
     cluster.submit("x")
-    cluster.say(CancelTask(attempt=ExecutionAttemptId("x")))
+    cluster.send(CancelTask(attempt=ExecutionAttemptId("x")))
     return cluster
 
 
@@ -101,7 +101,7 @@ def test_settings_of_the_job_override_those_of_the_task_manager(system: SeededSy
     connect(cluster)
 
     cluster.submit("x", cancellation=SOON)
-    cluster.say(CancelTask(attempt=ExecutionAttemptId("x")))
+    cluster.send(CancelTask(attempt=ExecutionAttemptId("x")))
     system.advance(10)
 
     assert not cluster.is_alive(HERE)

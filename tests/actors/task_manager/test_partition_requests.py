@@ -14,26 +14,26 @@ from flykka.messages.tasks.task import (
 )
 from flykka.messages.wire.ids import ExecutionAttemptId, partition_id
 from tests.actors.machines.scheduling.descriptors import descriptor
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 from tests.actors.task_manager_cluster import TaskManagerCluster
 
 WANTED = partition_id(ExecutionAttemptId("producer"), 0)
 
 
-def submit_reader(cluster: TaskManagerCluster, producers: Peer) -> None:
+def submit_reader(cluster: TaskManagerCluster, producers: Probe) -> None:
     channel = InputChannelDescriptor(partition_id=WANTED, subpartition=0, task_manager=producers.ref)
     reader = replace(descriptor("reader"), inputs=(InputGateDescriptor(gate=0, channels=(channel,)),))
-    cluster.say(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
+    cluster.send(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
 
 
 def last_state(cluster: TaskManagerCluster) -> UpdateTaskExecutionState:
-    return cluster.job_master.heard(UpdateTaskExecutionState)[-1]
+    return cluster.job_master.received(UpdateTaskExecutionState)[-1]
 
 
 def test_a_request_fails_with_the_partition_if_the_task_manager_ends_first(
     connected: TaskManagerCluster,
 ) -> None:
-    producers = Peer(connected.system, "producers")
+    producers = Probe(connected.system, "producers")
     submit_reader(connected, producers)
 
     connected.system.kill(producers.ref)
@@ -46,7 +46,7 @@ def test_a_request_fails_with_the_partition_if_the_task_manager_ends_first(
 
 
 def test_a_task_manager_that_has_ended_already_does_the_same(connected: TaskManagerCluster) -> None:
-    producers = Peer(connected.system, "producers")
+    producers = Probe(connected.system, "producers")
     connected.system.kill(producers.ref)
 
     submit_reader(connected, producers)
@@ -57,13 +57,13 @@ def test_a_task_manager_that_has_ended_already_does_the_same(connected: TaskMana
 
 
 def test_one_that_has_answered_is_the_job_masters_to_miss(connected: TaskManagerCluster) -> None:
-    producers = Peer(connected.system, "producers")
+    producers = Probe(connected.system, "producers")
     submit_reader(connected, producers)
     request = producers.expect(PartitionRequest)
     answer = BufferResponse(
         partition_id=WANTED, subpartition=0, sequence_number=0, buffer=Watermark(timestamp_ms=1), backlog=0
     )
-    producers.say(request.consumer, answer)
+    producers.send(request.consumer, answer)
 
     connected.system.kill(producers.ref)
     connected.system.run_until_idle()

@@ -128,11 +128,11 @@ def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
 
 
 def _what_a_subsumed_checkpoint_leaves() -> list[str]:
-    world = Coordination(planned_task("a"))
+    harness = Coordination(planned_task("a"))
     for checkpoint_id in (1, 2):
-        world.trigger()
-        world.acknowledge("a", checkpoint_id, snapshot(exclusive=[f"state {checkpoint_id}"]))
-    return world.disposed()
+        harness.trigger()
+        harness.acknowledge("a", checkpoint_id, snapshot(exclusive=[f"state {checkpoint_id}"]))
+    return harness.disposed()
 
 
 def _properties(discard_on: set[str]) -> CheckpointProperties:

@@ -125,7 +125,7 @@ class SharedSlotCase:
         self._together: list[str] = []
         job.tell(ResourceManagerConnected())
         job.tell(RequestSlots(requests=tuple(self._requests(given["requests"]))))
-        [first] = [effect.allocation_id for effect in job.told(RequestSlot)]
+        [first] = [effect.allocation_id for effect in job.messages_of(RequestSlot)]
         job.connect("tm")
         job.offer("tm", first, 0, profile(given["slot"]))
         self._placed = {int(task) for task in job.placed}

@@ -22,7 +22,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.flykka.api.without_spark import without_spark
 from tests.flykka.client.one_job import status
-from tests.runtime.players import player
+from tests.runtime.scripted_actors import scripted_actor
 
 APP = {"task_managers": 3, "slots_per_task_manager": 2, "record": "app.trace"}
 
@@ -96,7 +96,7 @@ def test_a_recording_respects_its_size_limit(tmp_path: Path) -> None:
     assert isinstance(recorder, TraceRecorder)
     with SeededSystem(1, recorder=recorder) as system:
         for number in range(300):
-            system.spawn(player([]), f"player-{number}")
+            system.spawn(scripted_actor([]), f"scripted_actor-{number}")
 
     assert TraceReader.open(recorder.path).header.capped is not None
 

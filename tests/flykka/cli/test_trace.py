@@ -29,7 +29,7 @@ from flykka.runtime.trace.file.frame_format import framed
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.flykka.cli.shell import Shell
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 pytestmark = pytest.mark.slow
 

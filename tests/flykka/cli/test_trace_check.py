@@ -12,7 +12,7 @@ from flykka.cli.main import main
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.actors.cast import WholeCluster
+from tests.actors.whole_cluster import WholeCluster
 
 pytestmark = pytest.mark.slow
 

@@ -15,7 +15,7 @@ from flykka.runtime.trace.file.frame_format import FRAME
 from tests.flykka.cli.shell import Shell
 from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, coordinator, record_checkpoint
 from tests.histories import HISTORIES
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.garbage_collection import YOUNG_OBJECTS, raise_gc_threshold, restore_gc_threshold
 from flykka.cluster.local_cluster import LocalCluster
-from tests.actors.cast import Names
+from tests.actors.whole_cluster import Names
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Names, WholeCluster
-from tests.actors.slow_cast import SlowEngine, SlowNames
+from tests.actors.slow_cluster import SlowEngine, SlowNames
+from tests.actors.whole_cluster import Names, WholeCluster
 from tests.flykka.diagnosis.reports import details
 
 JOB = JobId("job")

@@ -15,8 +15,8 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.diagnosis import diagnose_recorded
-from tests.actors.cast import WholeCluster
-from tests.actors.slow_cast import SlowNames
+from tests.actors.slow_cluster import SlowNames
+from tests.actors.whole_cluster import WholeCluster
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings, ShipStrategy
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
-from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.whole_cluster import Names
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.messages.control.job import CheckpointCompleted, JobRestored, JobStatus
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.message import Message
-from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.whole_cluster import Names
 
 
 @pytest.mark.slow

@@ -22,10 +22,10 @@ def test_a_ring_replays_from_its_start_with_all_actors(name: str, tmp_path: Path
 
     engines = [
         "flykka.actors.failure_enrichers",
-        "tests.actors.cast",
+        "tests.actors.whole_cluster",
         "tests.actors.engines",
-        "tests.actors.keyed_cast",
-        "tests.actors.slow_cast",
+        "tests.actors.keyed_cluster",
+        "tests.actors.slow_cluster",
     ]
     result = Replayer(modules=engines).replay(path, raise_on_divergence=True)
 

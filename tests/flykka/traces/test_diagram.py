@@ -30,7 +30,7 @@ from flykka.traces.diagram import (
 from flykka.traces.perfetto import perfetto
 from flykka.traces.trace import Trace
 from tests.flykka.traces.recording import TASK_MANAGER, Recording, coordinator, job_master, record_checkpoint, task_ref
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 ALICE, BOB, EVE = Ref("/user/alice", 1), Ref("/user/bob", 1), Ref("/user/eve", 1)
 BOOM = SerializedThrowable(type_name="ValueError", message="boom")

@@ -9,7 +9,7 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.origin import shortcomings
 from flykka.traces.trace import Trace
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 ALICE = Ref("/user/alice", 1)
 

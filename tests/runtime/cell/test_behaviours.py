@@ -12,7 +12,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 
 class Chameleon(Actor):

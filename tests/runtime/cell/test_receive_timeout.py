@@ -27,7 +27,7 @@ from flykka.runtime.time.manual_clock import ManualClock
 from flykka.runtime.trace.effects import SetReceiveTimeout
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Deed, Say, fails, player, says
+from tests.runtime.scripted_actors import Deed, Say, fails, says, scripted_actor
 
 
 @message("test.heartbeat")
@@ -38,27 +38,27 @@ class Heartbeat(NotInfluenceReceiveTimeout):
 class Sleeper(Actor):
     """Logs each word with its time, and does what the script contains for a word, `start` or `restart`."""
 
-    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
+    def __init__(self, log: list[str], script: dict[str, Deed]) -> None:
         self.log = log
-        self.part = part
+        self.script = script
 
     def pre_start(self) -> None:
-        self.part.get("start", lambda _: None)(self.context)
+        self.script.get("start", lambda _: None)(self.context)
 
     def post_restart(self, cause: BaseException | None) -> None: ...
 
     def handle_message(self, message: Message) -> None:
         text = message.text if isinstance(message, Say) else type(message).__name__
         self.log.append(f"{self.context.now()} {text}")
-        self.part.get(text, lambda _: None)(self.context)
+        self.script.get(text, lambda _: None)(self.context)
 
 
 def timeout_of(timeout: Duration | None) -> Deed:
     return lambda context: context.set_receive_timeout(timeout)
 
 
-def sleeper(system: ActorSystem, log: list[str], **part: Deed) -> ActorRef:
-    return system.spawn(Props(Sleeper, log, {"start": timeout_of("100 ms"), **part}), "sleeper")
+def sleeper(system: ActorSystem, log: list[str], **script: Deed) -> ActorRef:
+    return system.spawn(Props(Sleeper, log, {"start": timeout_of("100 ms"), **script}), "sleeper")
 
 
 def test_the_receive_timeout_fires_after_every_silence(system: SeededSystem) -> None:
@@ -160,11 +160,11 @@ def test_a_restart_keeps_the_receive_timeout_as_in_akka(system: SeededSystem) ->
 
 def test_the_delay_of_a_backoff_is_no_silence(system: SeededSystem) -> None:
     log: list[str] = []
-    part: dict[str, Deed] = {"start": timeout_of("100 ms"), "fail": fails}
+    script: dict[str, Deed] = {"start": timeout_of("100 ms"), "fail": fails}
     delay = OneForOne(backoff=Backoff(min_backoff="500 ms", max_backoff="500 ms", random_factor=0))
     born: list[ActorRef] = []
-    child = Props(Sleeper, log, part)
-    system.spawn(player([], {"start": lambda context: born.append(context.spawn(child, "c"))}, delay), "parent")
+    child = Props(Sleeper, log, script)
+    system.spawn(scripted_actor([], {"start": lambda context: born.append(context.spawn(child, "c"))}, delay), "parent")
     system.advance(50)
 
     born[0].tell(says("fail"))

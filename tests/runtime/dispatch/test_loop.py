@@ -32,7 +32,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Say, player, replies, says
+from tests.runtime.scripted_actors import Say, replies, says, scripted_actor
 
 
 class Doer(Actor):
@@ -160,7 +160,7 @@ async def test_a_future_of_the_tests_own_loop_is_refused_in_virtual_time(system:
 
 def test_blocking_is_refused_before_anything_is_sent(either: ActorSystem) -> None:
     log: list[str] = []
-    other = either.spawn(player(log, {"question": replies}), "other")
+    other = either.spawn(scripted_actor(log, {"question": replies}), "other")
     refused: list[str] = []
 
     async def deed(_context: ActorContext) -> None:
@@ -223,7 +223,7 @@ def test_a_turn_is_recorded_whole_when_its_coroutine_has_ended(tmp_path: Path) -
     path = tmp_path / "trace"
 
     with SeededSystem(1, recorder=TraceRecorder(path)) as system:
-        witness = system.spawn(player([]), "witness")
+        witness = system.spawn(scripted_actor([]), "witness")
 
         async def deed(context: ActorContext) -> None:
             witness.tell(says("before"))
@@ -320,7 +320,7 @@ def test_a_silence_begins_when_the_coroutine_has_ended(system: SeededSystem) -> 
 
 
 def test_a_plain_actor_may_live_on_the_loop_too(either: ActorSystem) -> None:
-    ref = either.spawn(player([], {"question": replies}).with_dispatcher("loop"), "a")
+    ref = either.spawn(scripted_actor([], {"question": replies}).with_dispatcher("loop"), "a")
 
     assert ref.ask(says("question"), timeout=5) == says("reply")
 

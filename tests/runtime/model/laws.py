@@ -34,7 +34,7 @@ class Lived(Protocol):
     def me(self) -> ActorRef: ...
 
 
-class World:
+class LawRecords:
     """The records of all actors of one system.
 
     Args:

@@ -23,17 +23,17 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.supervision import STOPPING_STRATEGY
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 END = {"end": lambda context: context.stop(), "fail": fails, "q": replies}
 
 
 def on_stop(log: list[str]) -> BackoffOptions:
-    return BackoffOpts.on_stop(player(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
+    return BackoffOpts.on_stop(scripted_actor(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
 
 
 def on_failure(log: list[str]) -> BackoffOptions:
-    return BackoffOpts.on_failure(player(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
+    return BackoffOpts.on_failure(scripted_actor(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
 
 
 def spawn_supervisor(system: SeededSystem, options: BackoffOptions, log: list[str]) -> ActorRef:
@@ -63,7 +63,7 @@ def test_the_asker_is_notified_of_the_childs_failure(system: SeededSystem) -> No
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log), log)
 
-    with pytest.raises(AskFailedError, match="as the part says"):
+    with pytest.raises(AskFailedError, match="as scripted"):
         ref.ask(says("fail"))
 
 
@@ -204,7 +204,7 @@ def test_a_reply_while_stopped(system: SeededSystem) -> None:
 
 def test_a_handler_while_stopped(system: SeededSystem) -> None:
     log: list[str] = []
-    handler = system.spawn(player(log, {"q": replies}), "h")
+    handler = system.spawn(scripted_actor(log, {"q": replies}), "h")
     ref = spawn_supervisor(system, on_stop(log).with_handler_while_stopped(handler), log)
     tell(system, ref, "end")
 
@@ -245,7 +245,7 @@ def test_messages_of_the_child_to_its_supervisor_reach_the_parent(system: Seeded
 
     class Parent(Actor):
         def pre_start(self) -> None:
-            child = player([], {"up": lambda context: context.parent.tell(says("from below"))})
+            child = scripted_actor([], {"up": lambda context: context.parent.tell(says("from below"))})
             self.supervisor = self.context.spawn(BackoffSupervisor.props(BackoffOpts.on_stop(child, "c")), "s")
 
         def handle_message(self, message: Message) -> None:

@@ -20,7 +20,7 @@ from flykka.runtime.patterns.circuit_breaker import CircuitBreaker, CircuitBreak
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
 
@@ -135,7 +135,7 @@ def test_the_random_part_of_the_wait_repeats_with_the_seed() -> None:
 
 
 def test_an_ask_without_an_answer_in_time_is_a_failure(system: SeededSystem, breaker: CircuitBreaker) -> None:
-    silent = system.spawn(player([]), "silent")
+    silent = system.spawn(scripted_actor([]), "silent")
 
     replies = [breaker.with_ask(silent, says("q"), timeout=60) for _ in range(2)]
     system.advance(100)
@@ -166,11 +166,11 @@ def test_an_answer_after_the_deadline_is_a_dead_letter(system: SeededSystem, bre
 
 
 def test_the_failure_of_an_asked_actor_counts_and_is_returned(system: SeededSystem, breaker: CircuitBreaker) -> None:
-    ref = system.spawn(player([], {"fail": fails, "q": replies}), "a")
+    ref = system.spawn(scripted_actor([], {"fail": fails, "q": replies}), "a")
 
     for _ in range(2):
         reply = breaker.with_ask(ref, says("fail"))
-        with pytest.raises(AskFailedError, match="RuntimeError: as the part says"):
+        with pytest.raises(AskFailedError, match="RuntimeError: as scripted"):
             reply.get(timeout=1)
     refused = breaker.with_ask(ref, says("q"))
 

@@ -24,7 +24,7 @@ from flykka.runtime.patterns.coordinated_shutdown import (
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.time.manual_clock import ManualClock
-from tests.runtime.players import player, replies, says
+from tests.runtime.scripted_actors import replies, says, scripted_actor
 
 PHASES = [
     BEFORE_SERVICE_UNBIND,
@@ -42,7 +42,7 @@ def notes(log: list[str], what: str) -> Callable[[], None]:
 def test_phases_follow_each_other_and_the_actors_come_last() -> None:
     log: list[str] = []
     system = SeededSystem(1)
-    system.spawn(player(log), "a")
+    system.spawn(scripted_actor(log), "a")
     system.run_until_idle()
     for phase in reversed(PHASES):
         system.coordinated_shutdown.add_task(phase, "note", notes(log, phase))
@@ -67,7 +67,7 @@ def test_the_tasks_of_a_phase_run_side_by_side(threaded: ActorSystem) -> None:
 def test_actors_still_work_while_the_tasks_run() -> None:
     log: list[str] = []
     system = SeededSystem(1)
-    ref = system.spawn(player(log, {"q": replies}), "a")
+    ref = system.spawn(scripted_actor(log, {"q": replies}), "a")
     system.coordinated_shutdown.add_task(SERVICE_REQUESTS_DONE, "ask", lambda: ref.ask(says("q"), block=False))
     system.coordinated_shutdown.add_task(SERVICE_STOP, "note", notes(log, "next phase"))
 
@@ -158,7 +158,7 @@ def test_coordinated_shutdown_runs_once() -> None:
 def test_an_actor_may_begin_it_and_take_part_in_it() -> None:
     log: list[str] = []
     system = SeededSystem(1)
-    ref = system.spawn(player(log, {"end": lambda context: context.system.terminate(), "q": replies}), "a")
+    ref = system.spawn(scripted_actor(log, {"end": lambda context: context.system.terminate(), "q": replies}), "a")
     system.coordinated_shutdown.add_task(SERVICE_STOP, "ask", lambda: ref.ask(says("q"), block=False))
 
     ref.tell(says("end"))
@@ -170,8 +170,8 @@ def test_an_actor_may_begin_it_and_take_part_in_it() -> None:
 def test_an_actor_is_stopped_in_the_phase_of_its_choice() -> None:
     log: list[str] = []
     system = SeededSystem(1)
-    polite = system.spawn(player(log, {"close": lambda context: context.stop()}), "polite")
-    plain = system.spawn(player(log), "plain")
+    polite = system.spawn(scripted_actor(log, {"close": lambda context: context.stop()}), "polite")
+    plain = system.spawn(scripted_actor(log), "plain")
     system.run_until_idle()
     shutdown = system.coordinated_shutdown
     shutdown.add_actor_termination_task(SERVICE_UNBIND, "polite", polite, says("close"))
@@ -241,7 +241,7 @@ class Exhausted(SeededDispatcher):
 def test_actors_stop_even_if_no_shutdown_task_can_start(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
     system = ActorSystem("exhausted", dispatcher=Exhausted(1, ManualClock()))
-    system.spawn(player(log), "a")
+    system.spawn(scripted_actor(log), "a")
     for phase in (SERVICE_UNBIND, SERVICE_STOP):
         system.coordinated_shutdown.add_task(phase, "note", notes(log, "task"))
 

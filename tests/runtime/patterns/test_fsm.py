@@ -16,7 +16,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import StateTimeout
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 
 class Gate(StrEnum):

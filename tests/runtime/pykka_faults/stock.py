@@ -79,11 +79,11 @@ class Stock(pykka.ThreadingActor):
 
     use_daemon_thread = True
 
-    def __init__(self, staged: Staged, part: Mapping[str, Deed]) -> None:
+    def __init__(self, staged: Staged, script: Mapping[str, Deed]) -> None:
         super().__init__()
         self._staged = staged
-        self._part = part
-        if "init" in part:
+        self._part = script
+        if "init" in script:
             self._happens("init")
 
     def on_start(self) -> None:
@@ -118,8 +118,8 @@ class Staged:
         assert self._ref is not None
         return self._ref
 
-    def start(self, part: Mapping[str, Deed] | None = None, actor: type[Stock] = Stock) -> Staged:
-        self._ref = actor.start(self, part or {})
+    def start(self, script: Mapping[str, Deed] | None = None, actor: type[Stock] = Stock) -> Staged:
+        self._ref = actor.start(self, script or {})
         return self
 
     def wait_thread_ended(self) -> None:

@@ -22,10 +22,10 @@ from flykka.runtime.futures.future import Future
 from flykka.runtime.mailbox.envelope import Envelope as FlykkaEnvelope
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from tests.runtime.players import Player, player
 from tests.runtime.pykka_faults import stock as faults
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import Staged, Stock
+from tests.runtime.scripted_actors import ScriptedActor, scripted_actor
 
 HERE = Path(__file__).parent
 ROOT = Path(inspect.getsourcefile(flykka) or "").parents[1]
@@ -72,10 +72,10 @@ def test_an_actor_is_what_our_cells_stand_in_for() -> None:
 
 
 def test_a_ref_uses_no_more_of_an_actor_than_ours_offer(threaded: ActorSystem) -> None:
-    ref = threaded.spawn(player([]), "a")
+    ref = threaded.spawn(scripted_actor([]), "a")
 
     assert isinstance(ref, pykka.ActorRef)
-    assert ref.actor_class is Player
+    assert ref.actor_class is ScriptedActor
     assert {"put", "empty"} <= set(dir(ref.actor_inbox))
     assert {"is_set", "set", "wait"} <= set(dir(ref.actor_stopped))
     public = {name for name in vars(pykka.ActorRef) if not name.startswith("_")}
@@ -183,7 +183,7 @@ def test_pykka_stops_kernel_actors_with_its_own(stage: Stage, ours: Play) -> Non
         kernel = system.spawn(ours([]), "a")
         stock = stage()
 
-        assert set(ActorRegistry.get_by_class_name("Player")) >= {kernel}
+        assert set(ActorRegistry.get_by_class_name("ScriptedActor")) >= {kernel}
         ActorRegistry.stop_all(timeout=5)
 
         assert not kernel.is_alive()

@@ -16,9 +16,9 @@ from flykka.runtime.events import ActorFailed, ActorTerminated, EndReason
 from flykka.runtime.props import DispatcherName, Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, replies, says
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, raises
+from tests.runtime.scripted_actors import in_turn, replies, says
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
@@ -64,8 +64,8 @@ def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, ours: Play,
 def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
     threaded: ActorSystem, stage: Stage, ours: Play
 ) -> None:
-    asked, told = (stage({"fail": raises(ValueError("as the part says"))}) for _ in range(2))
-    with pytest.raises(ValueError, match="as the part says"):
+    asked, told = (stage({"fail": raises(ValueError("as scripted"))}) for _ in range(2))
+    with pytest.raises(ValueError, match="as scripted"):
         asked.ref.ask("fail")
     told.ref.tell("fail")
     told.wait_thread_ended()
@@ -73,10 +73,10 @@ def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
 
     log: list[str] = []
     ours_asked, ours_told = (
-        threaded.spawn(ours(log, {"fail": raises(ValueError("as the part says")), "r": replies}), name)
+        threaded.spawn(ours(log, {"fail": raises(ValueError("as scripted")), "r": replies}), name)
         for name in ("asked", "told")
     )
-    with pytest.raises(AskFailedError, match="as the part says"):
+    with pytest.raises(AskFailedError, match="as scripted"):
         ours_asked.ask(says("fail"), timeout=LONG_ENOUGH)
     ours_told.tell(says("fail"))
 
@@ -96,8 +96,8 @@ def test_p20_an_ask_cycle_is_refused_with_its_path(stage: Stage, ours: Play, dis
             names = [f"a{number}" for number in range(length)]
             chain: list[str] = []
             for name, asked in zip(names, [*names[1:], names[0]], strict=True):
-                part = {"q": in_turn(_asks(f"/user/{asked}", chain), replies)}
-                system.spawn(ours([], part), name)
+                script = {"q": in_turn(_asks(f"/user/{asked}", chain), replies)}
+                system.spawn(ours([], script), name)
             first = system.find("/user/a0")
             assert first is not None
             first.ask(says("q"))

@@ -16,9 +16,9 @@ from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, player, replies, says
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, Stock
+from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
 class Interrupted(Queue[Any]):
@@ -139,11 +139,11 @@ def test_p12_a_broadcast_skips_dead_actors(system: SeededSystem, stage: Stage, m
     # With many actors the registry keeps the dead among its refs for a while.
     monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
     log: list[str] = []
-    refs = [system.spawn(player(log), name) for name in ("first", "dead", *"0123456789", "third")]
+    refs = [system.spawn(scripted_actor(log), name) for name in ("first", "dead", *"0123456789", "third")]
     system.run_until_idle()
     refs[1].stop()
-    assert refs[1] in ActorRegistry.get_by_class_name("Player")
-    ActorRegistry.broadcast(says("all"), "Player")
+    assert refs[1] in ActorRegistry.get_by_class_name("ScriptedActor")
+    ActorRegistry.broadcast(says("all"), "ScriptedActor")
     system.run_until_idle()
 
     assert {"first all", "third all"} < set(log)

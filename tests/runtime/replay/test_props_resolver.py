@@ -15,7 +15,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.replay.props_resolver import PropsResolver, UnresolvedPropsError
 from flykka.runtime.trace.records import Spawned
 from flykka.runtime.trace.state.graph_writer import pack_props
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 A = Ref("/user/a", 1)
 called: list[str] = []

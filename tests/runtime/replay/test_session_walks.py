@@ -14,8 +14,8 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.state.description import State, describe
+from tests.runtime.replay import random_actors
 from tests.runtime.replay import test_coroutines as coroutines
-from tests.runtime.replay import troupe
 
 pytestmark = [pytest.mark.usefixtures("no_log_of_failures"), pytest.mark.slow]
 
@@ -66,7 +66,7 @@ def walk(path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_walk_shows_the_state_of_random_actors(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        troupe.spawn_puppets(system, seed, actors=2)
+        random_actors.spawn_random_actors(system, seed, actors=2)
         system.advance(30)
 
     walk(tmp_path / "run.trace", seed)

@@ -15,7 +15,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.replay.divergence import source_of
 from flykka.runtime.signals import ReceiveTimeout, Terminated
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable

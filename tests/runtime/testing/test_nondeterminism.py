@@ -21,14 +21,14 @@ import pytest
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import NondeterminismError
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 
 def do(deed: Callable[[ActorContext], object], *, strict: bool = True) -> list[str]:
     """Let an actor perform the action, and return its log."""
     log: list[str] = []
     with SeededSystem(3, strict=strict) as system:
-        system.spawn(player(log, {"do": deed}), "a").tell(says("do"))
+        system.spawn(scripted_actor(log, {"do": deed}), "a").tell(says("do"))
         system.run_until_idle()
     return log
 
@@ -98,7 +98,7 @@ def test_logging_failing_and_importing_are_no_sins(caplog: pytest.LogCaptureFixt
 def test_the_actor_fails_in_its_turn_and_the_deed_is_not_done(tmp_path: Path) -> None:
     log: list[str] = []
     with SeededSystem(3, strict=True) as system:
-        ref = system.spawn(player(log, {"do": lambda _: (tmp_path / "made").write_text("x")}), "a")
+        ref = system.spawn(scripted_actor(log, {"do": lambda _: (tmp_path / "made").write_text("x")}), "a")
         ref.tell(says("do"))
         with pytest.raises(NondeterminismError):
             system.run_until_idle()
@@ -111,7 +111,7 @@ def test_the_actor_fails_in_its_turn_and_the_deed_is_not_done(tmp_path: Path) ->
 def test_code_outside_of_turns_is_not_restricted() -> None:
     with SeededSystem(3, strict=True) as system:
         system.event_stream.subscribe(lambda _: time.time(), object)
-        system.spawn(player([], {"do": lambda c: c.publish(says("x"))}), "a").tell(says("do"))
+        system.spawn(scripted_actor([], {"do": lambda c: c.publish(says("x"))}), "a").tell(says("do"))
         system.run_until_idle()
         assert time.time() > 0
 

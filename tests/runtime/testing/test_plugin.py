@@ -37,7 +37,7 @@ import asyncio, threading
 import pytest
 from flykka.runtime.errors import AskFailedError
 from flykka.runtime.testing import TestProbe
-from tests.runtime.players import Say, fails, in_turn, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, in_turn, scripted_actor, replies, says
 """
 
 
@@ -57,12 +57,13 @@ def test_a_test_is_lent_a_system_that_ends_with_it(pytester: pytest.Pytester) ->
 
         def test_threads(actor_system):
             lent.append(actor_system)
-            ref = actor_system.spawn(player([], {"question": replies}), "a")
+            ref = actor_system.spawn(scripted_actor([], {"question": replies}), "a")
             assert ref.ask(says("question"), timeout=5) == says("reply")
 
         def test_virtual_time(seeded_system):
             lent.append(seeded_system)
-            seeded_system.spawn(player([], {"start": lambda c: c.timers.start_once("k", 3_600_000, says("x"))}), "a")
+            script = {"start": lambda c: c.timers.start_once("k", 3_600_000, says("x"))}
+            seeded_system.spawn(scripted_actor([], script), "a")
             seeded_system.advance(3_600_000)
             assert seeded_system.manual_clock.now_ms() == 3_600_000
 
@@ -81,13 +82,13 @@ def test_a_coroutine_test_awaits_asks(pytester: pytest.Pytester) -> None:
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
         async def test_ask(request, lent):
             system = request.getfixturevalue(lent)
-            ref = system.spawn(player([], {"question": replies}), "a")
+            ref = system.spawn(scripted_actor([], {"question": replies}), "a")
             questions = [ref.ask(says("question"), block=False) for _ in range(3)]
             assert await asyncio.gather(*questions) == [says("reply")] * 3
 
         async def test_both(actor_system, seeded_system):
             for system in (actor_system, seeded_system):
-                ref = system.spawn(player([], {"question": replies}), "a")
+                ref = system.spawn(scripted_actor([], {"question": replies}), "a")
                 assert await ref.ask(says("question"), block=False) == says("reply")
             await asyncio.to_thread(lambda: None)
             await actor_system.terminate()
@@ -105,7 +106,7 @@ def test_an_actor_that_fails_unexpectedly_fails_the_test(pytester: pytest.Pytest
         def test_ask(request, lent):
             system = request.getfixturevalue(lent)
             with pytest.raises(AskFailedError):
-                system.spawn(player([], {"fail": fails}), "a").ask(says("fail"), timeout=5)
+                system.spawn(scripted_actor([], {"fail": fails}), "a").ask(says("fail"), timeout=5)
         """,
     )
 
@@ -113,7 +114,7 @@ def test_an_actor_that_fails_unexpectedly_fails_the_test(pytester: pytest.Pytest
     result.stdout.fnmatch_lines(
         [
             "*actors failed unexpectedly:",
-            "*RuntimeError of /user/a#1: as the part says",
+            "*RuntimeError of /user/a#1: as scripted",
             "*with system.expect_failure(*",
         ]
     )
@@ -124,13 +125,13 @@ def test_an_actor_that_fails_at_its_end_makes_an_error_of_the_test(pytester: pyt
         pytester,
         """
         def test_stop(seeded_system):
-            seeded_system.spawn(player([], {"stop": fails}), "a")
+            seeded_system.spawn(scripted_actor([], {"stop": fails}), "a")
             seeded_system.run_until_idle()
         """,
     )
 
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*RuntimeError of /user/a#1: as the part says"])
+    result.stdout.fnmatch_lines(["*RuntimeError of /user/a#1: as scripted"])
 
 
 def test_a_test_that_fails_by_itself_is_reported_once(pytester: pytest.Pytester) -> None:
@@ -138,7 +139,7 @@ def test_a_test_that_fails_by_itself_is_reported_once(pytester: pytest.Pytester)
         pytester,
         """
         def test_ask(seeded_system):
-            seeded_system.spawn(player([], {"fail": fails}), "a").ask(says("fail"), timeout=5)
+            seeded_system.spawn(scripted_actor([], {"fail": fails}), "a").ask(says("fail"), timeout=5)
         """,
     )
 
@@ -153,7 +154,7 @@ def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
         def test_tell(request, lent):
             system = request.getfixturevalue(lent)
-            ref = system.spawn(player([], {"fail": fails}), "a")
+            ref = system.spawn(scripted_actor([], {"fail": fails}), "a")
             with system.expect_failure():
                 ref.tell(says("fail"))
             with system.expect_failure("RuntimeError", of="/user/a"), system.expect_failure(RuntimeError, of=ref):
@@ -172,7 +173,7 @@ def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        ("KeyError", "expected KeyError within 0.1 s; failed were RuntimeError of /user/a#1: as the part says"),
+        ("KeyError", "expected KeyError within 0.1 s; failed were RuntimeError of /user/a#1: as scripted"),
         ("RuntimeError, of='/user/b'", "expected RuntimeError of /user/b within 0.1 s; *"),
         ("match='other'", "expected a failure that matches 'other' within 0.1 s; *"),
         ("RuntimeError, count=2", "expected 2 x RuntimeError within 0.1 s; *"),
@@ -187,7 +188,7 @@ def test_a_failure_that_does_not_come_as_expected_fails_the_test(
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
         def test_tell(request, lent):
             system = request.getfixturevalue(lent)
-            ref = system.spawn(player([], {{"fail": fails}}), "a")
+            ref = system.spawn(scripted_actor([], {{"fail": fails}}), "a")
             with system.expect_failure({expected}, timeout=0.1):
                 ref.tell(says("fail"))
         """,
@@ -205,8 +206,8 @@ def test_an_actor_that_outlives_the_test_is_named(pytester: pytest.Pytester) -> 
 
         def test_leak(actor_system):
             stuck = threading.Event()
-            part = {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(30))}
-            actor_system.spawn(player([], part).with_dispatcher("pinned"), "a").tell(says("block"))
+            script = {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(30))}
+            actor_system.spawn(scripted_actor([], script).with_dispatcher("pinned"), "a").tell(says("block"))
             assert stuck.wait(5)
 
         def test_the_next_one_is_not_harmed(actor_system):

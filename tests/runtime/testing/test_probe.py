@@ -11,7 +11,7 @@ from flykka.runtime.errors import ActorDeadError, AskFailedError
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> Test
     def pass_on(text: str) -> Callable[[ActorContext], object]:
         return lambda _: probe.ref.tell(says(text))
 
-    system.spawn(player([], {"start": start, **{text: pass_on(text) for text in texts}}), "teller")
+    system.spawn(scripted_actor([], {"start": start, **{text: pass_on(text) for text in texts}}), "teller")
     return probe
 
 
@@ -125,7 +125,7 @@ def test_a_block_that_takes_too_long_has_failed(probe: TestProbe, system: Seeded
 
 
 def test_the_probe_is_the_sender_of_what_it_sends(probe: TestProbe, system: SeededSystem) -> None:
-    echo = system.spawn(player([], {"question": replies}), "echo")
+    echo = system.spawn(scripted_actor([], {"question": replies}), "echo")
 
     probe.send(echo, says("question"))
 
@@ -156,7 +156,7 @@ def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
 
 
 def test_a_forwarded_message_keeps_its_sender(probe: TestProbe, system: SeededSystem) -> None:
-    echo = system.spawn(player([], {"question": replies, "fail": fails}), "echo")
+    echo = system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "echo")
     answers, fails_too = (probe.ref.ask(says(text), block=False) for text in ("question", "fail"))
 
     for _ in range(2):
@@ -169,7 +169,7 @@ def test_a_forwarded_message_keeps_its_sender(probe: TestProbe, system: SeededSy
 
 
 def test_a_question_that_is_forwarded_to_the_dead_is_refused(probe: TestProbe, system: SeededSystem) -> None:
-    gone = system.spawn(player([]), "gone")
+    gone = system.spawn(scripted_actor([]), "gone")
     gone.stop()
     question = probe.ref.ask(says("question"), block=False)
 
@@ -181,7 +181,7 @@ def test_a_question_that_is_forwarded_to_the_dead_is_refused(probe: TestProbe, s
 
 
 def test_the_end_of_a_watched_actor_is_expected(probe: TestProbe, system: SeededSystem) -> None:
-    living, dead, other = (system.spawn(player([]), name) for name in ("living", "dead", "other"))
+    living, dead, other = (system.spawn(scripted_actor([]), name) for name in ("living", "dead", "other"))
     dead.stop()
     probe.watch(dead)
     probe.expect_terminated(dead)
@@ -196,7 +196,7 @@ def test_the_end_of_a_watched_actor_is_expected(probe: TestProbe, system: Seeded
 
 def test_all_of_it_works_on_threads_too(threaded: ActorSystem) -> None:
     probe = TestProbe(threaded)
-    echo = threaded.spawn(player([], {"question": replies}), "echo")
+    echo = threaded.spawn(scripted_actor([], {"question": replies}), "echo")
 
     with probe.within(5):
         probe.watch(echo)

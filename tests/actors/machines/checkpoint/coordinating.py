@@ -279,11 +279,11 @@ def two_tasks(**changed: Any) -> Coordination:
     return Coordination(SOURCE, SINK, **changed)
 
 
-def complete_checkpoint(world: Coordination, checkpoint_id: int, **state: Any) -> None:
+def complete_checkpoint(harness: Coordination, checkpoint_id: int, **state: Any) -> None:
     """Complete a checkpoint of two tasks; the sink acknowledges the state."""
-    world.trigger()
-    world.acknowledge("source", checkpoint_id)
-    world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
+    harness.trigger()
+    harness.acknowledge("source", checkpoint_id)
+    harness.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
 
 
 def completed_checkpoint(

@@ -71,7 +71,7 @@ def checkpoint_aborted(checkpoint_id: int) -> CheckpointAborted:
     return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
 
 
-class World:
+class Harness:
     def __init__(self, reset: CoordinatorReset | None = None) -> None:
         self.holder = OperatorCoordinatorHolder(JOB, VERTEX, OPERATOR, parallelism=2)
         self.at_work: CallCoordinator | None = None
@@ -116,7 +116,7 @@ class World:
         failed = OperatorCoordinatorFailed(operator_id=OPERATOR, call=call, cause=cause)
         return self.tell(failed, failed)
 
-    def run(self) -> World:
+    def run(self) -> Harness:
         """Bring both subtasks to RUNNING, and report it to the coordinator."""
         self.tell(AttemptReady(attempt=attempt(0)), AttemptReady(attempt=attempt(1)))
         while self.at_work is not None:

@@ -45,45 +45,45 @@ class Running:
         self.effects += made
         return made
 
-    def made(self, kind: type[E]) -> list[E]:
+    def effects_of(self, kind: type[E]) -> list[E]:
         """The effects of one kind so far."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
-    def told(self, kind: type[E]) -> list[E]:
+    def messages_of(self, kind: type[E]) -> list[E]:
         """The messages of one kind so far to TaskManagers and to the coordinator."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]
 
     def statuses(self) -> list[JobStatus]:
         """The statuses that the job has reached."""
-        return [moved.status for moved in self.made(JobStatusMoved)]
+        return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
     def cancelled(self) -> list[str]:
         """The attempts that were cancelled."""
-        return [cancel.attempt for cancel in self.told(CancelTask)]
+        return [cancel.attempt for cancel in self.messages_of(CancelTask)]
 
     def schedule(self) -> list[Effect]:
         return self.tell(SchedulingRequested())
 
     def give_slots(self) -> list[Effect]:
         """Serve every slot of the last request, all on one TaskManager."""
-        return [effect for place in self.wanted() for effect in self.give_slot(place)]
+        return [effect for place in self.attempts_by_place() for effect in self.give_slot(place)]
 
-    def wanted(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
+    def attempts_by_place(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
         """The attempts of the last slot request by place: subtasks with equal numbers in one group share a slot."""
         wanted: dict[str, tuple[ExecutionAttemptId, ...]] = {}
-        for request in self.made(RequestSlots)[-1].requests:
+        for request in self.effects_of(RequestSlots)[-1].requests:
             place = f"{request.slot_sharing_group}/{request.subtask}"
             wanted[place] = (*wanted.get(place, ()), request.attempt)
         return wanted
 
     def give_slot(self, place: str) -> list[Effect]:
         """Fulfil the last slot request for one place."""
-        return self.tell(SlotAllocated(attempts=self.wanted()[place], slot=slot_for(place)))
+        return self.tell(SlotAllocated(attempts=self.attempts_by_place()[place], slot=slot_for(place)))
 
     def lose_slots(self, *places: str) -> list[Effect]:
         """Lose these slots of the last request."""
-        lost = tuple(attempt for place in places for attempt in self.wanted()[place])
+        lost = tuple(attempt for place in places for attempt in self.attempts_by_place()[place])
         return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
 
     def restore(self, checkpoint_id: int | None = None) -> list[Effect]:
@@ -109,7 +109,9 @@ class Running:
     def pass_pauses(self) -> list[Effect]:
         """End the delays of all restarts so far."""
         return [
-            made for timer in self.made(RestartScheduled) for made in self.tell(JobRestartDue(version=timer.version))
+            made
+            for timer in self.effects_of(RestartScheduled)
+            for made in self.tell(JobRestartDue(version=timer.version))
         ]
 
     def report_all(self, state: ExecutionState) -> list[Effect]:

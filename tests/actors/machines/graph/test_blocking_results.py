@@ -65,7 +65,7 @@ def test_a_reader_of_a_blocking_result_begins_when_it_is_finished() -> None:
 
     assert before == [RUNNING, ExecutionState.CREATED, ExecutionState.CREATED]
     assert [each.state for each in running.graph.executions] == [FINISHED, *[ExecutionState.DEPLOYING] * 2]
-    (coordinated,) = running.made(CoordinateTasks)
+    (coordinated,) = running.effects_of(CoordinateTasks)
     assert coordinated.tasks[0].state is FINISHED
 
 
@@ -73,11 +73,11 @@ def test_a_result_is_released_when_all_its_readers_have_finished() -> None:
     running = reading()
 
     finish_attempt(running, "job_reader_0_0")
-    before = running.told(ReleasePartitions)
+    before = running.messages_of(ReleasePartitions)
     finish_attempt(running, "job_reader_1_0")
 
     assert before == []
-    (released,) = running.told(ReleasePartitions)
+    (released,) = running.messages_of(ReleasePartitions)
     assert released.partition_ids == (ResultPartitionId("job_maker_0_0:0"),)
 
 
@@ -89,7 +89,7 @@ def test_a_reader_that_fails_reads_the_same_result_again() -> None:
 
     assert attempts(running) == {"maker0": 0, "reader0": 1, "reader1": 0}
     assert running.graph.status is JobStatus.RUNNING
-    assert running.told(ReleasePartitions) == []
+    assert running.messages_of(ReleasePartitions) == []
 
 
 def test_a_lost_result_is_produced_again_for_all_its_readers() -> None:
@@ -129,7 +129,7 @@ def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_i
     running.give_slots()
 
     assert attempts(running) == {"maker0": 1, "reader0": 0, "reader1": 0}
-    assert [timer.tasks for timer in running.made(RestartScheduled)] == [("maker (1/1)",)]
+    assert [timer.tasks for timer in running.effects_of(RestartScheduled)] == [("maker (1/1)",)]
     moved = [effect for effect in running.effects[before:] if isinstance(effect, ExecutionMoved)]
     assert [each.state for each in moved if "reader" in each.task_name] == [SCHEDULED] * 2 + [DEPLOYING] * 2
 

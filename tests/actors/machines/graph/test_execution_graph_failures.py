@@ -72,7 +72,7 @@ def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_stat
 
     assert effects[:2] == [JobStatusMoved(status=JobStatus.CREATED), JobStatusMoved(status=JobStatus.RUNNING)]
     assert effects[-2] == AskForRestoreState(version=2)
-    assert running.wanted() == {FIRST: ("job_source_0_1", "job_sink_0_1"), SECOND: ("job_source_1_1",)}
+    assert running.attempts_by_place() == {FIRST: ("job_source_0_1", "job_sink_0_1"), SECOND: ("job_source_1_1",)}
     assert running.graph.execution(ExecutionAttemptId("job_sink_0_1")) is not None
 
 
@@ -83,7 +83,7 @@ def test_an_attempt_leaves_its_slot_for_good_when_it_has_finished_and_else_for_i
     running.report("job_sink_0_0", ExecutionState.FINISHED)
     running.report("job_source_0_0", ExecutionState.FAILED)
 
-    assert running.made(ReturnSlot) == [
+    assert running.effects_of(ReturnSlot) == [
         ReturnSlot(attempt=ExecutionAttemptId("job_sink_0_0"), will_return=False),
         ReturnSlot(attempt=ExecutionAttemptId("job_source_0_0"), will_return=True),
     ]
@@ -143,7 +143,7 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
     running.give_slots()
     running.report("job_source_0_1", ExecutionState.FAILED)
 
-    assert running.made(RestartScheduled) == [RestartScheduled(delay_ms=100, version=2, cause=failure())]
+    assert running.effects_of(RestartScheduled) == [RestartScheduled(delay_ms=100, version=2, cause=failure())]
     assert running.effects[-1] == JobStatusMoved(
         status=JobStatus.FAILED,
         cause=failure(),
@@ -189,7 +189,7 @@ def test_a_restart_of_an_older_version_is_ignored() -> None:
     effects = running.tell(JobRestartDue(version=2))
 
     assert [type(effect) for effect in effects] == [Ignore]
-    assert [timer.version for timer in running.made(RestartScheduled)] == [2, 3]
+    assert [timer.version for timer in running.effects_of(RestartScheduled)] == [2, 3]
 
 
 def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
@@ -201,7 +201,7 @@ def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
 
     running.tell(RestoreStateReady(version=1, checkpoint_id=None, states={}))
 
-    assert running.made(Deploy) == []
+    assert running.effects_of(Deploy) == []
 
 
 def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_asked_for_it_has_failed() -> None:
@@ -209,7 +209,7 @@ def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_as
     running.schedule()
     running.give_slots()
 
-    running.lose_slots(*running.wanted())
+    running.lose_slots(*running.attempts_by_place())
 
     assert running.graph.restoring(1) == ()
     assert running.graph.restores_all(1)
@@ -220,12 +220,12 @@ def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_as
 def test_the_state_of_a_part_of_the_job_is_not_waited_for_when_no_task_is_left_that_had_asked_for_it() -> None:
     running = Running(IN_REGIONS)
     running.deploy()
-    running.lose_slots(*running.wanted())
+    running.lose_slots(*running.attempts_by_place())
     running.tell(JobRestartDue(version=2))
     running.give_slots()
     asked = running.graph.restoring(2)
 
-    running.lose_slots(*running.wanted())
+    running.lose_slots(*running.attempts_by_place())
 
     assert asked
     assert running.graph.restoring(2) is None
@@ -248,7 +248,7 @@ def test_a_status_has_its_failure_and_a_new_start_has_no_failure() -> None:
 
     running.tell(JobRestartDue(version=2))
 
-    causes = {moved.status: moved.cause for moved in running.made(JobStatusMoved)}
+    causes = {moved.status: moved.cause for moved in running.effects_of(JobStatusMoved)}
     assert causes == {
         JobStatus.FAILING: failure(),
         JobStatus.RESTARTING: failure(),

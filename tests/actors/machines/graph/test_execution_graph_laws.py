@@ -69,8 +69,8 @@ def test_every_attempt_that_asks_for_a_slot_returns_it_once(events: list[Event])
     running.tell(CANCEL)
     running.report_all(ExecutionState.CANCELED)
 
-    asked = [request.attempt for effect in running.made(RequestSlots) for request in effect.requests]
-    assert sorted(asked) == sorted(back.attempt for back in running.made(ReturnSlot))
+    asked = [request.attempt for effect in running.effects_of(RequestSlots) for request in effect.requests]
+    assert sorted(asked) == sorted(back.attempt for back in running.effects_of(ReturnSlot))
 
 
 @pytest.mark.slow

@@ -50,10 +50,10 @@ def test_a_region_whose_slots_are_there_does_not_wait_for_the_others() -> None:
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()
-    first, *rest = running.wanted()
+    first, *rest = running.attempts_by_place()
 
     of_the_first = running.give_slot(first)
-    coordinated_before = running.made(CoordinateTasks)
+    coordinated_before = running.effects_of(CoordinateTasks)
     for place in rest:
         running.give_slot(place)
 
@@ -62,7 +62,7 @@ def test_a_region_whose_slots_are_there_does_not_wait_for_the_others() -> None:
         "job_b_0_0",
     ]
     assert coordinated_before == []
-    (coordinated,) = running.made(CoordinateTasks)
+    (coordinated,) = running.effects_of(CoordinateTasks)
     assert len(coordinated.tasks) == 6
 
 
@@ -70,7 +70,7 @@ def test_a_cancelled_partially_deployed_job_waits_for_its_running_tasks() -> Non
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()
-    running.give_slot(next(iter(running.wanted())))
+    running.give_slot(next(iter(running.attempts_by_place())))
 
     running.tell(CANCEL)
     status_before = running.graph.status

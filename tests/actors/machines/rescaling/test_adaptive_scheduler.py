@@ -70,15 +70,15 @@ class Scheduling:
             self.tell(JobMoved(status=status))
         self.tell(events.TasksDeployed())
 
-    def made(self, kind: type[E]) -> list[E]:
+    def effects_of(self, kind: type[E]) -> list[E]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def sent(self, kind: type[E]) -> list[E]:
-        messages = [effect.message for effect in self.made(Tell)]
+        messages = [effect.message for effect in self.effects_of(Tell)]
         return [message for message in messages if isinstance(message, kind)]
 
     def targets(self) -> list[int]:
-        return [each.parallelism[SOURCE] for each in self.made(events.RescaleGraph)]
+        return [each.parallelism[SOURCE] for each in self.effects_of(events.RescaleGraph)]
 
     def rescales(self) -> list[Rescale]:
         """The latest reports of each rescale, in order."""
@@ -102,7 +102,7 @@ def test_a_client_rescales_the_job_after_a_checkpoint() -> None:
     scheduling.run()
 
     scheduling.tell(events.RequirementsChanged(requirements=require(5)))
-    assert scheduling.made(events.CountSlots) != []
+    assert scheduling.effects_of(events.CountSlots) != []
     scheduling.tell(events.SlotsCounted(slots=3, coming=1))
     assert scheduling.targets() == []
     scheduling.answer(is_complete=True)

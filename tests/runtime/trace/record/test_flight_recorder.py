@@ -19,7 +19,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder, FlightRecordState
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Ring
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 SOMEONE = Ref("/user/a", 1)
 
@@ -63,11 +63,11 @@ def test_the_recorder_reports_the_size_and_time_range_of_a_dump(tmp_path: Path) 
 def test_a_dump_is_the_trace_that_a_full_recording_of_the_same_run_would_be(tmp_path: Path) -> None:
     def run(recorder: FlightRecorder | TraceRecorder) -> None:
         with SeededSystem(5, recorder=recorder) as system:
-            ref = system.spawn(player([], {"question": replies, "fail": fails}), "a")
+            ref = system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "a")
             ref.ask(says("question"))
             ref.tell(says("fail"))
             system.run_until_idle()
-            doomed = system.spawn(player([]), "b")
+            doomed = system.spawn(scripted_actor([]), "b")
             system.kill(doomed)
             doomed.tell(says("too late"))
             if isinstance(recorder, FlightRecorder):
@@ -160,7 +160,7 @@ def test_a_failed_dump_keeps_the_earlier_file(tmp_path: Path) -> None:
 def test_actors_run_while_a_dump_is_written(tmp_path: Path) -> None:
     recorder = FlightRecorder(turns=200)
     with ActorSystem("threads", recorder=recorder) as system:
-        refs = [system.spawn(player([], {"sync": replies}), f"a{number}") for number in range(4)]
+        refs = [system.spawn(scripted_actor([], {"sync": replies}), f"a{number}") for number in range(4)]
         dumps = [threading.Thread(target=recorder.dump, args=(tmp_path / f"{n}.trace",)) for n in range(3)]
         for dump in dumps:
             dump.start()

@@ -18,9 +18,9 @@ from flykka.messages.graph.job_graph import Operator, SchedulerType
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster, seeds
-from tests.actors.keyed_cast import ALL_ROWS, Folder, KeyedRows, keyed_job
+from tests.actors.keyed_cluster import ALL_ROWS, Folder, KeyedRows, keyed_job
 from tests.actors.peer import Utter
+from tests.actors.whole_cluster import WholeCluster, seeds
 
 pytestmark = pytest.mark.slow
 
@@ -77,12 +77,12 @@ class Adaptive:
         self.stage.client.ref.tell(Utter(receiver=self.stage.job_manager, message=cancel))
 
     def parallelism(self) -> list[int]:
-        told = self.stage.client.told(JobParallelismChanged)
+        told = self.stage.client.recorded(JobParallelismChanged)
         return [changed.vertices[0].parallelism for changed in told if changed.job_id == JOB]
 
     def advance_until(self, parallelism: int) -> None:
         while self.parallelism()[-1:] != [parallelism]:
-            assert JOB not in [success.job_id for success in self.stage.client.told(JobResultSuccess)]
+            assert JOB not in [success.job_id for success in self.stage.client.recorded(JobResultSuccess)]
             self.system.advance(10)
 
     def triggers(self) -> list[tuple[RescaleTrigger, RescaleTerminatedReason | None]]:
@@ -91,13 +91,13 @@ class Adaptive:
             Utter(receiver=self.stage.job_manager, message=RequestRescales(job_id=JOB, reply_to=client.ref))
         )
         self.system.advance(100)
-        return [(each.trigger, each.reason) for each in client.heard(RescalesSnapshot)[-1].rescales]
+        return [(each.trigger, each.reason) for each in client.received(RescalesSnapshot)[-1].rescales]
 
     def finish(self) -> None:
         self.stage.run(seconds=60)
-        assert JOB in [success.job_id for success in self.stage.client.told(JobResultSuccess)]
-        assert self.plane.world.rows() == ALL_ROWS
-        assert self.plane.world.late == []
+        assert JOB in [success.job_id for success in self.stage.client.recorded(JobResultSuccess)]
+        assert self.plane.durable.rows() == ALL_ROWS
+        assert self.plane.durable.late == []
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -181,8 +181,8 @@ def test_a_job_without_a_single_slot_fails_when_it_has_waited_for_long(tmp_path:
         job.submit(2)
         job.stage.run(seconds=8)
 
-        [failed] = [each for each in job.stage.client.told(JobResultFailure) if each.job_id == JOB]
+        [failed] = [each for each in job.stage.client.recorded(JobResultFailure) if each.job_id == JOB]
         assert failed.cause.type_name == "NoResourceAvailableError"
         assert "needs 1 slots at least" in failed.cause.message
-        statuses = [each.status for each in job.stage.client.told(JobStatusChanged) if each.job_id == JOB]
+        statuses = [each.status for each in job.stage.client.recorded(JobStatusChanged) if each.job_id == JOB]
         assert statuses == [JobStatus.FAILING, JobStatus.FAILED]

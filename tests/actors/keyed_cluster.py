@@ -28,9 +28,9 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, SplitId
-from tests.actors.cast import Names, OneFileAtATime
 from tests.actors.engines import Batches, BatchesEngine, Sink
 from tests.actors.machines.graph.graphs import vertex
+from tests.actors.whole_cluster import Names, OneFileAtATime
 
 ROWS = 40
 ALL_ROWS = [f"row-{number}" for number in range(ROWS)]
@@ -57,7 +57,7 @@ def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
     return source, replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT)
 
 
-class World(Sink):
+class DurableData(Sink):
     """Data that outlives the attempts: stored state, published rows, late rows, and batches in flight."""
 
     def __init__(self) -> None:
@@ -73,9 +73,9 @@ class World(Sink):
 class StagedEngine(BatchesEngine):
     """An engine whose stages take time, and run one after another."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        super().__init__(descriptor, world, world.batches)
-        self.world = world
+    def __init__(self, descriptor: TaskDeploymentDescriptor, durable: DurableData) -> None:
+        super().__init__(descriptor, durable, durable.batches)
+        self.durable = durable
         self.takes_ms = {"read_splits": READ_MS + descriptor.subtask, "process_batch": RUN_MS + descriptor.subtask}
 
     def is_mine(self, row: str, read: ChannelStateRead) -> bool:
@@ -100,8 +100,8 @@ class Reader(StagedEngine):
 class KeyedEngine(StagedEngine):
     """The vertex downstream of the keyed edge: buffered rows are keyed state, unpublished rows are operator state."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        super().__init__(descriptor, world)
+    def __init__(self, descriptor: TaskDeploymentDescriptor, durable: DurableData) -> None:
+        super().__init__(descriptor, durable)
         self._waiting: tuple[str, ...] = ()
         self._noted: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         """For each checkpoint, the rows that are still buffered, and the rows that the end of event time released."""
@@ -112,7 +112,7 @@ class KeyedEngine(StagedEngine):
             for state in (() if command.restore is None else command.restore.operators)
             if state.key_groups is not None
             for handle in state.shared
-            for row in self.world.stored[handle.state_id]
+            for row in self.durable.stored[handle.state_id]
             if key_group(row) in groups_in(state.key_groups)
         )
         assert all(key_group(row) in groups_in(self._owned) for row in self._waiting)
@@ -121,7 +121,7 @@ class KeyedEngine(StagedEngine):
     def process_batch(self, command: ProcessBatch) -> StageResult:
         rows = self.batches.rows[command.batch.batch_id]
         assert all(key_group(row) in groups_in(self._owned) for row in rows), f"{rows} have come to the wrong subtask"
-        self.world.late += [row for row in rows if number_of(row) <= command.watermark_ms]
+        self.durable.late += [row for row in rows if number_of(row) <= command.watermark_ms]
         self._waiting += tuple(row for row in rows if number_of(row) % 2)
         return replace(self.staged(command.stage, [row for row in rows if number_of(row) % 2 == 0]), rows_in=len(rows))
 
@@ -142,7 +142,7 @@ class KeyedEngine(StagedEngine):
         checkpoint_id = command.checkpoint_id
         waiting, _ = self._noted.pop(checkpoint_id)
         state_id = f"{self._descriptor.attempt}-{checkpoint_id}"
-        self.world.stored[state_id] = waiting
+        self.durable.stored[state_id] = waiting
         handle = SharedStateHandle(state_id=state_id, path=state_id, rows=1, size_bytes=1, key_groups=self._owned)
         keyed = OperatorSubtaskState(operator_id=self._operator_id, shared=(handle,), key_groups=self._owned)
         return SnapshotWritten(checkpoint_id=checkpoint_id, operators=(keyed, *command.sinks))
@@ -181,11 +181,11 @@ class KeyedRows(Names):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = self.sink = World()
+        self.durable = self.sink = DurableData()
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> StagedEngine:
         """The engine of a reader, or of the keyed vertex."""
-        return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.world)
+        return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.durable)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
         return Folder(operator.operator_id)

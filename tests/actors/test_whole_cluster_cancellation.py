@@ -17,8 +17,8 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.dispatch.dispatcher import Executor, Pipe
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, WholeCluster, is_a, seeds
 from tests.actors.engines import NamesEngine, Sink
+from tests.actors.whole_cluster import ALL_FILES, Names, WholeCluster, is_a, seeds
 
 SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 
@@ -71,11 +71,11 @@ def test_an_unstoppable_attempt_is_abandoned_and_the_job_ends(seed: int, tmp_pat
 
         stage.run(seconds=20)
 
-        lost = stage.client.heard(TaskManagerLost)
+        lost = stage.client.received(TaskManagerLost)
         assert data_plane.told == ["cancel", *["cancel", "interrupt"] * 2]
         assert len(lost) == 1
         assert "did not end within 1000 ms after it was cancelled" in lost[0].reason
         assert "set_task_cancellation(timeout=...)" in lost[0].reason
-        assert [changed.status for changed in stage.client.heard(JobStatusChanged)][-1] is JobStatus.FINISHED
-        assert len(stage.client.heard(JobResultSuccess)) == 1
+        assert [changed.status for changed in stage.client.received(JobStatusChanged)][-1] is JobStatus.FINISHED
+        assert len(stage.client.received(JobResultSuccess)) == 1
         assert data_plane.sink.published == ALL_FILES

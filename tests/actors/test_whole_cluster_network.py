@@ -11,7 +11,7 @@ from flykka.messages.control.job import CheckpointCompleted, JobResultFailure, J
 from flykka.messages.graph.job_graph import NoRestartStrategyConfiguration
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds
+from tests.actors.whole_cluster import ALL_FILES, WholeCluster, is_a, seeds
 
 MINIMUM = 14
 """The buffers of two slots, each with a source (two subpartitions and one extra) and a sink (two channels of two
@@ -51,6 +51,6 @@ def test_a_job_that_does_not_fit_fails_with_its_requirements(tmp_path: Path) -> 
 
         stage.run(seconds=5)
 
-        (failure,) = stage.client.heard(JobResultFailure)
+        (failure,) = stage.client.received(JobResultFailure)
         assert failure.cause.type_name == "InsufficientNetworkBuffersError"
         assert f"is currently set to {MINIMUM - 1} per TaskManager" in failure.cause.message

@@ -13,8 +13,8 @@ from flykka.messages.graph.job_graph import Operator
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import OperatorId, SplitId
-from tests.actors.cast import Names, OneFileAtATime
 from tests.actors.engines import Batches, BatchesEngine
+from tests.actors.whole_cluster import Names, OneFileAtATime
 
 FILES = 16
 ALL_FILES = sorted(f"file-{number}" for number in range(FILES))

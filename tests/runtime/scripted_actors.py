@@ -22,12 +22,12 @@ class Say(Message):
     text: str = ""
 
 
-class Player(Actor):
+class ScriptedActor(Actor):
     """Logs `<name> <event>`, and does what the script contains for a word, or for `start`, `stop` and `restart`."""
 
-    def __init__(self, log: list[str], part: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
+    def __init__(self, log: list[str], script: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
         self.log = log
-        self.part = part
+        self.script = script
         self.supervisor_strategy = strategy
 
     def pre_start(self) -> None:
@@ -50,16 +50,16 @@ class Player(Actor):
 
     def happens(self, what: str) -> None:
         self.log.append(f"{self.context.path.rpartition('/')[2]} {what}")
-        deed = self.part.get(what)
+        deed = self.script.get(what)
         if deed is not None:
             deed(self.context)
 
 
-def player(
-    log: list[str], part: Mapping[str, Deed] | None = None, strategy: SupervisorStrategy = DEFAULT_STRATEGY
+def scripted_actor(
+    log: list[str], script: Mapping[str, Deed] | None = None, strategy: SupervisorStrategy = DEFAULT_STRATEGY
 ) -> Props:
     """The Props of a scripted actor."""
-    return Props(Player, log, part or {}, strategy)
+    return Props(ScriptedActor, log, script or {}, strategy)
 
 
 def says(text: str) -> Say:
@@ -69,7 +69,7 @@ def says(text: str) -> Say:
 
 def fails(_context: ActorContext) -> None:
     """An action that fails."""
-    raise RuntimeError("as the part says")
+    raise RuntimeError("as scripted")
 
 
 def replies(context: ActorContext) -> None:
@@ -92,7 +92,7 @@ def raises(error: type[BaseException]) -> Deed:
     """An action that raises this error."""
 
     def deed(_context: ActorContext) -> None:
-        raise error("as the part says")
+        raise error("as scripted")
 
     return deed
 

@@ -160,13 +160,13 @@ class WholeCluster(ClusterBuilder):
             self.system.advance(1_000)
 
     def statuses(self) -> list[JobStatus]:
-        return [changed.status for changed in self.client.heard(JobStatusChanged)]
+        return [changed.status for changed in self.client.received(JobStatusChanged)]
 
     def attempt_numbers(self) -> dict[str, int]:
         """The number of the last attempt of each subtask."""
         attempts = [
             str(changed.attempt).removeprefix("job_").rsplit("_", 1)
-            for changed in self.client.heard(ExecutionStateChanged)
+            for changed in self.client.received(ExecutionStateChanged)
         ]
         return {name: max(int(number) for each, number in attempts if each == name) for name, _ in attempts}
 

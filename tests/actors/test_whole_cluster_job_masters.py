@@ -14,7 +14,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, WholeCluster
+from tests.actors.whole_cluster import ALL_FILES, WholeCluster
 
 pytestmark = pytest.mark.slow
 
@@ -48,13 +48,13 @@ def run_with_kill(folder: Path, doomed: str, number: int) -> tuple[int, WholeClu
         kill = KillAt(system, doomed, number)
         stage.submit()
         stage.run(SECONDS)
-        assert stage.client.heard(JobResultFailure) == [], f"killed before message {number}"
+        assert stage.client.received(JobResultFailure) == [], f"killed before message {number}"
         return kill.seen, stage
 
 
 def messages_of_a_life(folder: Path, doomed: str) -> int:
     seen, stage = run_with_kill(folder, doomed, 0)
-    assert len(stage.client.heard(JobResultSuccess)) == 1
+    assert len(stage.client.received(JobResultSuccess)) == 1
     return seen
 
 
@@ -72,7 +72,7 @@ def test_each_file_is_published_once_if_a_job_master_is_killed(part: int, tmp_pa
         _, stage = run_with_kill(tmp_path / str(number), JOB_MASTER, number)
 
         assert stage.data_plane.sink.published == ALL_FILES, f"killed before message {number}"
-        results = stage.client.heard(JobResultSuccess)
+        results = stage.client.received(JobResultSuccess)
         assert len(results) == 1, f"killed before message {number}"
 
 

@@ -28,8 +28,8 @@ from flykka.messages.graph.job_graph import (
 )
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, WholeCluster
 from tests.actors.engines import NamesEngine, Sink
+from tests.actors.whole_cluster import ALL_FILES, Names, WholeCluster
 
 pytestmark = pytest.mark.slow
 
@@ -114,8 +114,8 @@ def test_a_region_restores_the_last_checkpoint_and_no_earlier_one(tmp_path: Path
 
         stage.run(seconds=10)
 
-        completed = [each.checkpoint_id for each in stage.client.heard(CheckpointCompleted)]
-        (restored,) = stage.client.heard(JobRestored)
+        completed = [each.checkpoint_id for each in stage.client.received(CheckpointCompleted)]
+        (restored,) = stage.client.received(JobRestored)
         assert restored.checkpoint_id in completed
         assert stage.attempt_numbers()["source_1"] == 0
         assert stage.data_plane.sink.published == ALL_FILES
@@ -132,8 +132,8 @@ def test_splits_read_after_a_savepoint_are_returned_from_the_earlier_checkpoint(
 
         stage.run(seconds=10)
 
-        assert len(stage.client.heard(TriggerSavepointSuccess)) == 1
-        assert [each.checkpoint_id for each in stage.client.heard(JobRestored)] == [None]
+        assert len(stage.client.received(TriggerSavepointSuccess)) == 1
+        assert [each.checkpoint_id for each in stage.client.received(JobRestored)] == [None]
         assert stage.data_plane.sink.published == ALL_FILES
 
 
