@@ -112,7 +112,7 @@ class SinkContract(_Contract):
         self._check(self._rows(1))
 
     @pytest.mark.parametrize("calls", range(1, _CHECKPOINTS * len(_CALLS) + 1))
-    def test_no_row_is_lost_and_none_comes_twice_where_an_attempt_dies_behind_any_call(self, calls: int) -> None:
+    def test_no_row_is_lost_or_duplicated_if_an_attempt_dies_after_any_call(self, calls: int) -> None:
         """The next attempt starts from the last complete checkpoint."""
         attempt, complete, done = self._attempt(0), 0, 0
         checkpoint, call = 1, 0
@@ -158,7 +158,7 @@ class SinkContract(_Contract):
 
         self._check(self._rows(1))
 
-    def test_an_attempt_that_was_given_up_and_goes_on_changes_nothing(self) -> None:
+    def test_an_abandoned_attempt_that_continues_changes_nothing(self) -> None:
         """A zombie may be refused, but its rows must stay invisible."""
         zombie = self._attempt(0)
         self._stage(zombie, 1)

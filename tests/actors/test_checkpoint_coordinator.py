@@ -186,7 +186,7 @@ def test_the_checkpoint_that_a_job_starts_from_may_lie_in_another_storage(cluste
     assert (restore.checkpoint.checkpoint_id, restore.checkpoint.path) == (7, path)
 
 
-def test_a_checkpoint_that_cannot_be_read_is_no_beginning(cluster: CoordinatorCluster) -> None:
+def test_an_unreadable_checkpoint_is_not_started_from(cluster: CoordinatorCluster) -> None:
     cluster.send(RequestRestoreState(job_id=JOB, version=1, path="/nowhere/chk-1"))
 
     [failed] = cluster.received(RestoreStateFailed)

@@ -201,7 +201,7 @@ def test_a_truncated_file_is_distinguished_from_a_complete_one(tmp_path: Path, c
         CheckpointStorage(str(tmp_path)).read_metadata(path)
 
 
-def test_a_single_altered_bit_is_found(tmp_path: Path) -> None:
+def test_a_single_flipped_bit_is_found(tmp_path: Path) -> None:
     path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks())
     metadata = Path(path) / "_metadata"
     data = bytearray(metadata.read_bytes())
@@ -212,7 +212,7 @@ def test_a_single_altered_bit_is_found(tmp_path: Path) -> None:
         CheckpointStorage(str(tmp_path)).read_metadata(path)
 
 
-def test_a_foreign_file_is_not_taken_for_a_checkpoint(tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_treated_as_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "_metadata").write_bytes(b"PAR1 is what parquet begins with")
 
     with pytest.raises(CheckpointFormatError, match="not a file of flykka"):
@@ -340,7 +340,7 @@ class WithoutDriver(MemoryFileSystem):
         raise OSError("Unable to load libjvm\nnot in /usr/lib\nnot in /opt")
 
 
-def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() -> None:
+def test_a_file_system_that_cannot_start_makes_the_directory_unusable() -> None:
     fsspec.register_implementation("driverless", WithoutDriver, clobber=True)
 
     with pytest.raises(CheckpointDirectoryError, match=r"'driverless://x' cannot be used: Unable to load libjvm$"):
@@ -363,7 +363,7 @@ def test_the_outcome_of_a_run_replaces_its_running_record(tmp_path: Path) -> Non
     assert storage.addresses() == []
 
 
-def test_the_end_of_another_run_changes_nothing_and_of_one_that_was_not_noted_too(tmp_path: Path) -> None:
+def test_the_end_of_another_or_unrecorded_run_changes_nothing(tmp_path: Path) -> None:
     storage, run = CheckpointStorage(str(tmp_path)), JobRun(job_id=JobId("b"), job_name="errors")
     ended = JobEnded(job_id=JobId("a"), status=JobStatus.FINISHED)
 

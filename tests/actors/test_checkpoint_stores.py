@@ -164,7 +164,7 @@ def test_a_checkpoint_refused_by_the_store_is_aborted_and_its_metadata_deleted(
     assert [completed.checkpoint_id for completed in cluster.received(CheckpointCompleted)] == [taken] == [2]
 
 
-def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
+def test_checkpoint_ids_are_drawn_again_when_the_store_is_available(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]

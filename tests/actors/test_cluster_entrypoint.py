@@ -89,7 +89,7 @@ def test_the_next_job_manager_gets_the_living_resource_manager(cluster: Entrypoi
     assert cluster.made_for[-1] == cluster.find("resource-manager")
 
 
-def test_a_question_for_the_components_is_answered_with_their_refs(cluster: EntrypointCluster) -> None:
+def test_a_request_for_the_components_is_answered_with_their_refs(cluster: EntrypointCluster) -> None:
     peer = cluster.probe("peer")
     entrypoint = cluster.find("cluster-entrypoint")
 

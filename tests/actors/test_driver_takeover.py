@@ -86,9 +86,7 @@ def test_a_job_that_has_finished_in_the_same_run_is_not_run_again_by_the_next_dr
     assert second.job_masters() == []
 
 
-def test_a_job_that_was_being_put_away_when_its_driver_died_is_answered_with_its_end(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_job_being_archived_when_its_driver_died_is_answered_with_its_result(driver: Driver, second: Driver) -> None:
     task_manager = driver.run(driver.graph(), slots=1)
     remove = driver.system.add_delivery_hook(
         lambda _recipient, message, _sender: driver.services.close() if type(message) is JobResultRecorded else None
@@ -267,9 +265,7 @@ def test_a_job_of_a_later_run_resumes_before_the_earlier_one_is_forgotten(
     assert driver.stored_jobs() == [JOB]
 
 
-def test_a_job_is_suspended_with_what_it_has_staged_though_it_has_no_checkpoint(
-    driver: Driver, store: EmbeddedStore
-) -> None:
+def test_a_job_without_a_checkpoint_is_suspended_with_its_staged_output(driver: Driver, store: EmbeddedStore) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.fall_asleep(store)

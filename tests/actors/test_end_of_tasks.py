@@ -42,7 +42,7 @@ def test_a_job_stopped_before_the_end_of_input_is_not_final(cluster: JobCluster)
     assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_finalization_that_fails_is_what_the_job_has_failed_of(cluster: JobCluster) -> None:
+def test_a_failed_finalization_is_the_jobs_failure(cluster: JobCluster) -> None:
     cluster.data_plane.finalization_failures.append(OSError("the folder is gone"))
 
     finish_tasks(cluster)
@@ -51,7 +51,7 @@ def test_a_finalization_that_fails_is_what_the_job_has_failed_of(cluster: JobClu
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "the folder is gone")
 
 
-def test_a_task_that_does_not_find_its_producer_gets_its_state(cluster: JobCluster) -> None:
+def test_a_task_that_does_not_find_its_producer_is_sent_the_producers_state(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     wanted, unknown = ResultPartitionId(f"{SOURCE}:0"), ResultPartitionId("foreign_source_0_0:0")
 

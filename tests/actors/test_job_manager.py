@@ -67,7 +67,7 @@ def test_an_id_that_cannot_name_an_actor_is_refused(cluster: JobCluster) -> None
     assert "job-a/b" in cluster.last(cluster.client, JobResultFailure).cause.message
 
 
-def test_a_second_job_of_the_same_id_is_refused_while_the_first_is_there(cluster: JobCluster) -> None:
+def test_a_second_job_with_the_same_id_is_refused_while_the_first_exists(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
 
     cluster.submit(cluster.graph())
@@ -111,7 +111,7 @@ def test_a_failed_job_is_reported_with_its_cause(cluster: JobCluster) -> None:
     assert cluster.last(cluster.client, JobResultFailure).cause == failure("disk full")
 
 
-def test_a_cancelled_job_is_answered_twice_when_taken_on_and_when_done(cluster: JobCluster) -> None:
+def test_a_cancelled_job_is_answered_when_accepted_and_when_done(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.cancel()
@@ -123,7 +123,7 @@ def test_a_cancelled_job_is_answered_twice_when_taken_on_and_when_done(cluster: 
     assert cluster.last(cluster.client, JobResultFailure).status is JobStatus.CANCELED
 
 
-def test_a_job_that_is_not_there_cannot_be_cancelled(cluster: JobCluster) -> None:
+def test_a_nonexistent_job_cannot_be_cancelled(cluster: JobCluster) -> None:
     cluster.cancel()
 
     assert cluster.last(cluster.client, CancellationFailure).job_id == JOB

@@ -132,7 +132,7 @@ def test_offering_a_slot_twice_deploys_once(cluster: JobCluster) -> None:
     assert len(cluster.deployed(task_manager)) == 2
 
 
-def test_a_slot_that_cannot_be_had_fails_the_job(cluster: JobCluster) -> None:
+def test_an_unavailable_slot_fails_the_job(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph(restart=NoRestartStrategyConfiguration()))
     cluster.accept_job_master()
     wanted = cluster.last(cluster.resource_manager, RequestSlot)
@@ -142,7 +142,7 @@ def test_a_slot_that_cannot_be_had_fails_the_job(cluster: JobCluster) -> None:
     assert cluster.last(cluster.client, JobResultFailure).cause.message == "there are no more"
 
 
-def test_a_registration_that_is_repeated_is_acknowledged_again(cluster: JobCluster) -> None:
+def test_a_repeated_registration_is_acknowledged_again(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     task_manager = cluster.register_task_manager("tm-1")
 
@@ -175,7 +175,7 @@ def test_messages_under_another_session_are_dropped(cluster: JobCluster) -> None
 # Failure and restart
 
 
-def test_a_failed_task_has_the_others_cancelled_and_all_restart(cluster: JobCluster) -> None:
+def test_a_failed_task_cancels_the_others_and_all_restart(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.report(SOURCE, ExecutionState.FAILED, failure())

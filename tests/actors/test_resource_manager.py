@@ -101,7 +101,7 @@ def living_task_managers(system: SeededSystem) -> list[str]:
     return [path for path in system.cells.living_paths() if path.startswith("/user/task-manager-")]
 
 
-def test_it_starts_as_many_task_managers_as_configured(system: SeededSystem) -> None:
+def test_the_resource_manager_starts_the_configured_task_managers(system: SeededSystem) -> None:
     resource_manager(system, task_managers=2)
 
     assert living_task_managers(system) == ["/user/task-manager-1", "/user/task-manager-2"]
@@ -158,7 +158,7 @@ def test_a_task_manager_that_answers_lives_on(system: SeededSystem) -> None:
     assert "/user/guest" in system.cells.living_paths()
 
 
-def test_one_that_was_given_up_is_refused(system: SeededSystem) -> None:
+def test_an_abandoned_task_manager_is_refused(system: SeededSystem) -> None:
     leader = resource_manager(system)
     guest = Guest(system, leader, None)
     successor = Probe(system, "other")
@@ -206,7 +206,7 @@ def test_a_request_waits_until_a_slot_is_free_again(system: SeededSystem) -> Non
     assert guest.peer.expect(AllocateSlot).allocation_id == "a"
 
 
-def test_a_refused_slot_is_asked_for_elsewhere(system: SeededSystem) -> None:
+def test_a_refused_slot_is_requested_from_another_task_manager(system: SeededSystem) -> None:
     leader = resource_manager(system)
     one, other = Guest(system, leader, None, name="one"), Guest(system, leader, None, name="other")
     Leader(system, leader).request("a")

@@ -69,7 +69,7 @@ def test_a_silent_job_master_is_disconnected_and_gets_no_slots_until_it_reregist
     assert guest.peer.received(AllocateSlot) == []
 
 
-def test_a_task_manager_that_registers_repeatedly_without_answers_is_deaf(system: SeededSystem) -> None:
+def test_a_task_manager_that_repeatedly_registers_without_an_answer_is_given_up(system: SeededSystem) -> None:
     leader = resource_manager(system)
     job_master, guest = Leader(system, leader), Guest(system, leader, None)
     registration = RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=job_master.peer.ref)

@@ -53,7 +53,7 @@ def test_a_job_whose_checkpoint_cannot_be_read_is_refused_and_leaves_nothing(clu
     assert not cluster.folder.exists()
 
 
-def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began_with(tmp_path: Path) -> None:
+def test_a_running_job_is_taken_over_although_its_initial_checkpoint_is_gone(tmp_path: Path) -> None:
     store = EmbeddedStore()
     with SeededSystem(5) as system, SeededSystem(6) as other:
         first, second = (Driver(each, tmp_path / "checkpoints", store, str(each)) for each in (system, other))
@@ -96,7 +96,7 @@ def test_a_restarted_job_resumes_from_its_last_checkpoint(cluster: JobCluster) -
     assert cluster.last(task_manager, AddSplits).splits == (file_split("file-1"),)
 
 
-def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> None:
+def test_a_job_starts_from_a_specified_checkpoint(cluster: JobCluster) -> None:
     elsewhere = retained(cluster)
 
     another = replace(checkpointed(cluster), job_id=ANOTHER)

@@ -102,7 +102,7 @@ def test_concurrent_savepoints_are_each_reported_to_their_client(cluster: JobClu
         (CheckpointType.FULL, SnapshotType.FULL_CHECKPOINT),
     ],
 )
-def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
+def test_a_requested_checkpoint_is_an_ordinary_checkpoint_of_the_job(
     cluster: JobCluster, asked: CheckpointType, taken: SnapshotType
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
@@ -117,7 +117,7 @@ def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
     assert cluster.last(cluster.client, CheckpointCompleted).is_retained
 
 
-def test_a_checkpoint_that_is_asked_for_is_refused_with_the_reason(cluster: JobCluster) -> None:
+def test_a_requested_checkpoint_is_refused_with_the_reason(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     request = RequestCheckpoint(job_id=JOB, client=cluster.client)
 

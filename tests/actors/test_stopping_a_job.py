@@ -189,7 +189,7 @@ def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobC
 
 
 @pytest.mark.parametrize("job_id", [JobId("another"), JOB])
-def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, cluster: JobCluster) -> None:
+def test_a_nonexistent_or_ended_job_cannot_be_stopped(job_id: JobId, cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     cluster.cancel()
     cluster.report_tasks(ExecutionState.CANCELED)

@@ -174,9 +174,7 @@ def test_a_checkpoint_is_taken_first_and_the_job_resumes_from_it(tmp_path: Path)
 
 @pytest.mark.parametrize("moment", [CheckpointRequest, CancelTask, RestoreState, SubmitTask, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_task_manager_that_dies_while_the_job_is_rescaled_costs_nothing(
-    moment: type[Message], seed: int, tmp_path: Path
-) -> None:
+def test_a_task_manager_killed_during_a_rescale_loses_no_row(moment: type[Message], seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path, parallelism=2)
         system.advance(400)

@@ -224,7 +224,7 @@ def test_messages_of_a_lost_task_manager_do_not_affect_the_job_master(zombies: Z
 
 
 @pytest.mark.parametrize("kind", messages_between("JobMaster", "ResourceManager"))
-def test_a_former_job_master_cannot_move_the_resource_manager(zombies: Zombies, kind: type[Message]) -> None:
+def test_a_former_job_master_cannot_redirect_the_resource_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.job_master)
     message = sample(kind, zombies)
 
@@ -234,7 +234,7 @@ def test_a_former_job_master_cannot_move_the_resource_manager(zombies: Zombies, 
 
 
 @pytest.mark.parametrize("kind", messages_between("JobMaster", "TaskManager"))
-def test_a_former_job_master_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
+def test_a_former_job_master_cannot_redirect_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.task_manager)._leaders[JOB]
     message = sample(kind, zombies)
 
@@ -256,7 +256,7 @@ def test_a_former_job_master_does_not_register_again(zombies: Zombies) -> None:
 
 
 @pytest.mark.parametrize("kind", messages_between("ResourceManager", "TaskManager"))
-def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
+def test_a_former_resource_manager_cannot_redirect_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.task_manager)
     message = sample(kind, zombies)
 
@@ -266,7 +266,7 @@ def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, 
 
 
 @pytest.mark.parametrize("kind", messages_between("ResourceManager", "JobMaster"))
-def test_a_former_resource_manager_cannot_move_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
+def test_a_former_resource_manager_cannot_redirect_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.job_master)
     message = sample(kind, zombies)
 

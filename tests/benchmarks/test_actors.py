@@ -81,7 +81,7 @@ def test_the_table_states_the_targets() -> None:
     assert "| 100,000 of flykka | 2.50 s | 1.23 s | 400 MiB |" in table
 
 
-def test_counts_are_whole_rounds_of_the_fan() -> None:
+def test_message_counts_are_multiples_of_the_fan_out() -> None:
     heat = Heat(Contender.FLYKKA, Discipline.FAN_OUT, 200_000)
 
     assert [Rules(scale=scale).count(heat) for scale in (1.0, 0.0255, 0.0)] == [200_000, 4_000, 2_000]

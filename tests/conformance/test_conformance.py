@@ -11,7 +11,7 @@ from tests.conformance.not_applicable import LIMIT, NOT_APPLICABLE, not_applicab
 from tests.layout.flink_page import ROWS
 
 
-def test_a_case_holds(area: str, case: Case) -> None:
+def test_a_conformance_case_holds(area: str, case: Case) -> None:
     if (reason := not_applicable(area, case["id"])) is not None:
         pytest.skip(f"not applicable: {reason}")
     if area not in ADAPTERS:

@@ -89,7 +89,7 @@ def test_prose_has_no_banned_word() -> None:
 
 
 @pytest.mark.parametrize("habit", LIMITS)
-def test_an_odd_habit_does_not_spread(habit: str) -> None:
+def test_a_habit_of_odd_prose_does_not_spread(habit: str) -> None:
     count = sum(counts()[habit].values())
 
     assert count <= LIMITS[habit], f"python scripts/prose.py --list {habit!r} shows the places"

@@ -63,5 +63,5 @@ def test_code_in_pages_is_not_prose(prose: Any) -> None:
         ("A teller has foretold it.", {}),
     ],
 )
-def test_words_in_code_and_within_other_words_do_not_count(prose: Any, text: str, habits: dict[str, int]) -> None:
+def test_words_in_code_and_parts_of_words_do_not_count(prose: Any, text: str, habits: dict[str, int]) -> None:
     assert +prose.Prose("docstring", "a.py", 1, text).habits() == Counter(habits)

@@ -51,7 +51,7 @@ def test_an_older_instance_is_decoded_as_the_newest_class(run_cell: Run) -> None
     assert decode(encode(before)) == cells.Amount(number=3)
 
 
-def test_an_instance_from_before_that_does_not_fit_any_more_is_refused_by_name(run_cell: Run) -> None:
+def test_an_instance_of_an_incompatible_older_declaration_is_refused_with_the_field(run_cell: Run) -> None:
     before = run_cell(AMOUNT).Amount(number=3)
 
     run_cell(AMOUNT.replace("number: int\n    unit", "number: int\n    currency: str\n    unit"))
@@ -67,7 +67,7 @@ def test_another_class_does_not_get_the_tag(run_cell: Run) -> None:
         run_cell(AMOUNT.replace("class Amount", "class Sum"))
 
 
-def test_a_field_takes_what_its_class_has_become(run_cell: Run) -> None:
+def test_a_field_accepts_the_newest_declaration_of_its_class(run_cell: Run) -> None:
     cells = run_cell(AMOUNT)
     run_cell(ORDER)
     encode(cells.Order(amounts=(cells.Amount(number=3),)))
@@ -78,7 +78,7 @@ def test_a_field_takes_what_its_class_has_become(run_cell: Run) -> None:
     assert decode(encode(order)) == order
 
 
-def test_a_field_takes_no_class_that_was_never_declared(run_cell: Run) -> None:
+def test_a_field_refuses_an_undeclared_class(run_cell: Run) -> None:
     cells = run_cell(AMOUNT)
     run_cell(ORDER)
     derived = type("Discount", (cells.Amount,), {})

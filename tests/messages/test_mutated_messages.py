@@ -68,7 +68,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("data", BOMBS.values(), ids=BOMBS)
-def test_a_bomb_is_refused_in_little_memory(data: bytes) -> None:
+def test_a_decompression_bomb_is_refused_with_little_memory(data: bytes) -> None:
     began = time.process_time()
     tracemalloc.start()
     try:

@@ -33,14 +33,14 @@ class Amount(Value):
     pass
 
 
-def test_a_class_and_its_objects_go_by_the_tag() -> None:
+def test_a_class_and_its_objects_are_identified_by_the_tag() -> None:
     assert class_of("tags_test.settings") is Settings
     assert name_in_trace(Settings) == name_in_trace(Settings()) == "tags_test.settings"
     assert name_in_trace(double) == "tags_test.double"
     assert name_in_trace(Amount) == "tags_test.amount"
 
 
-def test_a_class_without_a_tag_goes_by_its_own_name() -> None:
+def test_a_class_without_a_tag_is_identified_by_its_name() -> None:
     assert (tag_of(More), name_in_trace(More)) == ("", f"{__name__}:More")
     assert name_in_trace(RepeatedLog) == "flykka.RepeatedLog", "wherever it is"
     assert name_in_trace(3) == "builtins:int"

@@ -52,7 +52,7 @@ def test_a_message_to_an_empty_selection_is_a_dead_letter(system: SeededSystem, 
     assert system.actor_selection(path).resolve_one() is None
 
 
-def test_the_dead_are_not_selected(system: SeededSystem, log: list[str]) -> None:
+def test_ended_actors_are_not_selected(system: SeededSystem, log: list[str]) -> None:
     first, second = system.actor_selection("/user/shop/till-*").resolve()
     first.stop()
 

@@ -149,7 +149,7 @@ async def answers_now(context: ActorContext) -> None:
     replies(context)
 
 
-def test_a_child_that_fails_is_judged_while_its_parent_awaits(system: SeededSystem) -> None:
+def test_a_failed_child_is_supervised_while_its_parent_awaits(system: SeededSystem) -> None:
     log: list[str] = []
     child_log: list[str] = []
     script = {"go": lambda context: spawn_child_and_sleep(context, child_log)}

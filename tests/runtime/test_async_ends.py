@@ -55,7 +55,7 @@ def test_a_cancelled_coroutine_is_no_failure(system: SeededSystem) -> None:
     assert failures == []
 
 
-def test_a_message_that_was_taken_when_the_stop_came_is_a_dead_letter(system: SeededSystem) -> None:
+def test_a_message_dequeued_when_its_actor_stops_is_a_dead_letter(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     log: list[str] = []
@@ -70,7 +70,7 @@ def test_a_message_that_was_taken_when_the_stop_came_is_a_dead_letter(system: Se
     assert [letter.message for letter in letters] == [says("x")]
 
 
-def test_a_message_that_was_taken_when_the_restart_came_is_for_the_new_instance() -> None:
+def test_a_message_dequeued_at_a_restart_is_handled_by_the_new_instance() -> None:
     def run(seed: int) -> tuple[str, ...]:
         log: list[str] = []
 
@@ -151,7 +151,7 @@ def test_a_kill_is_immediate_and_later_messages_of_the_coroutine_are_dropped(eit
     assert "stop" not in log
 
 
-def test_a_message_that_was_taken_when_the_kill_came_is_a_dead_letter(system: SeededSystem) -> None:
+def test_a_message_dequeued_when_its_actor_is_killed_is_a_dead_letter(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     log: list[str] = []

@@ -20,7 +20,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.scripted_actors import Say, in_turn, replies, says, scripted_actor
 
 
-async def test_a_cancelled_task_gives_up_its_ask_and_leaves_the_actor_alone(threaded: ActorSystem) -> None:
+async def test_a_cancelled_task_abandons_its_ask_without_affecting_the_actor(threaded: ActorSystem) -> None:
     askers: list[Ref] = []
     letters: list[DeadLetter] = []
     threaded.event_stream.subscribe(letters.append, DeadLetter)
@@ -133,7 +133,7 @@ async def test_awaiting_drives_a_seeded_system(system: SeededSystem) -> None:
     assert answers == [says("reply")] * 3
 
 
-async def test_other_tasks_speak_before_virtual_time_moves(system: SeededSystem) -> None:
+async def test_other_asyncio_tasks_run_before_virtual_time_advances(system: SeededSystem) -> None:
     probe = TestProbe(system)
     question = probe.ref.ask(says("question"), block=False, timeout=1)
     probe.expect_message(Say)

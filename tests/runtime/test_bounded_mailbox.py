@@ -44,7 +44,7 @@ def test_an_overflowing_message_is_a_dead_letter_with_the_reason(
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_whose_question_is_lost_hears_of_it_at_once(system: SeededSystem, overflow: Overflow) -> None:
+def test_the_sender_of_a_dropped_ask_is_notified_at_once(system: SeededSystem, overflow: Overflow) -> None:
     ref = listener(system, BoundedMailbox(1, overflow), [], {"a": replies, "b": replies})
 
     first, second = ref.ask(says("a"), block=False), ref.ask(says("b"), block=False)
@@ -117,7 +117,7 @@ def test_a_full_mailbox_drops_the_oldest_queued_tell(system: SeededSystem) -> No
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_a_full_mailbox_keeps_no_one_from_stopping_its_actor(system: SeededSystem, overflow: Overflow) -> None:
+def test_a_full_mailbox_does_not_prevent_stopping_its_actor(system: SeededSystem, overflow: Overflow) -> None:
     letters, log = lost_in(system), list[str]()
     ref = listener(system, BoundedMailbox(2, overflow), log)
     system.run_until_idle()

@@ -21,7 +21,7 @@ def of(system: ActorSystem, path: str) -> ActorSnapshot:
     return found
 
 
-def test_the_actors_are_there_as_a_tree_in_the_order_of_their_spawning(system: SeededSystem) -> None:
+def test_a_snapshot_lists_the_actors_as_a_tree_in_spawning_order(system: SeededSystem) -> None:
     family = scripted_actor([], {"start": lambda context: [context.spawn(scripted_actor([]), name) for name in "zay"]})
     system.spawn(scripted_actor([]), "second-to-none")
     system.spawn(family, "p")
@@ -116,7 +116,7 @@ def test_stashed_messages_are_counted(system: SeededSystem) -> None:
     assert of(system, "/user/a").stashed == 1
 
 
-def test_an_actor_that_is_stuck_is_seen_as_it_is(threaded: ActorSystem) -> None:
+def test_a_stuck_actor_is_inspected_without_waiting(threaded: ActorSystem) -> None:
     begun, free = threading.Event(), threading.Event()
 
     class Stuck(Actor):
@@ -136,14 +136,14 @@ def test_an_actor_that_is_stuck_is_seen_as_it_is(threaded: ActorSystem) -> None:
     assert actor.dispatcher == "pinned"
 
 
-def test_an_actor_that_has_ended_is_not_there(system: SeededSystem) -> None:
+def test_an_ended_actor_is_not_listed(system: SeededSystem) -> None:
     ref = system.spawn(scripted_actor([]), "a")
     ref.stop()
 
     assert system.inspect().actors == ()
 
 
-def test_looking_from_many_threads_while_actors_come_and_go(threaded: ActorSystem) -> None:
+def test_inspecting_from_many_threads_works_while_actors_start_and_end(threaded: ActorSystem) -> None:
     family = scripted_actor([], {"start": lambda context: [context.spawn(scripted_actor([]), name) for name in "abc"]})
     over = threading.Event()
     seen: list[int] = []

@@ -43,7 +43,7 @@ def test_a_revoked_session_is_stale(system: SeededSystem) -> None:
     assert log == ["a start", "a change"]
 
 
-def test_a_restart_forgets_accepted_elements(system: SeededSystem) -> None:
+def test_a_restart_forgets_accepted_sessions(system: SeededSystem) -> None:
     log: list[str] = []
     script = {"start": lambda context: context.accept_session(NOW), "fail": fails}
     ref = system.spawn(scripted_actor(log, script), "a")

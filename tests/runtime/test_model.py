@@ -71,7 +71,7 @@ def test_the_laws_hold_in_any_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-def test_the_same_seed_makes_the_same_world(seed: int) -> None:
+def test_the_same_seed_generates_the_same_model_run(seed: int) -> None:
     first, again = (play(seed, rounds=50) for _ in range(2))
 
     assert first.happened == again.happened
@@ -139,7 +139,7 @@ def test_a_record_contains_everything_that_turns_send(seed: int) -> None:
     assert len(by_actors) > 100
 
 
-def test_an_ended_system_leaves_memory() -> None:
+def test_an_ended_system_is_garbage_collected() -> None:
     records = play(SEEDS + 10, rounds=50)
     cells = [weakref.ref(ref.actor_inbox.owner) for ref in records.refs]
     pykka_seam.sweep()
@@ -153,7 +153,7 @@ def test_an_ended_system_leaves_memory() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_on_threads_the_laws_hold_too(seed: int) -> None:
+def test_the_laws_of_the_kernel_hold_on_threads(seed: int) -> None:
     records = LawRecords(seed, exact=False)
     system = ActorSystem("threads", seed=seed, dispatcher=SharedPool(3, throughput=2))
     records.attach(system)

@@ -77,9 +77,7 @@ def test_cells_that_are_run_again_work_as_the_first_time(run_cell: Run, system: 
 @pytest.mark.parametrize(
     "again", [(MESSAGES, ENVELOPE), (MESSAGES,)], ids=["all messages", "without those that build on the cell"]
 )
-def test_an_older_actor_handles_messages_that_were_declared_again(
-    run_cell: Run, system: ActorSystem, again: tuple[str, ...]
-) -> None:
+def test_an_older_actor_handles_redeclared_messages(run_cell: Run, system: ActorSystem, again: tuple[str, ...]) -> None:
     for cell in (MESSAGES, ENVELOPE, ACTOR):
         cells = run_cell(cell)
     counter = system.spawn(Props(cells.Counter), "counter")

@@ -92,7 +92,7 @@ def test_a_restart_keeps_the_thread(threaded: ActorSystem) -> None:
     assert threads[0] is threads[1]
 
 
-def test_the_thread_outlives_a_fault_of_the_kernel(
+def test_the_thread_of_a_pinned_actor_survives_an_error_of_the_kernel(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     ref = started(threaded, scripted_actor([], {"r": replies}))
@@ -124,7 +124,9 @@ class FailingOnce(deque[Entry]):
         return super().popleft()
 
 
-def test_the_thread_outlives_a_queue_that_fails(threaded: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_thread_of_a_pinned_actor_survives_a_failing_queue(
+    threaded: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
     ref = started(threaded, scripted_actor([], {"r": replies}))
     ref.actor_inbox.messages = FailingOnce()
 

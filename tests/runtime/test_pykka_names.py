@@ -232,7 +232,7 @@ class Plain(pykka.ThreadingActor):
         (Plain, r"Plain does not derive from flykka\.runtime\.Actor"),
     ],
 )
-def test_props_of_what_makes_no_actor_are_refused(factory: Any, says_what: str) -> None:
+def test_props_of_a_factory_that_returns_no_actor_are_refused(factory: Any, says_what: str) -> None:
     with pytest.raises(TypeError, match=says_what):
         Props(factory)
 

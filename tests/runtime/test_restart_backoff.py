@@ -89,7 +89,7 @@ def test_the_delays_are_reset_after_a_quiet_period(system: SeededSystem) -> None
     assert log[-1] == "c restart"
 
 
-def test_a_quiet_time_of_ones_own_choice(system: SeededSystem) -> None:
+def test_the_quiet_period_that_resets_the_backoff_is_configurable(system: SeededSystem) -> None:
     log: list[str] = []
     patient = Backoff(min_backoff=100, max_backoff=400, random_factor=0, reset_after=10_000)
     family(system, log, OneForOne(backoff=patient), "c")
@@ -103,7 +103,7 @@ def test_a_quiet_time_of_ones_own_choice(system: SeededSystem) -> None:
     assert log == ["c fail", "c stop"]
 
 
-def test_chance_repeats_with_the_seed() -> None:
+def test_random_numbers_repeat_with_the_seed() -> None:
     backoff = Backoff(min_backoff=100, max_backoff=100_000, random_factor=0.5)
 
     def waits(seed: int) -> int:
@@ -121,7 +121,7 @@ def test_chance_repeats_with_the_seed() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "terminate"])
-def test_an_end_while_it_waits_is_the_end(end: str) -> None:
+def test_a_stop_or_kill_during_the_delay_ends_the_actor(end: str) -> None:
     log: list[str] = []
     letters: list[DeadLetter] = []
     system = SeededSystem(3)
@@ -157,7 +157,7 @@ def test_siblings_wait_for_each_other(system: SeededSystem) -> None:
     assert sorted(log[-2:]) == ["a restart", "b restart"]
 
 
-def test_a_limit_holds_with_delays_too(system: SeededSystem) -> None:
+def test_a_limit_of_restarts_applies_with_delays_too(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN, max_restarts=1), "c")
 

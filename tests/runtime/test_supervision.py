@@ -162,7 +162,7 @@ def test_a_failing_factory_leaves_no_child(system: SeededSystem) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, pytest.fail.Exception])
-def test_no_base_exception_harms_another_actor(system: SeededSystem, error: type[BaseException]) -> None:
+def test_no_base_exception_affects_another_actor(system: SeededSystem, error: type[BaseException]) -> None:
     def raises(_context: ActorContext) -> None:
         raise error("in a handler")
 
@@ -178,7 +178,7 @@ def test_no_base_exception_harms_another_actor(system: SeededSystem, error: type
     assert log[-1] == "b still here"
 
 
-def test_a_hook_that_fails_on_the_way_out_does_not_keep_the_actor_alive(system: SeededSystem) -> None:
+def test_a_hook_that_raises_during_the_stop_does_not_prevent_it(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     ref = system.spawn(scripted_actor([], {"stop": fails}), "a")

@@ -88,7 +88,7 @@ def test_an_actor_that_gets_no_thread_is_not_left_registered(
     assert second.ask(says("hello"), timeout=5) == says("reply")
 
 
-def test_work_that_can_have_no_thread_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_without_a_thread_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, refused, accepted = BlockingPool(limit=1), Work(), Work()
 
     with monkeypatch.context() as meanwhile:

@@ -104,7 +104,7 @@ def test_every_ask_to_an_ending_actor_has_an_outcome(threaded: ActorSystem) -> N
     assert all(outcome == "reply" or "stopped" in outcome for outcome in outcomes)
 
 
-def test_a_straggler_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_slowest_task_of_a_checkpoint_is_named(caplog: pytest.LogCaptureFixture) -> None:
     stuck, free = threading.Event(), threading.Event()
     system = ActorSystem("slow")
     script = {"x": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}
@@ -138,7 +138,7 @@ def test_no_thread_keeps_the_interpreter_alive(threaded: ActorSystem) -> None:
     assert all(thread.daemon for thread in ours)
 
 
-def test_two_systems_live_side_by_side(threaded: ActorSystem) -> None:
+def test_two_systems_coexist_in_one_process(threaded: ActorSystem) -> None:
     log: list[str] = []
     with ActorSystem("other") as other:
         stranger = other.spawn(scripted_actor(log, {"sync": replies}), "a")

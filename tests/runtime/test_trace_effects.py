@@ -194,7 +194,7 @@ def test_a_turns_observations_of_other_actors_are_recorded(tmp_path: Path) -> No
     assert [effect.target.path for effect in effects if isinstance(effect, Send)] == ["/user/b", "/user/a"]
 
 
-def test_a_stop_through_the_ref_is_an_effect_as_any(tmp_path: Path) -> None:
+def test_a_stop_by_the_ref_is_recorded_as_an_effect(tmp_path: Path) -> None:
     def stops(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -342,7 +342,7 @@ def test_outcomes_are_in_the_order_in_which_a_coroutine_resumed(tmp_path: Path) 
     assert words == [says("soon"), says("late"), says("went on")]
 
 
-def test_a_coroutine_that_is_cancelled_has_the_cancellation(tmp_path: Path) -> None:
+def test_a_cancelled_coroutine_records_the_cancellation(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         ref = system.spawn(Props(Waits, lambda c: c.sleep("1h")), "a")

@@ -274,9 +274,7 @@ def test_a_record_after_nonexistent_turns_is_read_after_the_last_one(tmp_path: P
     assert [record.sequence for record in TraceReader.open(path).records()] == [1]
 
 
-def test_frames_of_a_kind_that_is_not_known_are_passed_over(
-    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
-) -> None:
+def test_frames_of_an_unknown_kind_are_skipped(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
     frames, records = whole
     path = tmp_path / "newer.trace"
     path.write_bytes(b"".join([frames[0], framed(b"\xc8something newer"), *frames[1:]]))

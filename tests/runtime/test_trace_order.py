@@ -59,7 +59,7 @@ def test_a_turn_that_ends_thousands_of_turns_later_keeps_its_place(path: Path) -
     assert sum(isinstance(record, Turn) for record in ordered) > WORDS
 
 
-def test_and_is_replayed_there(path: Path) -> None:
+def test_a_turn_that_ended_late_is_replayed_at_its_place(path: Path) -> None:
     result = TraceReplayer(modules=["tests.runtime.scripted_actors"]).replay(path, raise_on_divergence=True)
 
     assert result.compared == result.turns > WORDS

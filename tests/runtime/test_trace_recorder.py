@@ -224,7 +224,7 @@ def test_names_that_come_up_later_are_in_the_header_as_well(tmp_path: Path) -> N
     assert set(TraceReader.open(path).header.schemas) == {"test.say", "test.secret"}
 
 
-def test_a_schema_hash_is_of_the_fields_and_of_what_rides_inside() -> None:
+def test_a_schema_hash_covers_the_fields_and_nested_classes() -> None:
     def declared(tag: str, **annotations: object) -> type[Message]:
         body = {"__annotations__": annotations, "__module__": __name__, "__qualname__": f"{tag}.{len(annotations)}"}
         return message(f"test.{tag}")(type(tag, (Message,), body))

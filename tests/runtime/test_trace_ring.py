@@ -144,7 +144,7 @@ def test_a_ring_replays_from_its_snapshots(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ring", [101, *(pytest.param(ring, marks=pytest.mark.long) for ring in (37, 60, 250))])
-def test_wherever_it_begins_a_ring_replays(tmp_path: Path, ring: int) -> None:
+def test_a_ring_replays_from_any_first_turn(tmp_path: Path, ring: int) -> None:
     office(tmp_path / "run.trace", ring=ring, rounds=200)
 
     result = TraceReplayer(modules=[__name__]).replay(tmp_path / "run.trace", raise_on_divergence=True)
@@ -247,7 +247,7 @@ def test_an_object_that_cannot_be_inspected_fails_no_turn(tmp_path: Path) -> Non
     assert "its attributes cannot be read (RuntimeError: do not show me)" in handler.reason
 
 
-def test_a_dump_writes_what_there_is_while_the_system_runs(tmp_path: Path) -> None:
+def test_a_dump_writes_the_retained_turns_while_the_system_runs(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     recorder = TraceRecorder(path, ring=50)
     with SeededSystem(5, recorder=recorder) as system:

@@ -179,7 +179,7 @@ class Undecided(OneForOne):
     ],
     ids=["raises", "returns nonsense", "raises KeyboardInterrupt", "affects no one knows whom"],
 )
-def test_a_supervisor_that_cannot_decide_fails_in_the_childs_place(
+def test_a_supervisor_whose_decider_raises_fails_itself(
     system: SeededSystem, bystander: list[str], strategy: OneForOne
 ) -> None:
     log: list[str] = []

@@ -64,7 +64,7 @@ def test_a_job_continues_while_its_client_sends_heartbeats(cluster: JobCluster) 
     assert len(cluster.received(cluster.client, JobClientHeartbeatAccepted)) == 5
 
 
-def test_a_job_that_is_not_to_end_with_its_client_does_not(cluster: JobCluster) -> None:
+def test_a_detached_job_does_not_end_with_its_client(cluster: JobCluster) -> None:
     cluster.run(replace(attached(cluster), client_heartbeat=None), slots=1)
 
     cluster.system.advance(10 * TIMEOUT_MS)
@@ -96,13 +96,13 @@ def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reas
     assert ends == {"boom": FailureOutcome.CANCELED, WHY: FailureOutcome.CANCELED}
 
 
-def test_a_sign_of_life_for_a_job_that_is_not_there_is_answered_so(cluster: JobCluster) -> None:
+def test_a_heartbeat_for_a_nonexistent_job_is_answered_as_such(cluster: JobCluster) -> None:
     give_sign_of_life(cluster)
 
     assert cluster.received(cluster.client, JobNotFound) == [JobNotFound(job_id=JOB)]
 
 
-def test_the_next_job_manager_gives_the_client_its_time_again(cluster: JobCluster) -> None:
+def test_the_next_job_manager_restarts_the_clients_timeout(cluster: JobCluster) -> None:
     cluster.run(attached(cluster), slots=1)
     cluster.system.advance(TIMEOUT_MS - 1)
 

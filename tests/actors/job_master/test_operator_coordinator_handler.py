@@ -85,7 +85,7 @@ def test_a_duplicate_restore_takes_no_splits_from_running_readers(cluster: JobCl
     assert handed == ["file-0", "file-1", "file-2"]
 
 
-def test_a_checkpoint_whose_state_of_a_source_cannot_be_read_fails_the_job_for_good(cluster: JobCluster) -> None:
+def test_a_checkpoint_with_unreadable_source_state_fails_the_job_permanently(cluster: JobCluster) -> None:
     cluster.run(checkpointed(cluster), slots=1)
     cluster.system.advance(60)
     for attempt in (SOURCE, SINK):

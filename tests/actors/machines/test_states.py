@@ -24,7 +24,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 
 
-def test_every_state_stands_in_its_table() -> None:
+def test_every_state_has_a_row_in_its_table() -> None:
     assert JOB_MOVES.keys() == set(JobStatus)
     assert EXECUTION_MOVES.keys() == set(ExecutionState)
 

@@ -45,7 +45,7 @@ def test_a_request_fails_with_the_partition_if_the_task_manager_ends_first(
     assert WANTED in state.failure.message
 
 
-def test_a_task_manager_that_has_ended_already_does_the_same(connected: TaskManagerCluster) -> None:
+def test_a_request_to_an_ended_task_manager_fails_with_the_same_error(connected: TaskManagerCluster) -> None:
     producers = Probe(connected.system, "producers")
     connected.system.kill(producers.ref)
 
@@ -56,7 +56,7 @@ def test_a_task_manager_that_has_ended_already_does_the_same(connected: TaskMana
     assert failure.type_name == "PartitionConnectionError"
 
 
-def test_one_that_has_answered_is_the_job_masters_to_miss(connected: TaskManagerCluster) -> None:
+def test_a_producer_lost_after_its_answer_is_left_to_the_job_master(connected: TaskManagerCluster) -> None:
     producers = Probe(connected.system, "producers")
     submit_reader(connected, producers)
     request = producers.expect(PartitionRequest)

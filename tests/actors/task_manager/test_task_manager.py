@@ -58,7 +58,7 @@ def test_a_task_manager_registers_with_a_report_of_its_slots(cluster: TaskManage
     )
 
 
-def test_it_registers_again_until_it_is_acknowledged(cluster: TaskManagerCluster) -> None:
+def test_a_task_manager_registers_repeatedly_until_it_is_acknowledged(cluster: TaskManagerCluster) -> None:
     cluster.system.advance(2 * RETRY_MS + 10)
     before = cluster.resource_manager.received(RegisterTaskManager)
     cluster.system.advance(RETRY_MS)
@@ -70,7 +70,7 @@ def test_it_registers_again_until_it_is_acknowledged(cluster: TaskManagerCluster
     assert cluster.resource_manager.received(RegisterTaskManager) == []
 
 
-def test_a_heartbeat_carries_the_state_of_the_slots_as_it_is_now(cluster: TaskManagerCluster) -> None:
+def test_a_heartbeat_reports_the_current_state_of_the_slots(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a", index=1)
 
@@ -84,7 +84,7 @@ def test_a_heartbeat_carries_the_state_of_the_slots_as_it_is_now(cluster: TaskMa
     )
 
 
-def test_when_the_resource_manager_falls_silent_it_registers_again(cluster: TaskManagerCluster) -> None:
+def test_a_task_manager_registers_again_if_the_resource_manager_times_out(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
 
     cluster.system.advance(TIMEOUT_MS)
@@ -92,7 +92,7 @@ def test_when_the_resource_manager_falls_silent_it_registers_again(cluster: Task
     assert len(cluster.resource_manager.received(RegisterTaskManager)) == 1
 
 
-def test_when_the_resource_manager_refuses_it_it_ends(cluster: TaskManagerCluster) -> None:
+def test_a_task_manager_ends_if_the_resource_manager_refuses_it(cluster: TaskManagerCluster) -> None:
     cluster.resource_manager.send(cluster.task_manager, RefuseRegistration(reason="given up and replaced"))
 
     assert not cluster.is_alive(HERE)
@@ -191,7 +191,7 @@ def test_when_the_job_master_is_gone_its_tasks_end_and_its_slots_are_free(
     assert connected.tasks() == []
 
 
-def test_after_it_left_the_session_of_a_job_master_is_stale(connected: TaskManagerCluster) -> None:
+def test_the_session_of_a_job_master_that_left_is_stale(connected: TaskManagerCluster) -> None:
     connected.send(DisconnectJobMaster(job_id=JOB))
 
     connected.submit("x")

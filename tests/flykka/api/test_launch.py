@@ -80,7 +80,7 @@ def test_the_first_environment_uses_the_port_and_others_free_ones() -> None:
     assert [each.port for each in settings if each is not None] == [8081, 0]
 
 
-def test_a_launcher_that_offers_rest_uses_a_free_port_by_default() -> None:
+def test_a_launcher_with_rest_uses_a_free_port_by_default() -> None:
     launch = Launch(LaunchOptions(offers_rest=True))
 
     options = launch.environment_options()

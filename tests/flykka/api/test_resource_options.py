@@ -14,7 +14,7 @@ from flykka.runtime.memory_size import MemorySize
 MIB = 1 << 20
 
 
-def test_nothing_is_declared_by_default() -> None:
+def test_a_task_manager_declares_no_resources_by_default() -> None:
     declared = declared_resources(None, None, None, NetworkSettings(), None)
 
     assert declared == (TaskManagerResources(), NetworkSettings())

@@ -212,7 +212,7 @@ def test_an_operator_without_a_name_is_reported_by_id() -> None:
         check_restorable(moved, GRAPH)
 
 
-def test_a_parallelism_that_the_state_forbids_is_refused_with_the_operator(tmp_path: Path) -> None:
+def test_a_parallelism_above_the_key_groups_of_the_state_is_refused(tmp_path: Path) -> None:
     wide = graph_with_uids(
         replace(vertex("source", 129, outputs=1), max_parallelism=256), vertex("sums", reads=("source",))
     )

@@ -193,7 +193,7 @@ def test_a_client_for_the_result_alone_receives_it_when_it_arrives(cluster: Clie
     assert client.status is JobStatus.FINISHED
 
 
-def test_other_ways_to_listen_are_refused(cluster: ClientCluster) -> None:
+def test_an_invalid_value_of_attached_is_refused(cluster: ClientCluster) -> None:
     with pytest.raises(ProgramError, match=r"attached must be True, False or one of DETACHED, EXECUTION_RESULT"):
         cluster.submit(attached="result")
 

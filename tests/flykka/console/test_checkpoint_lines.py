@@ -27,7 +27,7 @@ def test_the_intervals_between_lines_double_from_one_minute() -> None:
     ]
 
 
-def test_a_day_is_some_thirty_lines() -> None:
+def test_a_day_of_checkpoints_prints_about_thirty_lines() -> None:
     lines = every(10_000, count=8_640)
 
     pauses = [later.timestamp_ms - line.timestamp_ms for line, later in pairwise(lines)]

@@ -37,7 +37,7 @@ class StuckNames(Names):
         return super().bridge_props(descriptor)
 
 
-def test_a_stuck_task_is_the_answer(tmp_path: Path) -> None:
+def test_a_stuck_task_is_named_in_the_diagnosis(tmp_path: Path) -> None:
     data_plane = StuckNames()
     sink = vertex("sink", 1, reads=("source",), ship_strategy=ShipStrategy.HASH)
     checkpointing = CheckpointingSettings(directory=str(tmp_path))

@@ -161,7 +161,7 @@ def test_throughput_lag_and_checkpoints_are_pictures_with_captions() -> None:
     ("into_the_step_ms", "status", "most"),
     [(999, JobStatus.RUNNING, "900"), (1_000, JobStatus.RUNNING, "4,000"), (1, JobStatus.FINISHED, "4,000")],
 )
-def test_the_rate_of_a_step_in_progress_is_not_drawn(into_the_step_ms: int, status: JobStatus, most: str) -> None:
+def test_the_rate_of_an_incomplete_step_is_not_drawn(into_the_step_ms: int, status: JobStatus, most: str) -> None:
     rates = TimeSeries(start_ms=5_000, step_ms=2_000, values=(900.0, 4_000.0))
     details = job_details(status=status, started_ms=4_000, duration_ms=3_000 + into_the_step_ms, throughput=rates)
 

@@ -88,7 +88,7 @@ def test_a_value_round_trips(value: Value) -> None:
     assert repr(back) == repr(value)
 
 
-def test_the_same_value_makes_the_same_bytes_however_it_was_written() -> None:
+def test_equal_values_have_equal_bytes_however_they_were_written() -> None:
     written = Tree(name="ash", height=2, pair=(1, "x"))
     otherwise = Tree(pair=(1, "x"), height=2.0, name="ash")
 
@@ -270,7 +270,7 @@ class Homeless(Value):
         (Homeless(where=1), "Homeless: name 'Nowhere' is not defined where the class was declared"),
     ],
 )
-def test_a_field_that_no_message_can_carry_is_the_fault_of_its_class(undeclarable: Value, said: str) -> None:
+def test_a_field_that_cannot_be_encoded_is_reported_with_its_class(undeclarable: Value, said: str) -> None:
     with pytest.raises(DeclarationError) as refusal:
         encode(undeclarable)
 

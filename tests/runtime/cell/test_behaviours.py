@@ -78,7 +78,7 @@ def test_unbecome_restores_the_earlier_behaviour(say: Callable[..., list[str]]) 
     assert told == ["third x", "second x", "first x"]
 
 
-def test_discarding_replaces_the_top_alone(say: Callable[..., list[str]]) -> None:
+def test_become_without_stacking_replaces_only_the_top_behaviour(say: Callable[..., list[str]]) -> None:
     assert say("stack second", "become third", "x", "unbecome", "x") == ["third x", "first x"]
 
 
@@ -86,7 +86,7 @@ def test_a_restart_begins_with_handle_message_again(say: Callable[..., list[str]
     assert say("stack second", "stack third", "fail", "x", "unbecome", "x") == ["first x", "first x"]
 
 
-def test_a_behaviour_may_pass_on_to_handle_message(say: Callable[..., list[str]]) -> None:
+def test_a_behaviour_may_delegate_to_handle_message(say: Callable[..., list[str]]) -> None:
     assert say("become passing_on", "x") == ["passed on", "first x"]
 
 

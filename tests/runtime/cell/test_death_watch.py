@@ -26,7 +26,7 @@ def test_a_watcher_is_notified_once_however_often_it_watches(system: SeededSyste
     assert log == ["w start", "w watch", "w watch", "w sees the end of /user/a"]
 
 
-def test_the_already_dead_are_reported_too(system: SeededSystem) -> None:
+def test_actors_that_have_already_ended_are_reported_too(system: SeededSystem) -> None:
     log: list[str] = []
     ref = system.spawn(scripted_actor([]), "a")
     ref.stop()

@@ -111,7 +111,7 @@ def test_a_name_must_fit_into_a_path(system: SeededSystem, name: str) -> None:
         system.spawn(scripted_actor([]), name)
 
 
-def test_no_end_is_silent(system: SeededSystem) -> None:
+def test_every_end_of_an_actor_is_published(system: SeededSystem) -> None:
     ends: list[ActorTerminated] = []
     system.event_stream.subscribe(ends.append, ActorTerminated)
     ref = system.spawn(scripted_actor([]), "a")
@@ -159,7 +159,7 @@ def test_a_selection_outlives_incarnations(system: SeededSystem) -> None:
     assert log[-1] == "a hello"
 
 
-def test_ids_and_chance_repeat_with_the_seed_and_differ_between_actors() -> None:
+def test_ids_and_random_numbers_repeat_with_the_seed_and_differ_between_actors() -> None:
     def made(seed: int, name: str) -> list[object]:
         found: list[object] = []
         script = {

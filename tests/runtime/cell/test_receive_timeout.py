@@ -106,7 +106,7 @@ def test_a_timeout_queued_after_another_message_is_void(system: SeededSystem) ->
     assert log == ["100 x", "200 ReceiveTimeout"]
 
 
-def test_a_message_costs_no_alarm(system: SeededSystem) -> None:
+def test_a_message_sets_no_alarm(system: SeededSystem) -> None:
     ref = sleeper(system, [])
     system.run_until_idle()
     alarms = len(system.manual_clock._alarms)
@@ -118,7 +118,7 @@ def test_a_message_costs_no_alarm(system: SeededSystem) -> None:
     assert len(system.manual_clock._alarms) == alarms
 
 
-def test_it_can_be_set_again_and_off(system: SeededSystem) -> None:
+def test_the_receive_timeout_can_be_changed_and_turned_off(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log, longer=timeout_of(timedelta(milliseconds=300)), off=timeout_of(None))
 
@@ -262,7 +262,7 @@ def test_a_timeout_is_a_length_of_time_above_0(system: SeededSystem, timeout: Du
     assert len(errors) == 1
 
 
-def test_it_is_in_the_record(tmp_path: Path) -> None:
+def test_the_receive_timeout_is_recorded(tmp_path: Path) -> None:
     with SeededSystem(recorder=TraceRecorder(tmp_path / "trace")) as system:
         sleeper(system, [], ReceiveTimeout=timeout_of(None))
         system.advance(500)

@@ -134,7 +134,7 @@ def test_the_same_seed_makes_the_same_order_and_another_one_another() -> None:
         (lambda: asyncio.get_running_loop().getaddrinfo("localhost", 80), "getaddrinfo"),
     ],
 )
-async def test_the_world_outside_is_refused_in_virtual_time(
+async def test_external_resources_are_refused_in_virtual_time(
     system: SeededSystem, reach: Callable[[], Awaitable[object]], named: str
 ) -> None:
     ref = system.spawn(does(lambda _: reach()), "a")
@@ -211,7 +211,7 @@ async def _reply(ref: ActorRef, _context: ActorContext) -> object:
     return await ref.ask(says("go"), block=False, timeout=5)
 
 
-def test_to_await_ones_own_end_is_refused(either: ActorSystem) -> None:
+def test_an_actor_cannot_await_its_own_end(either: ActorSystem) -> None:
     with pytest.raises(AskFailedError, match=WaitInTurnError.__name__):
         either.spawn(does(lambda context: context.ref.stop(block=False)), "a").ask(says("go"), timeout=5)
 
@@ -298,7 +298,7 @@ def test_an_actor_becomes_a_coroutine_and_stashes_meanwhile(system: SeededSystem
     assert log == ["early at 2000", "late at 3000"]
 
 
-def test_a_silence_begins_when_the_coroutine_has_ended(system: SeededSystem) -> None:
+def test_a_receive_timeout_counts_from_the_end_of_the_coroutine(system: SeededSystem) -> None:
     heard: list[int] = []
 
     class Listening(Actor):
@@ -319,7 +319,7 @@ def test_a_silence_begins_when_the_coroutine_has_ended(system: SeededSystem) -> 
     assert heard == [7_000]
 
 
-def test_a_plain_actor_may_live_on_the_loop_too(either: ActorSystem) -> None:
+def test_an_actor_without_coroutines_may_run_on_the_loop(either: ActorSystem) -> None:
     ref = either.spawn(scripted_actor([], {"question": replies}).with_dispatcher("loop"), "a")
 
     assert ref.ask(says("question"), timeout=5) == says("reply")
@@ -336,7 +336,7 @@ def test_only_the_loop_runs_coroutines() -> None:
             does(_nothing).with_dispatcher(dispatcher)
 
 
-def test_the_product_of_a_factory_is_validated_when_it_is_created(system: SeededSystem) -> None:
+def test_an_actor_from_a_factory_is_validated_when_it_is_created(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     made = Props(lambda: Doer(_nothing))

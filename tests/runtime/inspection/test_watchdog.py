@@ -176,7 +176,7 @@ def watchdogs(name: str) -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == f"flykka-watchdog-{name}"]
 
 
-def test_a_system_with_threads_has_one_until_its_end() -> None:
+def test_a_threaded_system_has_a_watchdog_until_its_end() -> None:
     with ActorSystem("watched-until-its-end"):
         (watchdog,) = watchdogs("watched-until-its-end")
 
@@ -190,7 +190,7 @@ def test_the_watchdog_is_optional_and_absent_in_a_seeded_system() -> None:
         assert watchdogs("seeded-not-watched") == []
 
 
-def test_its_messages_may_be_sent_to_an_actor(threaded: ActorSystem, gate: Gate, watchdog: Watchdog) -> None:
+def test_an_actor_may_subscribe_to_slow_turns(threaded: ActorSystem, gate: Gate, watchdog: Watchdog) -> None:
     heard = threading.Event()
 
     class Listener(Actor):

@@ -167,7 +167,7 @@ def test_a_reset_by_hand(system: SeededSystem) -> None:
     assert ref.ask(GetRestartCount()) == RestartCount(count=0)
 
 
-def test_it_gives_up_after_too_many_consecutive_starts(system: SeededSystem) -> None:
+def test_the_supervisor_stops_after_too_many_consecutive_restarts(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_manual_reset().with_max_retries(2), log)
 
@@ -235,7 +235,7 @@ def test_a_stashed_ask_is_answered_by_the_next_child(system: SeededSystem) -> No
     assert ref.ask(says("q"), timeout=1) == says("reply")
 
 
-def test_only_one_way_for_what_comes_while_stopped() -> None:
+def test_only_one_rule_for_messages_while_stopped_is_allowed() -> None:
     with pytest.raises(ValueError, match="messages go one way"):
         on_stop([]).with_reply_while_stopped(says("later")).with_stash_while_stopped(3)
 
@@ -262,7 +262,7 @@ def test_messages_of_the_child_to_its_supervisor_reach_the_parent(system: Seeded
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_an_end_while_it_waits_is_the_end(system: SeededSystem, end: str) -> None:
+def test_a_stop_or_kill_during_the_delay_ends_the_actor(system: SeededSystem, end: str) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_stash_while_stopped(9), log)
     tell(system, ref, "end")

@@ -64,7 +64,7 @@ def test_a_success_in_between_resets_the_count(breaker: CircuitBreaker) -> None:
     assert breaker.state is CLOSED
 
 
-def test_a_success_of_the_first_try_closes_it(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_a_successful_trial_call_closes_the_breaker(system: SeededSystem, breaker: CircuitBreaker) -> None:
     open_it(breaker)
     system.advance(999)
     assert breaker.state is OPEN
@@ -76,7 +76,7 @@ def test_a_success_of_the_first_try_closes_it(system: SeededSystem, breaker: Cir
     assert breaker.state is CLOSED
 
 
-def test_a_failure_of_the_first_try_opens_it_again(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_a_failure_of_the_trial_call_opens_the_breaker_again(system: SeededSystem, breaker: CircuitBreaker) -> None:
     open_it(breaker)
     system.advance(1_000)
 
@@ -100,7 +100,7 @@ def test_while_one_call_is_tried_the_others_are_refused(system: SeededSystem, br
     assert breaker.state is CLOSED
 
 
-def test_it_stays_open_longer_each_time_the_try_fails(system: SeededSystem) -> None:
+def test_a_breaker_stays_open_longer_after_each_failed_trial_call(system: SeededSystem) -> None:
     breaker = CircuitBreaker(
         system, "db", max_failures=1, reset_timeout=100, max_reset_timeout=300, exponential_backoff_factor=2
     )
@@ -222,7 +222,7 @@ def test_a_late_result_is_ignored(threaded: ActorSystem) -> None:
     assert breaker.state is OPEN
 
 
-def test_the_outcome_of_a_call_from_an_earlier_time_does_not_count(
+def test_the_outcome_of_a_call_from_an_earlier_state_does_not_count(
     system: SeededSystem,
 ) -> None:
     breaker = CircuitBreaker(system, "db", max_failures=1, call_timeout="1h", reset_timeout=1_000)
@@ -247,7 +247,7 @@ def test_only_failures_of_the_called_service_count(system: SeededSystem) -> None
     assert breaker.state is CLOSED
 
 
-def test_a_judgement_that_fails_counts_as_a_failure(system: SeededSystem) -> None:
+def test_an_exception_in_is_failure_counts_as_a_failure(system: SeededSystem) -> None:
     breaker = CircuitBreaker(system, "db", max_failures=1, is_failure=lambda _: bool(1 / 0))
 
     open_it(breaker, failures=1)
@@ -256,7 +256,7 @@ def test_a_judgement_that_fails_counts_as_a_failure(system: SeededSystem) -> Non
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_a_try_that_is_broken_off_is_a_failure(
+def test_an_interrupted_trial_call_is_a_failure(
     system: SeededSystem, breaker: CircuitBreaker, error: type[BaseException]
 ) -> None:
     def interrupted() -> None:
@@ -315,7 +315,7 @@ def test_threads_share_a_breaker(threaded: ActorSystem) -> None:
     assert 3 <= len(called) <= 6
 
 
-def test_settings_that_make_no_sense_are_refused(system: SeededSystem) -> None:
+def test_inconsistent_settings_are_refused(system: SeededSystem) -> None:
     with pytest.raises(ValueError, match="max_failures 0"):
         CircuitBreaker(system, "db", max_failures=0)
     with pytest.raises(ValueError, match="exponential_backoff_factor"):

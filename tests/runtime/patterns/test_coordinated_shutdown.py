@@ -53,7 +53,7 @@ def test_phases_follow_each_other_and_the_actors_come_last() -> None:
     assert system.coordinated_shutdown.reason == ShutdownReason.ACTOR_SYSTEM_TERMINATE
 
 
-def test_the_tasks_of_a_phase_run_side_by_side(threaded: ActorSystem) -> None:
+def test_the_tasks_of_a_phase_run_concurrently(threaded: ActorSystem) -> None:
     together = threading.Barrier(3)
     met: list[int] = []
     for name in "abc":
@@ -155,7 +155,7 @@ def test_coordinated_shutdown_runs_once() -> None:
     assert system.coordinated_shutdown.reason == ShutdownReason.ACTOR_SYSTEM_TERMINATE
 
 
-def test_an_actor_may_begin_it_and_take_part_in_it() -> None:
+def test_an_actor_may_start_and_take_part_in_a_coordinated_shutdown() -> None:
     log: list[str] = []
     system = SeededSystem(1)
     ref = system.spawn(scripted_actor(log, {"end": lambda context: context.system.terminate(), "q": replies}), "a")
@@ -184,7 +184,7 @@ def test_an_actor_is_stopped_in_the_phase_of_its_choice() -> None:
     assert log == ["polite close", "polite stop", "in between", "plain stop"]
 
 
-def test_a_task_may_be_taken_back_and_one_may_add_another_for_later() -> None:
+def test_a_shutdown_task_may_be_removed_and_may_add_another() -> None:
     log: list[str] = []
     system = SeededSystem(1)
     shutdown = system.coordinated_shutdown
@@ -204,7 +204,7 @@ def test_a_shutdown_task_added_too_late_is_refused() -> None:
         system.coordinated_shutdown.add_task(SERVICE_STOP, "x", int)
 
 
-def test_a_task_for_a_phase_that_is_not_there_is_refused(system: SeededSystem) -> None:
+def test_a_task_for_an_unknown_phase_is_refused(system: SeededSystem) -> None:
     with pytest.raises(ValueError, match="for phase 'sevice-stop', which is none of before-service-unbind, service-"):
         system.coordinated_shutdown.add_task("sevice-stop", "x", int)
 

@@ -208,7 +208,7 @@ def test_a_state_without_a_handler_is_the_machines_failure(system: SeededSystem,
     assert log[2:] == ["SHUTDOWN in BROKEN(0)", BEGUN]
 
 
-def test_a_machine_without_a_beginning_does_not_start(system: SeededSystem) -> None:
+def test_a_machine_without_an_initial_state_does_not_start(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
 
@@ -274,12 +274,12 @@ def test_a_state_timeout_is_a_length_of_time_above_0(timeout: Duration) -> None:
         when(Gate.OPEN, state_timeout=timeout)
 
 
-def test_next_state_data_are_there_in_a_transition_only(threaded: ActorSystem) -> None:
+def test_next_state_data_is_available_only_in_a_transition(threaded: ActorSystem) -> None:
     with pytest.raises(LookupError, match="in on_transition only"):
         _ = Turnstile([]).next_state_data
 
 
-def test_a_timer_of_ones_own_is_not_the_state_timeout(system: SeededSystem) -> None:
+def test_a_named_timer_is_not_the_state_timeout(system: SeededSystem) -> None:
     heard: list[Message] = []
 
     class Waiting(FSM[Gate, int]):

@@ -159,7 +159,7 @@ reached.wait()
 
 
 @pytest.mark.slow
-def test_p22_no_actor_keeps_the_interpreter() -> None:
+def test_p22_no_actor_keeps_the_interpreter_alive() -> None:
     theirs, ours = (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
         for script in (THEIRS_OUTLIVES, OURS_ENDS)
@@ -170,7 +170,7 @@ def test_p22_no_actor_keeps_the_interpreter() -> None:
     assert "exits before actor system left behind has ended; it waits for: /user/pinned, /user/pooled" in ours.stderr
 
 
-def test_p28_no_actor_ends_without_a_word(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p28_the_end_of_every_actor_is_published(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     stock = stage({"start": raises(ValueError("cannot start"))})
     stock.wait_thread_ended()
     assert stock.log == ["start"], "no hook, no message, no event: only a line in the log"

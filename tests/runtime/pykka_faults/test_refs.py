@@ -142,7 +142,7 @@ def test_p27_context_variables_reach_a_turn_and_stay_with_its_actor(stage: Stage
     assert senders == ["/user/asker#1"]
 
 
-def test_stock_actors_and_ours_live_side_by_side(threaded: ActorSystem, stage: Stage) -> None:
+def test_plain_pykka_actors_and_kernel_actors_coexist(threaded: ActorSystem, stage: Stage) -> None:
     stock = stage()
     ref = threaded.spawn(
         scripted_actor([], {"go": in_turn(lambda _: stock.ref.tell("from a kernel actor"), replies)}), "a"

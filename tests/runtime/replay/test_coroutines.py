@@ -188,7 +188,7 @@ class Waker(Actor):
 
 
 @pytest.mark.parametrize(("seed", "end"), [(1, "sends Step to /user"), (2, "goes on with CancelledError")])
-def test_a_wait_of_asyncio_that_a_stop_has_ended_is_ended_by_it_again(path: Path, seed: int, end: str) -> None:
+def test_an_asyncio_wait_interrupted_by_a_stop_is_interrupted_in_replay(path: Path, seed: int, end: str) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(path)) as system:
         sleeper = system.spawn(Props(Sleeper).with_dispatcher("loop"), "sleeper")
         sleeper.tell(Ask(number=1))

@@ -127,7 +127,7 @@ def test_every_kind_of_effect_is_compared(stage: Stage, recorded: Deed, now: Dee
     assert divergence.turn.message == says("do")
 
 
-def test_a_question_is_no_deed(stage: Stage) -> None:
+def test_asking_is_not_compared_as_an_effect(stage: Stage) -> None:
     stage.record(do=in_turn(b, tells("x")))
 
     assert stage.replay(do=tells("x")).ok
@@ -249,7 +249,7 @@ def test_the_recorded_failure_of_a_turn_is_reported_with_unexpected_effects(stag
     assert "failure: recorded RuntimeError: as scripted, not there now" in text
 
 
-def test_the_last_turn_before_a_kill_is_held_to_its_record(stage: Stage) -> None:
+def test_the_last_turn_before_a_kill_is_compared_with_its_record(stage: Stage) -> None:
     with SeededSystem(3, recorder=TraceRecorder(stage.path)) as system:
         system.spawn(scripted_actor([]), "b")
         ref = system.spawn(scripted_actor([], {"do": tells("x")}), "a")
@@ -270,7 +270,7 @@ def test_the_failures_of_a_replay_are_not_logged_again(stage: Stage, caplog: pyt
     assert [record.message for record in caplog.records if "failed" in record.message] == []
 
 
-def test_props_of_a_class_of_a_module_need_no_word(tmp_path: Path) -> None:
+def test_props_of_an_importable_class_need_no_argument_for_a_replay(tmp_path: Path) -> None:
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         props: Props = scripted_actor([], {})
         system.spawn(props, "a").tell(says("x"))

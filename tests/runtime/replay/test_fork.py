@@ -64,9 +64,7 @@ def brought(fork: Fork) -> list[int]:
     return [actor.brought for actor in actors if isinstance(actor, Courier)]
 
 
-def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(
-    session: ReplaySession, trace: TraceReader
-) -> None:
+def test_a_fork_without_a_fault_ends_equally_from_every_turn(session: ReplaySession, trace: TraceReader) -> None:
     shutdown = next(turn.sequence for turn in trace if turn.recipient.path == "/user" and turn.sequence > 10)
     for turn in trace.turns:
         if turn.sequence < shutdown:
@@ -82,7 +80,7 @@ def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(
             assert depot.grams == 2 * 100 * sum(range(1, PARCELS + 1))
 
 
-def test_beside_a_boundary_too(outside: ReplaySession, trace: TraceReader) -> None:
+def test_a_fork_with_a_boundary_ends_as_recorded(outside: ReplaySession, trace: TraceReader) -> None:
     for turn in trace.turns[:-10]:
         outside.at(turn.sequence)
         fork = outside.fork()
@@ -93,7 +91,7 @@ def test_beside_a_boundary_too(outside: ReplaySession, trace: TraceReader) -> No
         assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_and_takes_the_same_turns_in_the_same_order(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_fork_without_a_fault_takes_the_recorded_turns_in_order(session: ReplaySession, trace: TraceReader) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     records: list[Record] = []

@@ -185,7 +185,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("write", [spawned_trace, ring_trace])
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_commands_do_no_harm(
+def test_commands_from_a_trace_have_no_side_effects(
     harmful_folder: Path, words: list[str], write: Callable[[Path, Nodes], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", StringIO("actors\nstate\n"))

@@ -136,7 +136,7 @@ def test_dispatcher_and_stash_are_those_of_the_recorded_props() -> None:
     assert (again.dispatcher, again.stash_capacity) == ("pinned", 3)
 
 
-def test_given_props_come_before_the_trace() -> None:
+def test_props_passed_to_a_replay_override_those_of_the_trace() -> None:
     keeper = resolved_keeper(None, actors={"/user/a": Props(Keeper, "given")})
 
     assert keeper.given == ("given",)
@@ -150,7 +150,7 @@ def test_a_stand_in_takes_the_place_of_a_live_object() -> None:
     assert keeper.given == (session, [session])
 
 
-def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
+def test_a_field_added_to_a_dataclass_has_its_default() -> None:
     told = graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Settings", [["size", 3]]]))
 
     assert resolved_keeper(told).given == (Settings(size=3),)

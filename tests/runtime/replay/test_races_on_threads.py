@@ -59,7 +59,7 @@ def test_a_spawn_refused_at_the_systems_end_is_refused_in_replay(tmp_path: Path)
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_name_is_free_that_became_free_in_the_midst_of_the_turn(tmp_path: Path) -> None:
+def test_a_name_freed_during_the_turn_is_free(tmp_path: Path) -> None:
     moment = Moment()
 
     def plays(context: ActorContext) -> None:
@@ -77,7 +77,7 @@ def test_a_name_is_free_that_became_free_in_the_midst_of_the_turn(tmp_path: Path
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_name_is_not_free_while_the_one_before_still_stops(tmp_path: Path) -> None:
+def test_a_name_is_not_free_while_its_former_actor_is_stopping(tmp_path: Path) -> None:
     moment = Moment()
     small = scripted_actor([], {"stop": lambda _: moment.hold()}).with_dispatcher("pinned")
 
@@ -99,7 +99,7 @@ def test_a_name_is_not_free_while_the_one_before_still_stops(tmp_path: Path) -> 
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_name_is_free_whose_owner_the_turn_itself_has_killed(tmp_path: Path) -> None:
+def test_a_name_is_free_after_the_turn_has_killed_its_owner(tmp_path: Path) -> None:
     def plays(context: ActorContext) -> None:
         context.system.kill(context.children[0])
         tries(context, "/user/big/small")

@@ -131,7 +131,7 @@ def test_a_number_without_a_turn_is_refused_with_the_nearest_turn(
         session.at(number)
 
 
-def test_the_state_of_an_actor_is_what_the_actor_knows(session: ReplaySession) -> None:
+def test_a_state_contains_the_attributes_of_the_actor(session: ReplaySession) -> None:
     session.run_until("courier-a <- Receipt(number=2)")
 
     state = session.state()

@@ -55,7 +55,7 @@ def test_the_line_is_that_of_the_case_which_names_the_class(system: SeededSystem
     assert source_of(cell_of(ref), ReceiveTimeout()) == place_of_line(Matches.handle_message, 4)
 
 
-def test_without_a_case_it_is_that_of_the_handler(system: SeededSystem) -> None:
+def test_without_a_case_the_line_of_the_handler_is_reported(system: SeededSystem) -> None:
     ref = system.spawn(Props(Matches), "a")
     ref.tell(says("become"))
     system.run_until_idle()
@@ -69,7 +69,7 @@ def test_an_actor_without_an_instance_has_no_state(system: SeededSystem) -> None
     assert source_of(cell_of(ref), says("x")) is None
 
 
-def test_it_reads_the_same_from_every_folder(
+def test_the_reported_line_does_not_depend_on_the_working_directory(
     system: SeededSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = system.spawn(Props(Matches), "a")

@@ -67,7 +67,7 @@ def test_a_test_is_lent_a_system_that_ends_with_it(pytester: pytest.Pytester) ->
             seeded_system.advance(3_600_000)
             assert seeded_system.manual_clock.now_ms() == 3_600_000
 
-        def test_both_have_ended():
+        def test_both_lent_systems_have_ended():
             assert [system.terminated.done() for system in lent] == [True, True]
         """,
     )
@@ -210,7 +210,7 @@ def test_an_actor_that_outlives_the_test_is_named(pytester: pytest.Pytester) -> 
             actor_system.spawn(scripted_actor([], script).with_dispatcher("pinned"), "a").tell(says("block"))
             assert stuck.wait(5)
 
-        def test_the_next_one_is_not_harmed(actor_system):
+        def test_the_next_test_is_not_affected(actor_system):
             free.set()
         """,
         *IMPATIENT,
@@ -314,7 +314,7 @@ def test_a_test_runs_in_the_orders_of_several_seeds(pytester: pytest.Pytester) -
 @pytest.mark.parametrize(
     "test", ["@pytest.mark.seeds(3)\ndef test(): pass", "@pytest.mark.seeds()\ndef test(seeded_system): pass"]
 )
-def test_seeds_that_would_mean_nothing_are_refused(pytester: pytest.Pytester, test: str) -> None:
+def test_seeds_without_an_effect_are_refused(pytester: pytest.Pytester, test: str) -> None:
     result = run_with_plugin(pytester, f"\n{test}\n")
 
     result.assert_outcomes(errors=1)
@@ -348,7 +348,7 @@ def test_pytest_finds_the_plugin_by_the_packages_entry_point() -> None:
     assert callable(import_module(PLUGIN).pytest_runtest_call)
 
 
-def test_an_installed_package_brings_its_fixtures_along_without_a_word(
+def test_an_installed_package_provides_its_fixtures_without_configuration(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = pytester.mkdir("site") / "flykka-0.dist-info"

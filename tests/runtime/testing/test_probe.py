@@ -70,7 +70,7 @@ def test_no_message_is_expected_for_a_while(probe: TestProbe, system: SeededSyst
     assert system.manual_clock.now_ms() == 1_000
 
 
-def test_fishing_for_a_message_keeps_the_others(probe: TestProbe, system: SeededSystem) -> None:
+def test_fish_for_message_keeps_later_messages(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
     assert probe.fish_for_message(lambda message: message == says("b"), 5) == says("b")
@@ -79,14 +79,14 @@ def test_fishing_for_a_message_keeps_the_others(probe: TestProbe, system: Seeded
     assert probe.expect_message(Say).text == "c"
 
 
-def test_fishing_ends_at_its_deadline(probe: TestProbe, system: SeededSystem) -> None:
+def test_fish_for_message_fails_at_its_deadline(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
     with pytest.raises(AssertionError, match=r"no message matched; received were \[Say\(text='a'\), Say\(text='b'\)\]"):
         probe.fish_for_message(lambda message: message == says("c"), 2.5)
 
 
-def test_several_messages_are_received_within_one_time(probe: TestProbe, system: SeededSystem) -> None:
+def test_several_messages_are_received_within_one_time_limit(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c", "d")
 
     assert probe.receive_n(2, 2) == [says("a"), says("b")]
@@ -94,7 +94,7 @@ def test_several_messages_are_received_within_one_time(probe: TestProbe, system:
         probe.receive_n(3, 2.5)
 
 
-def test_within_is_one_deadline_for_everything_inside(probe: TestProbe, system: SeededSystem) -> None:
+def test_within_sets_one_deadline_for_its_block(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c", "d", "e")
 
     with probe.within(4):
@@ -106,7 +106,7 @@ def test_within_is_one_deadline_for_everything_inside(probe: TestProbe, system: 
     probe.expect_message(Say)
 
 
-def test_within_has_a_lower_end_too(probe: TestProbe, system: SeededSystem) -> None:
+def test_within_has_a_minimum_too(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b")
 
     with probe.within(2, at_least=1):
@@ -148,7 +148,7 @@ def test_a_reply_answers_both_kinds_of_message(probe: TestProbe, system: SeededS
     assert question.get() == says("reply")
 
 
-def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
+def test_a_message_of_the_test_itself_has_no_sender_to_reply_to(probe: TestProbe) -> None:
     probe_with_messages(probe, "a").expect_message(Say)
 
     with pytest.raises(AssertionError, match="no sender to reply to"):
@@ -168,7 +168,7 @@ def test_a_forwarded_message_keeps_its_sender(probe: TestProbe, system: SeededSy
         fails_too.get()
 
 
-def test_a_question_that_is_forwarded_to_the_dead_is_refused(probe: TestProbe, system: SeededSystem) -> None:
+def test_an_ask_forwarded_to_an_ended_actor_fails(probe: TestProbe, system: SeededSystem) -> None:
     gone = system.spawn(scripted_actor([]), "gone")
     gone.stop()
     question = probe.ref.ask(says("question"), block=False)
@@ -194,7 +194,7 @@ def test_the_end_of_a_watched_actor_is_expected(probe: TestProbe, system: Seeded
         probe.expect_terminated(other)
 
 
-def test_all_of_it_works_on_threads_too(threaded: ActorSystem) -> None:
+def test_the_probe_works_on_threads_too(threaded: ActorSystem) -> None:
     probe = TestProbe(threaded)
     echo = threaded.spawn(scripted_actor([], {"question": replies}), "echo")
 

@@ -77,7 +77,7 @@ def test_a_cancelled_fixed_rate_timer_drops_its_queued_ticks(system: SeededSyste
     assert system.manual_clock.next_due() is None
 
 
-def test_a_fixed_rate_needs_some_time_in_between(system: SeededSystem) -> None:
+def test_a_fixed_rate_needs_a_positive_interval(system: SeededSystem) -> None:
     refused: list[str] = []
 
     def begin(context: ActorContext) -> None:

@@ -23,8 +23,8 @@ class ShorterSinkContract(SinkContract):
             for calls in range(1, _CHECKPOINTS * len(_CALLS) + 1)
         ],
     )
-    def test_no_row_is_lost_and_none_comes_twice_where_an_attempt_dies_behind_any_call(self, calls: int) -> None:
-        super().test_no_row_is_lost_and_none_comes_twice_where_an_attempt_dies_behind_any_call(calls)
+    def test_no_row_is_lost_or_duplicated_if_an_attempt_dies_after_any_call(self, calls: int) -> None:
+        super().test_no_row_is_lost_or_duplicated_if_an_attempt_dies_after_any_call(calls)
 
     @pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
@@ -48,8 +48,8 @@ class ShortestSinkContract(ShorterSinkContract):
         super().test_a_checkpoint_is_restored_whose_commit_has_happened()
 
     @pytest.mark.long
-    def test_an_attempt_that_was_given_up_and_goes_on_changes_nothing(self) -> None:
-        super().test_an_attempt_that_was_given_up_and_goes_on_changes_nothing()
+    def test_an_abandoned_attempt_that_continues_changes_nothing(self) -> None:
+        super().test_an_abandoned_attempt_that_continues_changes_nothing()
 
     @pytest.mark.long
     def test_a_process_that_was_replaced_as_the_owner_publishes_nothing(self) -> None:

@@ -73,14 +73,14 @@ def staged(rows: int, *names: str) -> tuple[StagedOutput, ...]:
     return (StagedOutput(operator_id=OperatorId("sink"), names=names, rows=rows),)
 
 
-def test_every_phase_has_its_moves_and_ends_are_final() -> None:
+def test_every_phase_has_transitions_and_ended_phases_are_final() -> None:
     assert set(CHECKPOINT_MOVES) == set(P)
     assert not CHECKPOINT_MOVES[P.COMMITTED] + CHECKPOINT_MOVES[P.ABORTED]
     assert checkpoint_may_move(P.NOTED, P.WRITTEN)
     assert not checkpoint_may_move(P.BARRIER, P.PREPARED)
 
 
-def test_a_move_that_the_table_does_not_have_is_refused() -> None:
+def test_a_transition_missing_from_the_table_is_refused() -> None:
     checkpoint = begun(book(), 1)
 
     with pytest.raises(AssertionError, match="checkpoint 1: BARRIER -> WRITTEN"):

@@ -172,7 +172,7 @@ def test_batches_of_a_channel_whose_barrier_is_not_there_go_before_the_snapshot(
     assert {each.batch_id for each in began[0].batches} == {"b", "c", "d"}
 
 
-def test_large_batches_are_read_as_they_come_two_at_a_time() -> None:
+def test_large_batches_are_read_on_arrival_two_at_a_time() -> None:
     task = reader(channels=1)
 
     assert runs(task.arrive(0, large("a"), large("b"))) == ["a", "b"]
@@ -248,7 +248,7 @@ def test_a_source_with_consumers_pauses_for_its_last_stage_duration_then_reads_a
     assert reads(task.feed(ReadDue())) == ["bc"]
 
 
-def test_a_source_rests_half_a_second_at_the_most() -> None:
+def test_a_source_pauses_at_most_half_a_second() -> None:
     task = source()
 
     task.feed(files("a"))
@@ -280,7 +280,7 @@ def test_a_source_with_chained_sinks_or_without_coalescing_does_not_wait() -> No
         assert (reads(behind), rests(behind)) == (["c"], [])
 
 
-def test_a_checkpoint_does_not_wait_for_a_source_that_rests() -> None:
+def test_a_checkpoint_does_not_wait_for_a_pausing_source() -> None:
     task = source()
     task.feed(files("a"), files("b"))
     took(task, 0, 120)

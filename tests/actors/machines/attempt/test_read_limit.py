@@ -50,7 +50,9 @@ def warm() -> ReadLimit:
         ([0, 0, None], 2),
     ],
 )
-def test_a_batch_takes_what_waits_up_to_the_limit_and_at_least_one(waiting: list[int | None], taken: int) -> None:
+def test_a_batch_contains_waiting_splits_up_to_the_limit_and_at_least_one(
+    waiting: list[int | None], taken: int
+) -> None:
     assert ReadLimit().next_batch([split(size) for size in waiting]) == taken
 
 
@@ -113,7 +115,7 @@ def test_stages_in_which_spark_compiles_lower_nothing() -> None:
     assert limit.bytes == LIMIT_START
 
 
-def test_a_machine_on_which_the_smallest_stage_takes_a_second_still_reads_more_than_little() -> None:
+def test_a_slow_machine_still_reads_more_than_the_minimum() -> None:
     limit = warm()
     limit.learn(OPEN_BYTES, 1_200)
 

@@ -130,7 +130,7 @@ def test_a_reader_ignores_state_of_other_operators_in_its_chain() -> None:
     assert not restored.has_unread
 
 
-def test_a_source_whose_splits_cannot_be_read_fails_and_is_not_restarted_into_the_same() -> None:
+def test_a_source_with_unreadable_split_state_fails_without_a_restart() -> None:
     damaged = OperatorListState(name="SourceReaderState", elements=(b"damaged",))
     state = OperatorSubtaskState(operator_id=SOURCE, operator_state=(damaged,))
     deployed = replace(descriptor(OperatorKind.SOURCE), restore=TaskStateSnapshot(operators=(state,)))

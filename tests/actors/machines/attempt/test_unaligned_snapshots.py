@@ -150,7 +150,7 @@ def test_the_snapshot_is_acknowledged_when_its_in_flight_data_is_durable() -> No
     assert acknowledged.metrics.bytes_persisted_during_alignment == 5
 
 
-def test_a_source_whose_consumer_is_slow_sends_its_barrier_before_what_waits() -> None:
+def test_the_barrier_of_a_source_with_a_slow_consumer_overtakes_waiting_batches() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), ChainOpened(), request, splits("a"), finished(0, "rows"))
@@ -166,7 +166,7 @@ def test_a_source_whose_consumer_is_slow_sends_its_barrier_before_what_waits() -
 
 
 @pytest.mark.parametrize("strategy", [ShipStrategy.FORWARD, ShipStrategy.BROADCAST, ShipStrategy.RESCALE])
-def test_between_neighbours_a_barrier_stays_in_line(strategy: ShipStrategy) -> None:
+def test_a_barrier_on_a_pointwise_edge_does_not_overtake(strategy: ShipStrategy) -> None:
     deployed = descriptor(OperatorKind.SOURCE, outputs=1)
     [partition] = deployed.outputs
     task = Harness(replace(deployed, outputs=(replace(partition, ship_strategy=strategy),)))
@@ -355,7 +355,7 @@ def test_a_barrier_in_an_output_overtakes_after_the_alignment_timeout() -> None:
     assert told.metrics.is_unaligned
 
 
-def test_a_barrier_that_leaves_its_outputs_in_time_has_overtaken_nothing() -> None:
+def test_a_barrier_sent_before_the_alignment_timeout_has_overtaken_nothing() -> None:
     task = waiting()
     task.feed(finished(2), durable(1))
 
@@ -372,7 +372,7 @@ def test_a_barrier_that_leaves_its_outputs_in_time_has_overtaken_nothing() -> No
     assert told.metrics.bytes_persisted_during_alignment == 0
 
 
-def test_an_aborted_checkpoint_lets_its_barrier_wait_in_line() -> None:
+def test_an_aborted_checkpoints_barrier_no_longer_overtakes() -> None:
     task = waiting()
     task.feed(finished(2))
     task.feed(aborted(1))

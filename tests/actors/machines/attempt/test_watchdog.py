@@ -72,7 +72,7 @@ def test_tasks_that_begin_and_fail_are_no_progress() -> None:
     assert failure.message.endswith("3 of 8 Spark tasks are done, 1 run, 2 have failed")
 
 
-def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then() -> None:
+def test_a_stage_stalls_from_its_start_and_not_from_the_first_report() -> None:
     watchdog = StageWatchdog(5_000)
     waiting = WorkProgress(piece=1, what="opening", age_ms=7_000)
 

@@ -94,7 +94,7 @@ def test_state_of_a_dead_attempt_is_deleted() -> None:
     assert harness.machine.pending[1].awaited == {"source", "sink"}
 
 
-def test_state_that_a_dead_attempt_shares_with_the_living_is_kept() -> None:
+def test_state_that_an_ended_attempt_shares_with_a_live_one_is_kept() -> None:
     harness = two_tasks()
     complete_checkpoint(harness, 1, shared=["x"])
     harness.trigger()

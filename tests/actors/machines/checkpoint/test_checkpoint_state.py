@@ -140,7 +140,7 @@ def test_late_state_is_discarded_once() -> None:
     assert harness.disposed() == ["s", "late"]
 
 
-def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_that_was_given_up() -> None:
+def test_a_live_attempt_may_reuse_shared_state_of_an_aborted_checkpoint() -> None:
     harness = two_tasks(tolerable_failures=9)
     harness.trigger()
     harness.decline("source", 1)
@@ -164,7 +164,7 @@ def test_shared_state_of_ended_attempts_is_deleted_at_once() -> None:
     assert harness.disposed() == ["y"]
 
 
-def test_shared_state_that_is_there_already_is_kept_once() -> None:
+def test_existing_shared_state_is_registered_once() -> None:
     harness = two_tasks(retained=2)
     complete_checkpoint(harness, 1, shared=["x"])
     rewritten = SharedStateHandle(state_id="x", path="elsewhere", rows=1, size_bytes=1)
@@ -191,7 +191,7 @@ def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to
     )
 
 
-def test_messages_of_other_jobs_are_left_alone() -> None:
+def test_messages_of_other_jobs_are_ignored() -> None:
     harness = two_tasks()
     harness.trigger()
 

@@ -54,7 +54,7 @@ def failures(harness: Coordination) -> list[str]:
     return [str(aborted.failure) for aborted in harness.effects(CheckpointAborted)]
 
 
-def test_an_invalid_acknowledgement_costs_its_checkpoint_only() -> None:
+def test_an_invalid_acknowledgement_fails_only_its_checkpoint() -> None:
     harness = two_tasks()
     harness.trigger()
     harness.acknowledge("source", 1, snapshot(exclusive=["s"]))
@@ -132,7 +132,7 @@ def test_a_raising_event_is_handled_in_the_same_way_again() -> None:
     assert run() == run()
 
 
-def test_an_effect_that_fails_costs_its_checkpoint_only() -> None:
+def test_a_failing_effect_fails_only_its_checkpoint() -> None:
     harness = two_tasks()
     harness.trigger()
     harness.trigger()
@@ -144,7 +144,7 @@ def test_an_effect_that_fails_costs_its_checkpoint_only() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_an_event_that_is_not_of_one_checkpoint_still_raises() -> None:
+def test_an_event_that_concerns_no_checkpoint_still_raises() -> None:
     harness = two_tasks()
 
     with pytest.raises(AssertionError, match="a deletion ends once"):

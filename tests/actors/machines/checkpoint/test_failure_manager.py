@@ -31,7 +31,7 @@ def causes_of_exceeded_failures(harness: Coordination) -> list[str]:
     return [failed.cause.message for failed in harness.effects(CheckpointFailuresExceeded)]
 
 
-def test_a_cause_with_a_number_of_its_own_is_counted_beside_the_others() -> None:
+def test_a_cause_with_its_own_limit_is_counted_separately() -> None:
     manager = CheckpointFailureManager(1, tolerating(CheckpointFailureReason.CHECKPOINT_EXPIRED, 2))
 
     alternating = [Declined.EXPIRED, Declined.CHECKPOINT_DECLINED, Declined.EXPIRED, Declined.EXPIRED]
@@ -45,7 +45,7 @@ def test_a_cause_with_a_number_of_its_own_is_counted_beside_the_others() -> None
     ]
 
 
-def test_a_success_ends_the_row_of_every_cause() -> None:
+def test_a_success_resets_the_consecutive_failures_of_every_cause() -> None:
     manager = CheckpointFailureManager(0, tolerating(CheckpointFailureReason.CHECKPOINT_EXPIRED, 1))
     manager.fail(1, Declined.EXPIRED)
     manager.succeed(2)

@@ -23,7 +23,7 @@ def at_the_end(**changed: Any) -> Coordination:
     return harness
 
 
-def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
+def test_the_final_checkpoint_ignores_interval_and_pause() -> None:
     harness = at_the_end(min_pause_ms=60_000)
     harness.trigger()
     harness.acknowledge("a", 1)
@@ -33,7 +33,7 @@ def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_it_waits_for_the_one_that_is_pending() -> None:
+def test_the_final_checkpoint_waits_for_a_pending_one() -> None:
     harness = at_the_end()
     harness.trigger()
 
@@ -45,7 +45,7 @@ def test_it_waits_for_the_one_that_is_pending() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_it_waits_for_a_request_whose_id_is_on_its_way() -> None:
+def test_the_final_checkpoint_waits_for_a_request_whose_id_is_being_drawn() -> None:
     harness = at_the_end()
     harness.while_an_id_is_drawn = lambda: _once(harness, FinalCheckpointRequest(job_id=JOB))
     harness.trigger()
@@ -71,7 +71,7 @@ def test_a_request_begins_if_the_earlier_one_was_declined_too_late() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_no_checkpoint_is_triggered_after_it() -> None:
+def test_no_checkpoint_is_triggered_after_the_final_one() -> None:
     harness = at_the_end(interval_ms=100)
     harness.handle(FinalCheckpointRequest(job_id=JOB))
 
@@ -84,7 +84,7 @@ def test_no_checkpoint_is_triggered_after_it() -> None:
     assert [type(effect) for effect in again] == [Ignore]
 
 
-def test_it_is_tried_again_after_a_while_when_it_fails() -> None:
+def test_a_failed_final_checkpoint_is_retried_after_a_delay() -> None:
     harness = at_the_end(tolerable_failures=9)
     harness.handle(FinalCheckpointRequest(job_id=JOB))
 
@@ -96,7 +96,7 @@ def test_it_is_tried_again_after_a_while_when_it_fails() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_it_is_tried_again_when_all_tasks_run() -> None:
+def test_a_final_checkpoint_is_retried_when_all_tasks_run() -> None:
     harness = Coordination(planned_task("a", ExecutionState.DEPLOYING))
 
     harness.handle(FinalCheckpointRequest(job_id=JOB))
@@ -105,7 +105,7 @@ def test_it_is_tried_again_when_all_tasks_run() -> None:
     assert list(harness.machine.pending) == [1]
 
 
-def test_new_attempts_have_not_asked_for_it() -> None:
+def test_new_attempts_have_not_requested_the_final_checkpoint() -> None:
     harness = at_the_end(tolerable_failures=9)
     harness.handle(FinalCheckpointRequest(job_id=JOB))
     harness.decline("a", 1)

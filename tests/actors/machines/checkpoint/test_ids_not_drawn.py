@@ -47,7 +47,7 @@ def test_a_request_for_a_savepoint_is_answered_with_the_reason_and_how_often_in_
     ]
 
 
-def test_an_id_that_is_drawn_ends_the_row() -> None:
+def test_a_drawn_id_resets_the_consecutive_failures() -> None:
     harness = without_ids()
     want_savepoint(harness, "first")
     harness.counter_fails = False

@@ -126,7 +126,7 @@ def test_the_initial_checkpoint_of_a_job_stays_unowned_across_a_takeover() -> No
     assert of(events.DeleteJob, ended) == [events.DeleteJob(continued=adopted.path)]
 
 
-def test_a_job_taken_over_before_its_first_checkpoint_starts_from_what_it_began_with() -> None:
+def test_a_job_taken_over_before_its_first_checkpoint_starts_from_its_initial_state() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = completed_by(earlier)

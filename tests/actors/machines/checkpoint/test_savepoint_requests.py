@@ -251,7 +251,7 @@ def test_every_request_is_answered_once_or_still_waits(news: list[SavepointEvent
     assert set(told) ^ requests.waiting == {"a", "b", "c", "stop"}
 
 
-def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
+def test_a_batch_job_has_no_savepoints_and_cannot_be_stopped() -> None:
     requests = SavepointRequests(JOB, JobType.BATCH)
     requests.handle(RUNNING)
 

@@ -74,7 +74,7 @@ def test_a_savepoint_is_taken_in_its_folder_and_reported_when_durable() -> None:
     ]
 
 
-def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None:
+def test_a_savepoint_ignores_limit_and_pause_and_precedes_waiting_requests() -> None:
     harness = two_tasks(max_concurrent=1, min_pause_ms=60_000, interval_ms=100)
     harness.handle(StartCheckpointScheduler(job_id=JOB))
     harness.advance(130_000)
@@ -85,7 +85,7 @@ def test_it_waits_for_no_limit_and_no_pause_and_goes_before_what_waits() -> None
     assert harness.machine.pending[2].properties.is_savepoint
 
 
-def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None:
+def test_a_savepoint_commits_no_output_and_is_not_restored_from() -> None:
     harness = two_tasks()
     complete_checkpoint(harness, 1)
     committed = len(harness.effects(NotifyCheckpointComplete))
@@ -97,7 +97,7 @@ def test_the_job_commits_nothing_with_it_and_goes_back_to_no_savepoint() -> None
     assert harness.completed() == [1]
 
 
-def test_its_state_is_never_deleted_by_the_job() -> None:
+def test_the_state_of_a_savepoint_is_never_deleted_by_the_job() -> None:
     harness = two_tasks()
     trigger_savepoint(harness)
     acknowledge_all(harness, 1, exclusive=[f"{FOLDER}/state"])
@@ -268,7 +268,7 @@ def test_a_client_with_the_final_savepoint_gets_no_further_answer() -> None:
     assert failures(harness) == []
 
 
-def test_a_drained_job_that_cannot_end_is_failed_for_its_sources_read_nothing_any_more() -> None:
+def test_a_drained_job_that_cannot_end_fails() -> None:
     harness = two_tasks(tolerable_failures=9)
     stop_with_savepoint(harness, drain=True)
     harness.handle(FinalCheckpointRequest(job_id=JOB))

@@ -57,7 +57,7 @@ def test_the_last_checkpoint_is_final_for_the_tasks() -> None:
     assert (trigger.checkpoint_id, trigger.options.is_final) == (1, True)
 
 
-def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
+def test_the_final_checkpoint_ignores_interval_and_pause() -> None:
     harness = scheduled_coordination(min_pause_ms=60_000)
     harness.trigger()
     harness.acknowledge("a", 1)
@@ -67,7 +67,7 @@ def test_it_is_taken_at_once_without_interval_and_without_pause() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_it_waits_until_all_tasks_run_but_for_no_checkpoint_that_is_pending() -> None:
+def test_a_stop_waits_for_running_tasks_but_not_for_pending_checkpoints() -> None:
     starting = Coordination(planned_task("a", ExecutionState.DEPLOYING))
     busy = scheduled_coordination()
     busy.trigger()
@@ -160,7 +160,7 @@ def test_the_last_checkpoint_is_kept_whatever_the_retention_and_the_others_go(
     assert harness.effects(events.DeleteJob) == []
 
 
-def test_no_checkpoint_is_triggered_after_it() -> None:
+def test_no_checkpoint_is_triggered_after_the_final_one() -> None:
     harness = scheduled_coordination(interval_ms=100)
     stop_checkpointing(harness)
 

@@ -48,7 +48,7 @@ def test_the_first_checkpoint_waits_for_the_configured_delay(delay_ms: int) -> N
     assert harness.timers == {"periodic": delay_ms}
 
 
-def test_a_random_delay_is_drawn_for_each_job_between_the_pause_and_the_interval_and_always_alike() -> None:
+def test_a_random_initial_delay_is_drawn_deterministically_between_pause_and_interval() -> None:
     settings = CheckpointingSettings(
         directory="", interval_ms=10_000, min_pause_ms=4_000, has_random_initial_delay=True
     )
@@ -73,7 +73,7 @@ def test_a_pause_above_the_interval_leaves_nothing_to_draw() -> None:
     assert harness.timers == {"periodic": 2_000}
 
 
-def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork() -> None:
+def test_the_pause_after_a_checkpoint_delays_the_next_one_and_the_schedule() -> None:
     harness = two_tasks(interval_ms=100, min_pause_ms=90)
     harness.handle(StartCheckpointScheduler(job_id=JOB))
     harness.advance(100)
@@ -89,7 +89,7 @@ def test_the_pause_after_a_checkpoint_holds_the_next_one_and_moves_the_clockwork
     assert harness.machine.pending[2].timestamp_ms == 230
 
 
-def test_the_clockwork_does_not_ask_more_often_than_the_pause_allows() -> None:
+def test_the_periodic_scheduler_respects_the_minimum_pause() -> None:
     harness = two_tasks(interval_ms=100, min_pause_ms=250)
     harness.handle(StartCheckpointScheduler(job_id=JOB))
 
@@ -139,7 +139,7 @@ def test_requests_do_not_overtake_each_other_while_an_id_is_drawn() -> None:
     assert list(harness.machine.pending) == [2]
 
 
-def test_the_clockwork_has_one_request_waiting_however_long_a_checkpoint_takes() -> None:
+def test_the_periodic_scheduler_has_at_most_one_waiting_request() -> None:
     harness = two_tasks(interval_ms=100, max_concurrent=1)
     harness.handle(StartCheckpointScheduler(job_id=JOB))
     harness.advance(950)

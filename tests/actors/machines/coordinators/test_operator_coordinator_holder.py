@@ -53,7 +53,7 @@ from tests.actors.machines.coordinators.coordinating import (
 )
 
 
-def test_a_coordinator_is_started_and_notified_of_attempts_in_batches_of_calls() -> None:
+def test_a_coordinator_start_and_its_notifications_are_batched() -> None:
     harness = Harness()
 
     assert harness.calls == (StartCoordinator(),)
@@ -70,7 +70,7 @@ def test_a_coordinator_is_started_and_notified_of_attempts_in_batches_of_calls()
     )
 
 
-def test_its_events_reach_the_attempts_that_they_are_for() -> None:
+def test_events_of_a_coordinator_reach_their_target_attempts() -> None:
     harness = Harness().run()
     harness.tell(events_sent(b"a"))
 
@@ -90,7 +90,7 @@ def test_events_for_an_ended_attempt_are_dropped() -> None:
     assert harness.tell(events_sent(b"late")) == [Ignore(reason=f"{attempt(0)} does not run")]
 
 
-def test_a_subtask_that_begins_alone_is_failed_reset_and_ready() -> None:
+def test_a_subtask_restarted_alone_is_reported_failed_reset_and_ready() -> None:
     harness = Harness().run()
 
     harness.tell(
@@ -108,7 +108,7 @@ def test_a_subtask_that_begins_alone_is_failed_reset_and_ready() -> None:
     )
 
 
-def test_one_that_has_finished_has_not_failed() -> None:
+def test_a_finished_subtask_is_not_reported_as_failed() -> None:
     harness = Harness().run()
 
     harness.tell(AttemptTerminated(attempt=attempt(0), is_failed=False))
@@ -116,7 +116,7 @@ def test_one_that_has_finished_has_not_failed() -> None:
     assert harness.at_work is None
 
 
-def test_a_batch_of_calls_ends_with_that_of_a_checkpoint() -> None:
+def test_a_batch_of_coordinator_calls_ends_with_a_checkpoint() -> None:
     harness = Harness().run()
     harness.tell(events_sent(b"a"), events_sent(b"b"), snapshot(1), events_sent(b"c"))
 
@@ -243,7 +243,7 @@ def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
     )
 
 
-def test_a_failure_fails_the_job_but_not_one_of_the_time_before_a_reset() -> None:
+def test_a_failure_from_before_a_reset_does_not_fail_the_job() -> None:
     harness = Harness().run()
     harness.tell(events_sent(b"a"))
 
@@ -253,7 +253,7 @@ def test_a_failure_fails_the_job_but_not_one_of_the_time_before_a_reset() -> Non
     assert harness.calls == (ResetToCheckpoint(checkpoint_id=None, state=None),)
 
 
-def test_it_may_want_the_job_to_fail_and_is_measured_when_something_has_changed() -> None:
+def test_a_coordinator_may_fail_the_job_and_reports_changed_metrics() -> None:
     harness = Harness().run()
     metrics = (AccumulatorSnapshot(name="given", type=AccumulatorType.LONG_COUNTER, count=1),)
     answer = CoordinatorAnswer(failure=CAUSE, metrics=metrics)
@@ -266,7 +266,7 @@ def test_it_may_want_the_job_to_fail_and_is_measured_when_something_has_changed(
     assert told == [Tell(to=Role.JOB_LISTENERS, message=report), FailJob(cause=CAUSE)]
 
 
-def test_it_runs_what_it_was_woken_for_once() -> None:
+def test_repeated_wake_ups_run_pending_actions_once() -> None:
     harness = Harness().run()
     woken = OperatorCoordinatorWoken(operator_id=OPERATOR)
 

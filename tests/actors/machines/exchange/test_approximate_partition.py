@@ -110,7 +110,7 @@ def test_an_output_that_was_full_has_room_again_and_only_one_reader_loses_its_ba
     assert output.queued_batches == 10
 
 
-def test_the_end_that_waits_reaches_the_next_reader() -> None:
+def test_an_unsent_end_of_partition_reaches_the_next_reader() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.add_batch(batch_ref("waiting"))

@@ -85,7 +85,7 @@ def test_an_unacknowledged_attempt_fails_and_is_cancelled_at_its_task_manager() 
     )
 
 
-def test_it_is_restarted_as_after_any_other_failure() -> None:
+def test_an_unacknowledged_attempt_restarts_as_after_any_failure() -> None:
     running = Deploying()
     running.acknowledge(*SOURCES)
     running.look_after(2 * TIMEOUT_MS)
@@ -100,7 +100,7 @@ def test_it_is_restarted_as_after_any_other_failure() -> None:
     assert running.effects_of(StartTimer)[-1].key == "deployment-2"
 
 
-def test_the_time_counts_from_the_last_answer_so_that_a_large_deployment_has_its_time() -> None:
+def test_the_deployment_timeout_counts_from_the_last_acknowledgement() -> None:
     running = Deploying()
     running.now += 3_000
     running.acknowledge(*SOURCES)

@@ -99,7 +99,7 @@ def test_a_slot_is_released_before_the_end_is_reported() -> None:
     assert [type(effect) for effect in effects] == [LeaveSlot, ExecutionMoved]
 
 
-def test_a_failure_without_a_cause_has_one_all_the_same() -> None:
+def test_a_failure_without_a_cause_gets_a_default_one() -> None:
     execution = deployed()
 
     execution.update(execution_state(ExecutionState.FAILED), now=3)

@@ -47,7 +47,7 @@ def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
     assert {moved.state for moved in running.effects_of(ExecutionMoved)} == {ExecutionState.SCHEDULED}
 
 
-def test_an_attempt_asks_for_a_slot_near_to_what_it_reads_with_those_that_it_is_co_located_with() -> None:
+def test_an_attempt_requests_a_slot_near_its_inputs_together_with_co_located_ones() -> None:
     needs = ResourceSpec(cpu_millis=500)
     sink = replace(
         vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.FORWARD, group="apart"),
@@ -164,7 +164,7 @@ def test_a_late_slot_has_been_returned_before() -> None:
     assert running.effects_of(ReturnSlot) == returned
 
 
-def test_a_slot_that_cannot_be_had_is_a_failure_of_the_job() -> None:
+def test_an_unavailable_slot_is_a_failure_of_the_job() -> None:
     running = Running()
     running.schedule()
 
@@ -195,7 +195,7 @@ def test_a_job_whose_tasks_have_all_finished_is_finished_when_its_vertices_are_f
     assert [type(effect) for effect in again] == [Ignore]
 
 
-def test_a_finalization_that_fails_fails_the_job_which_may_begin_again() -> None:
+def test_a_failed_finalization_fails_the_job_which_may_restart() -> None:
     running = Running()
     running.run()
     running.report_all(ExecutionState.FINISHED)

@@ -76,7 +76,7 @@ def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_stat
     assert running.graph.execution(ExecutionAttemptId("job_sink_0_1")) is not None
 
 
-def test_an_attempt_leaves_its_slot_for_good_when_it_has_finished_and_else_for_its_successor() -> None:
+def test_a_finished_attempt_returns_its_slot_and_others_leave_it_to_their_successors() -> None:
     running = Running()
     running.run()
 
@@ -118,7 +118,7 @@ def test_an_attempt_that_returns_after_its_loss_is_cancelled() -> None:
     assert running.cancelled() == ["job_sink_0_0"]
 
 
-def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
+def test_an_unrecoverable_failure_ends_the_job() -> None:
     running = Running()
     running.run()
 
@@ -192,7 +192,7 @@ def test_a_restart_of_an_older_version_is_ignored() -> None:
     assert [timer.version for timer in running.effects_of(RestartScheduled)] == [2, 3]
 
 
-def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
+def test_a_state_requested_by_an_older_version_is_ignored() -> None:
     running = Running()
     running.schedule()
     running.tell(GlobalFailureReported(cause=failure()))
@@ -204,7 +204,7 @@ def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
     assert running.effects_of(Deploy) == []
 
 
-def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_asked_for_it_has_failed() -> None:
+def test_the_state_of_the_whole_job_is_awaited_although_all_requesting_tasks_failed() -> None:
     running = Running(IN_REGIONS)
     running.schedule()
     running.give_slots()
@@ -217,7 +217,7 @@ def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_as
     assert running.graph.restoring(1) is None
 
 
-def test_the_state_of_a_part_of_the_job_is_not_waited_for_when_no_task_is_left_that_had_asked_for_it() -> None:
+def test_the_state_of_a_region_is_not_awaited_without_a_requesting_task() -> None:
     running = Running(IN_REGIONS)
     running.deploy()
     running.lose_slots(*running.attempts_by_place())
@@ -231,7 +231,7 @@ def test_the_state_of_a_part_of_the_job_is_not_waited_for_when_no_task_is_left_t
     assert running.graph.restoring(2) is None
 
 
-def test_tasks_that_all_ended_by_themselves_without_finishing_fail_the_job() -> None:
+def test_a_job_fails_if_all_tasks_ended_without_finishing() -> None:
     running = Running()
     running.run()
 

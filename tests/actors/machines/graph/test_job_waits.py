@@ -75,7 +75,7 @@ def test_state_is_waited_for_until_the_first_attempt_is_deployed() -> None:
     assert explained(AskForRestoreState(version=1), deployed()).waits_for_state is None
 
 
-def test_the_end_is_waited_for_when_the_vertices_are_finalized_and_when_the_job_is_put_away() -> None:
+def test_finalization_and_archiving_are_reported_as_waits() -> None:
     finalizing = FinalizeVertices(version=1, vertices=(), has_read_all=True)
 
     assert explained(finalizing).waits_for_end == 10

@@ -185,7 +185,7 @@ def test_a_job_ends_after_any_failures_once_they_stop(job_graph: JobGraph, happe
 
 @pytest.mark.slow
 @given(job_graph=job_graphs(), happened=st.lists(happenings, max_size=40))
-def test_whenever_a_job_is_cancelled_it_is_cancelled_and_late_timers_change_nothing(
+def test_a_job_can_be_cancelled_at_any_time_and_late_timers_are_ignored(
     job_graph: JobGraph, happened: list[tuple[str, int]]
 ) -> None:
     job = Job(job_graph)

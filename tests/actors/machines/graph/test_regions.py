@@ -46,7 +46,7 @@ def test_a_job_in_which_tasks_have_to_share_a_slot_is_one_region() -> None:
     assert regions(bound) == [{"a0", "b0", "x0", "x1", "y0", "y1"}]
 
 
-def test_a_region_whose_slots_are_there_does_not_wait_for_the_others() -> None:
+def test_a_region_with_all_slots_does_not_wait_for_the_others() -> None:
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()

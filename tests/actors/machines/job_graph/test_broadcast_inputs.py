@@ -46,7 +46,7 @@ def vertices(graph: StreamGraph) -> dict[str, JobVertex]:
     return {vertex.operators[0].ref.uid: vertex for vertex in made.vertices}
 
 
-def test_all_that_a_variable_is_made_of_finishes_before_its_reader_begins() -> None:
+def test_all_producers_of_a_broadcast_variable_finish_before_its_reader_starts() -> None:
     window = node("window", OperatorKind.WINDOW_AGGREGATE, event_time=True)
     sink = node("sink", OperatorKind.SINK, publishes_per_checkpoint=True)
     graph = program("main > reader, reader > sink, rates > window", window, sink, keys="window")

@@ -194,7 +194,7 @@ def test_an_operators_maximum_parallelism_overrides_the_derived_one() -> None:
     assert [vertex.max_parallelism for vertex in made.vertices] == [128, 17]
 
 
-def test_a_parallelism_above_the_largest_that_is_derived_is_refused() -> None:
+def test_a_parallelism_above_the_derived_maximum_is_refused() -> None:
     graph = StreamGraph()
     graph.add_node(source_node("in", parallelism=32_769))
 

@@ -76,7 +76,7 @@ def test_an_aborted_checkpoint_shows_its_progress_including_late_answers() -> No
     assert stats.size_bytes == 5
 
 
-def test_a_subtask_is_counted_once_and_of_an_unknown_checkpoint_nothing() -> None:
+def test_a_subtask_counts_once_and_unknown_checkpoints_are_ignored() -> None:
     harness = two_subtasks()
     harness.trigger()
     once = SubtaskCheckpointStatistics(vertex_id=V, subtask=0, ack_ms=5)

@@ -111,7 +111,7 @@ def test_the_lag_is_the_largest_of_all_vertices_and_ends_with_event_time() -> No
     assert ended.watermark_lag.values == (100.0, 500.0, None)
 
 
-def test_the_times_of_a_status_add_up_without_the_one_that_lasts() -> None:
+def test_the_total_time_of_a_status_excludes_the_current_period() -> None:
     overview = JobReadModel(GRAPH)
     for now, then in ((0, RUNNING), (50, RESTARTING), (70, JobStatus.CREATED), (75, RUNNING), (90, RESTARTING)):
         overview.on_message(status(then, at=now), now)

@@ -113,7 +113,7 @@ def test_a_client_rescales_the_job_after_a_checkpoint() -> None:
     assert (done.trigger, done.reason) == (RescaleTrigger.UPDATE_REQUIREMENT, RescaleTerminatedReason.SUCCEEDED)
 
 
-def test_two_failed_checkpoints_do_not_keep_it_from_that() -> None:
+def test_a_rescale_does_not_wait_for_more_than_two_failed_checkpoints() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -199,7 +199,7 @@ def test_an_adaptive_job_waits_for_all_slots_and_then_takes_what_there_are() -> 
     assert isinstance(scheduling.effects[-1], events.BeginScheduling)
 
 
-def test_it_restarts_with_the_slots_that_are_left() -> None:
+def test_a_failed_job_restarts_with_the_remaining_slots() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.run()
     due = JobRestartDue(version=2)

@@ -68,7 +68,7 @@ def test_a_strategy_describes_its_limit(configuration: RestartStrategyConfigurat
     assert restart_strategy(configuration).allowance == allowance
 
 
-def test_without_a_number_of_attempts_there_is_no_end() -> None:
+def test_without_a_number_of_attempts_restarts_are_unlimited() -> None:
     strategy = restart_strategy(FixedDelayRestartStrategyConfiguration(attempts=None))
 
     assert all(allowed(strategy, *range(1_000)))
@@ -133,7 +133,7 @@ def test_invalid_settings_are_refused_by_name() -> None:
         ({"jitter_factor": 1.5}, "jitter"),
     ],
 )
-def test_a_growing_delay_that_makes_no_sense_is_refused_by_name(wrong: dict[str, float], said: str) -> None:
+def test_an_inconsistent_growing_delay_is_refused_by_name(wrong: dict[str, float], said: str) -> None:
     settings = {
         "initial_backoff_ms": 1,
         "max_backoff_ms": 350,

@@ -117,7 +117,7 @@ def test_a_slot_is_cut_from_the_fullest_task_manager_to_leave_room_elsewhere() -
     assert effects == [gives(FIRST, 3, "b", cut=QUARTER), gives(SECOND, 2, "c", cut=TOTAL)]
 
 
-def test_a_task_manager_that_has_declared_nothing_cuts_nothing() -> None:
+def test_a_task_manager_without_declared_resources_cuts_no_slots() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None))
 
@@ -204,7 +204,7 @@ def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
     ]
 
 
-def test_more_than_there_is_is_refused() -> None:
+def test_a_slot_larger_than_the_free_resources_is_refused() -> None:
     held = at_table.slot_table(total=TOTAL)
     at_table.effects_besides_timers(
         held, at_table.requested("a", index=0), at_table.requested("b", index=2, cut=QUARTER)

@@ -94,7 +94,7 @@ def test_a_new_vertex_shares_a_slot_reserved_for_another_vertex() -> None:
     assert places(effects) == {"a_0_1": "x", "b_0_1": "x"}
 
 
-def test_tasks_of_a_batch_job_keep_no_place_that_others_need() -> None:
+def test_tasks_of_a_batch_job_hold_no_slot_that_others_need() -> None:
     slots = allocator("x", batch=True)
     feed(slots, wished(wish("a", 0)), returned("a_0_0"))
 

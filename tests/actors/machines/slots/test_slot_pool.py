@@ -76,7 +76,7 @@ def test_one_allocation_is_not_accepted_in_two_slots() -> None:
     assert effects == [answered()]
 
 
-def test_slots_of_a_stranger_are_not_taken() -> None:
+def test_slots_of_an_unknown_task_manager_are_refused() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 

@@ -244,7 +244,7 @@ def test_an_abandoned_checkpoint_holds_no_reader_back() -> None:
     assert coordinated.tell(checkpoint_aborted(1)) == [assigns(0, "a")]
 
 
-def test_a_task_that_is_no_source_settles_nothing() -> None:
+def test_a_task_that_is_not_a_source_settles_no_splits() -> None:
     coordinated = Coordinated()
 
     effects = coordinated.tell(settled(0, 1, JobVertexId("sink")))
@@ -308,7 +308,7 @@ def test_messages_about_an_unknown_source_change_nothing() -> None:
     assert [type(effect) for effect in effects] == [Ignore] * 5
 
 
-def test_the_state_of_something_else_is_refused() -> None:
+def test_invalid_coordinator_state_is_refused() -> None:
     coordinated = Coordinated()
 
     with pytest.raises(DecodeError):

@@ -96,7 +96,7 @@ def test_the_state_does_not_grow_with_the_splits_read() -> None:
     assert max(sizes) - min(sizes) < 10
 
 
-def test_a_state_that_names_its_splits_is_refused_for_it_would_be_read_twice() -> None:
+def test_state_that_names_its_splits_is_refused() -> None:
     source = enumerator()
 
     with pytest.raises(DecodeError, match="names its splits"):
@@ -203,7 +203,7 @@ def test_a_restarted_subtask_is_notified_again_that_there_are_no_more_splits() -
     assert effects == [no_more(0, attempt=1)]
 
 
-def test_readers_of_before_a_restore_have_no_claims() -> None:
+def test_readers_from_before_a_restore_get_no_splits() -> None:
     source = enumerator()
     feed(source, request_splits(0, 5))
     source.snapshot(1)

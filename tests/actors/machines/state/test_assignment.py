@@ -124,7 +124,7 @@ def test_subtasks_without_state_are_left_out() -> None:
     assert list(made) == [("old", 0)]
 
 
-def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches_cut_to_these() -> None:
+def test_keyed_state_is_assigned_to_every_subtask_limited_to_its_key_groups() -> None:
     states = [(keyed_state("window", name, subtask=subtask, parallelism=3),) for subtask, name in enumerate("xyz")]
 
     made = assigned(checkpoint_of_subtasks(*states), chained_vertex("old", "window", parallelism=2))
@@ -149,7 +149,7 @@ def test_the_fired_bound_of_a_window_operator_is_restored_without_rows() -> None
     assert [state.keyed_state for state in made["old", 0]] == [b"bound", b"bound"]
 
 
-def test_the_elements_of_a_list_are_dealt_out_again() -> None:
+def test_the_elements_of_a_split_list_are_redistributed() -> None:
     state = checkpoint_of_subtasks((list_state_of("sink", "a", "b", "c"),), (list_state_of("sink", "d"),))
 
     made = assigned(state, chained_vertex("old", "sink", parallelism=4))
@@ -161,7 +161,7 @@ def test_the_elements_of_a_list_are_dealt_out_again() -> None:
     assert elements == [[b"a"], [b"b"], [b"c"], [b"d"]]
 
 
-def test_union_state_goes_to_everybody_at_an_unchanged_parallelism_too() -> None:
+def test_union_state_is_sent_to_all_subtasks_at_an_unchanged_parallelism() -> None:
     states = [(list_state_of("op", name, mode=OperatorStateMode.UNION),) for name in "ab"]
 
     made = assigned(checkpoint_of_subtasks(*states), chained_vertex("old", "op"))

@@ -114,7 +114,7 @@ def test_lists_of_a_function_may_come_and_go_and_become_wider_and_nothing_else()
     ]
 
 
-def test_values_without_names_are_not_found_again_by_them() -> None:
+def test_values_without_names_are_not_matched_by_name() -> None:
     unnamed = StateSchema(keys="user string", columns="sum int, rows bigint")
 
     assert not is_evolvable(unnamed, TOTALS)

@@ -40,6 +40,6 @@ def test_a_configured_number_may_not_be_replaced() -> None:
         (32_769, None, "the parallelism 32769 is above the maximum parallelism 32768"),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(parallelism: int, configured: int | None, refusal: str) -> None:
+def test_out_of_range_numbers_are_refused(parallelism: int, configured: int | None, refusal: str) -> None:
     with pytest.raises(GraphError, match=refusal):
         VertexParallelism.of(parallelism, configured)

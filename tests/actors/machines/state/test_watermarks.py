@@ -144,7 +144,7 @@ def test_neither_end_of_event_time_is_stored(watermark_ms: int) -> None:
     assert list(watermark_states(window_vertex(), watermark_state(watermark_ms))) == []
 
 
-def test_the_head_of_a_chain_and_what_uses_event_time_keep_the_watermark() -> None:
+def test_chain_heads_and_event_time_operators_store_the_watermark() -> None:
     chain = timed_vertex("map", OperatorKind.STATELESS, chained=OperatorKind.PROCESS)
 
     assert [each.operator_id for each in watermark_states(chain, watermark_state(7))] == ["map", "map-behind"]

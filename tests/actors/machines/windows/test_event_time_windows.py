@@ -42,7 +42,7 @@ def test_the_watermark_closes_a_window_after_its_allowed_lateness(
 
 
 @given(event_time_windows())
-def test_however_long_the_lateness_is_the_bound_is_a_number_of_64_bits(windows: EventTimeWindows) -> None:
+def test_the_bound_of_any_allowed_lateness_fits_64_bits(windows: EventTimeWindows) -> None:
     assert windows.last_closed_start(0, 10**30) > WATERMARK_MIN
     assert windows.last_closed_start(WATERMARK_MAX, 10**30) == WATERMARK_MAX
 

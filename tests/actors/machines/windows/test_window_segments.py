@@ -188,7 +188,7 @@ def test_fired_rows_are_written_apart_from_late_unfired_ones() -> None:
     ]
 
 
-def test_before_the_first_watermark_nothing_is_closed_that_was_not_before() -> None:
+def test_before_the_first_watermark_no_further_window_is_closed() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     before = segments.closed_at(WATERMARK_MIN)
     segments.fire(20)

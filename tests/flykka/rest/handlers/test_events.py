@@ -84,7 +84,7 @@ def first_event(served: Served, path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", ["", "/v1"])
-def test_the_jobs_are_an_event(served: Served, version: str) -> None:
+def test_the_list_of_jobs_is_sent_as_an_event(served: Served, version: str) -> None:
     event = first_event(served, f"{version}/events")
 
     (job,) = event["jobs"]

@@ -53,7 +53,9 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
         ("Watch", effects.Watch),
     ],
 )
-def test_every_cause_names_the_effect_that_led_on(trace: TraceReader, told: str, by: type[Effect]) -> None:
+def test_every_cause_names_the_effect_that_led_to_the_next_turn(
+    trace: TraceReader, told: str, by: type[Effect]
+) -> None:
     turn = next(t for t in trace if told in (getattr(t.message, "text", None), message_name(t.message)))
 
     assert type(causes_of(trace, turn)[0].effect) is by

@@ -60,7 +60,7 @@ def test_the_recorder_reports_the_size_and_time_range_of_a_dump(tmp_path: Path) 
     )
 
 
-def test_a_dump_is_the_trace_that_a_full_recording_of_the_same_run_would_be(tmp_path: Path) -> None:
+def test_a_dump_equals_a_full_recording_of_the_same_run(tmp_path: Path) -> None:
     def run(recorder: FlightRecorder | TraceRecorder) -> None:
         with SeededSystem(5, recorder=recorder) as system:
             ref = system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "a")
@@ -128,7 +128,7 @@ def test_the_newest_turn_is_kept_whatever_it_carries(tmp_path: Path) -> None:
     assert words(tmp_path / "ring.trace") == ["x" * 5_000]
 
 
-def test_a_message_weighs_what_it_carries() -> None:
+def test_the_weight_of_a_message_is_the_size_of_its_texts_and_bytes() -> None:
     assert weight(says("four")) == 4
     assert weight((says("four"), b"abc", 5, None)) == 4 + 3 + 4 * 8
     assert weight(SOMEONE) == 0
@@ -222,7 +222,7 @@ class Outer(Message):
     outer: Outer | None = None
 
 
-def test_a_value_of_numbers_weighs_nothing_and_one_that_holds_its_like_is_weighed_to_the_bottom() -> None:
+def test_numbers_weigh_nothing_and_nested_values_are_weighed_recursively() -> None:
     innermost = Outer(inner=Inner(number=1), text="four")
 
     assert weight(Inner(number=1)) == 0
