@@ -26,7 +26,7 @@ buffers).
         NetworkSettings(network_buffers=MINIMUM + 3, network_memory_bytes=1),
         NetworkSettings(buffers_per_channel=1, floating_buffers_per_gate=0),
     ],
-    ids=["no more than is needed", "a byte for all", "one batch at a time"],
+    ids=["minimal buffers", "minimal bytes", "one batch at a time"],
 )
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(

@@ -57,7 +57,7 @@ class Counter(Actor):
 Run = Callable[[str], Any]
 
 
-@pytest.fixture(params=[False, True], ids=["as it is", "through the codec"])
+@pytest.fixture(params=[False, True], ids=["unencoded", "through the codec"])
 def system(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
     with SeededSystem(1, serialize_messages=request.param) as made:
         yield made

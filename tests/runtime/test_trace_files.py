@@ -189,7 +189,7 @@ def test_a_killed_process_leaves_a_trace_that_is_read_to_its_last_whole_block(tm
         (framed(msgpack.packb({"format": "flykka.trace", "version": 3})), "has format 3, .* names classes by modules"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 4, "seed": 1})), "lacks system, package"),
     ],
-    ids=["empty", "text", "short", "no map", "list", "no version", "no such version", "newer", "older", "no system"],
+    ids=["empty", "text", "short", "no map", "list", "no version", "unknown version", "newer", "older", "no system"],
 )
 def test_a_file_that_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "other"

@@ -177,7 +177,7 @@ class Undecided(OneForOne):
         OneForOne(decider=raises(KeyboardInterrupt)),  # type: ignore[arg-type]
         Undecided(),
     ],
-    ids=["raises", "returns nonsense", "raises KeyboardInterrupt", "affects no one knows whom"],
+    ids=["raises", "returns nonsense", "raises KeyboardInterrupt", "unknown affected actors"],
 )
 def test_a_supervisor_whose_decider_raises_fails_itself(
     system: SeededSystem, bystander: list[str], strategy: OneForOne

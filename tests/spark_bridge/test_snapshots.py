@@ -157,7 +157,7 @@ def test_rows_that_fire_after_a_barrier_are_counted_as_staged(line: Line) -> Non
 
 
 @pytest.mark.parametrize(
-    "is_state_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["still here", "lost"]
+    "is_state_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["still registered", "lost"]
 )
 def test_state_merged_after_a_checkpoint_is_restored_once(
     line: Line, is_state_lost: bool, monkeypatch: pytest.MonkeyPatch

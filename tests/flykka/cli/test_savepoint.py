@@ -173,7 +173,7 @@ def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
         (lambda data: b"PAR1" + data, "not a file of flykka"),
         (None, "it is neither the folder of a checkpoint"),
     ],
-    ids=["cut off", "newer", "something else", "nothing"],
+    ids=["truncated", "newer", "another file", "empty"],
 )
 def test_a_file_that_is_not_a_savepoint_is_named_and_nothing_starts(
     command: list[str],

@@ -31,7 +31,7 @@ def test_the_gc_threshold_is_raised_from_the_first_cluster_to_the_last() -> None
     assert gc.get_threshold() == (700, 10, 10)
 
 
-@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNG_OBJECTS, 5, 5)], ids=["switched off", "more patient"])
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNG_OBJECTS, 5, 5)], ids=["disabled", "longer timeout"])
 def test_a_custom_gc_threshold_is_not_changed(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
 

@@ -40,17 +40,17 @@ class ShortestSinkContract(ShorterSinkContract):
         super().test_a_checkpoint_is_restored_at_another_parallelism(parallelism)
 
     @pytest.mark.long
-    def test_a_commit_that_comes_twice_publishes_once(self) -> None:
-        super().test_a_commit_that_comes_twice_publishes_once()
+    def test_a_repeated_commit_publishes_rows_once(self) -> None:
+        super().test_a_repeated_commit_publishes_rows_once()
 
     @pytest.mark.long
-    def test_a_checkpoint_is_restored_whose_commit_has_happened(self) -> None:
-        super().test_a_checkpoint_is_restored_whose_commit_has_happened()
+    def test_a_restore_after_a_commit_publishes_no_row_twice(self) -> None:
+        super().test_a_restore_after_a_commit_publishes_no_row_twice()
 
     @pytest.mark.long
     def test_an_abandoned_attempt_that_continues_changes_nothing(self) -> None:
         super().test_an_abandoned_attempt_that_continues_changes_nothing()
 
     @pytest.mark.long
-    def test_a_process_that_was_replaced_as_the_owner_publishes_nothing(self) -> None:
-        super().test_a_process_that_was_replaced_as_the_owner_publishes_nothing()
+    def test_a_replaced_process_publishes_no_rows(self) -> None:
+        super().test_a_replaced_process_publishes_no_rows()
