@@ -325,8 +325,7 @@ class ActorSystem:
         """Encode and decode a message. Raises `EncodeError` if it cannot be encoded."""
         if not isinstance(message, Message):
             raise EncodeError(
-                f"a {type(message).__name__} is no message: a message is of a class that derives from Message "
-                "and is declared with @message"
+                f"a {type(message).__name__} is not a message: declare its class with @message, derived from Message"
             )
         received = decode(encode(message), self.resolve)
         assert isinstance(received, Message)

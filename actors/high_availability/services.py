@@ -109,7 +109,7 @@ def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
     except DecodeError as error:
         raise StoreUnavailableError(f"{store}: {path} cannot be read: {error}") from error
     if not isinstance(value, expected):
-        raise StoreUnavailableError(f"{store}: {path} holds a {type(value).__name__}, not a {expected.__name__}")
+        raise StoreUnavailableError(f"{store}: {path} contains a {type(value).__name__}, not a {expected.__name__}")
     return value
 
 

@@ -84,11 +84,14 @@ def requirements_refusal(request: RequirementsRequest, why: str) -> JobResourceR
 class JobPhase(Enum):
     """The phase of a job; the values are predicates for explanations."""
 
-    ACCEPTING = "is being accepted: its graph is checked and stored"
-    STARTING = "waits for a new JobMaster, whose start is stored first"
-    AWAITING_CODE = "waits for its application: the job was recovered, and has no code here until it is submitted"
+    ACCEPTING = "is being accepted: its graph is being checked and stored"
+    STARTING = "waits for a new JobMaster: its start must be stored first"
+    AWAITING_CODE = (
+        "waits for its application: the job was recovered, but its code is unknown until the application"
+        " submits it again"
+    )
     RUNNING = "is run by its JobMaster"
-    RELEASING = "has lost its JobMaster, whose work is being ended"
+    RELEASING = "has lost its JobMaster; the former one's work is being ended"
     PUTTING_AWAY = "has ended, and is being cleaned up"
     SUSPENDED = "is suspended: this process does not lead"
 
@@ -207,7 +210,7 @@ class ManagedJob:
 
     def lose_job_master(self, now: int) -> None:
         """Report that its JobMaster has died and will be replaced."""
-        text = f"the JobMaster of {self.job_id} has ended by itself; a new one continues from the latest checkpoint"
+        text = f"the JobMaster of {self.job_id} ended unexpectedly; a new one continues from the latest checkpoint"
         cause = self.failure or SerializedThrowable(type_name="JobMasterLostError", message=text)
         self.give_up_requests(text)
         self._tell_status(JobStatus.RESTARTING, now, cause)
@@ -290,13 +293,15 @@ class ManagedJob:
     def stop(self, message: StopJob) -> None:
         """Stop it; the client gets its answer when the job has ended, or when the stop has failed."""
         if self.end is not None:
-            message.client.tell(not_stopped(self.job_id, f"there is no job {self.job_id} that could be stopped"))
+            message.client.tell(
+                not_stopped(self.job_id, f"job {self.job_id} does not exist or has ended: it cannot be stopped")
+            )
         elif self.phase is JobPhase.ACCEPTING:
             message.client.tell(not_stopped(self.job_id, "it is not yet accepted"))
         elif self.job_master is None:
             message.client.tell(not_stopped(self.job_id, f"it {self.phase.value}"))
         elif self._stopped_by and _kind_of_stop(self._stopped_by[0]) != _kind_of_stop(message):
-            text = f"it is already stopping, {_kind_of_stop(self._stopped_by[0])}"
+            text = f"it is already being stopped, {_kind_of_stop(self._stopped_by[0])}"
             message.client.tell(not_stopped(self.job_id, text))
         else:
             self._stopped_by.append(message)
@@ -310,7 +315,7 @@ class ManagedJob:
     def take_snapshot(self, message: SnapshotRequest) -> None:
         """Trigger a savepoint or checkpoint; the JobMaster answers, or a failure is sent when it ends first."""
         if self.end is not None:
-            message.client.tell(snapshot_refusal(message, f"there is no job {self.job_id} that runs"))
+            message.client.tell(snapshot_refusal(message, f"job {self.job_id} does not exist or has ended"))
         elif self.phase is JobPhase.ACCEPTING:
             message.client.tell(snapshot_refusal(message, "it is not yet accepted"))
         elif self.job_master is None:
@@ -386,7 +391,7 @@ def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
 
 def duplicate(job_id: JobId) -> SerializedThrowable:
     """Return the refusal of a job that is running already (Flink's DuplicateJobSubmissionException)."""
-    return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"there is a job {job_id} already")
+    return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"job {job_id} exists already")
 
 
 def removed(job_id: JobId) -> JobEnded:
@@ -407,7 +412,7 @@ def not_stopped(job_id: JobId, why: str) -> StoppingFailure:
 
 
 def not_cancelled(job_id: JobId) -> CancellationFailure:
-    text = f"there is no job {job_id} that could be cancelled"
+    text = f"job {job_id} does not exist or has ended: it cannot be cancelled"
     return CancellationFailure(job_id=job_id, cause=SerializedThrowable(type_name="JobNotFoundError", message=text))
 
 
@@ -487,10 +492,10 @@ def _answer_without(request: JobRequest) -> None:
         case CancelJob():
             client.tell(not_cancelled(job_id))
         case StopJob():
-            client.tell(not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
+            client.tell(not_stopped(job_id, f"job {job_id} does not exist or has ended: it cannot be stopped"))
         case TriggerSavepoint() | RequestCheckpoint():
-            client.tell(snapshot_refusal(request, f"there is no job {job_id} that runs"))
+            client.tell(snapshot_refusal(request, f"job {job_id} does not exist or has ended"))
         case UpdateJobResourceRequirements() | RequestJobResourceRequirements():
-            client.tell(requirements_refusal(request, f"there is no job {job_id} that runs"))
+            client.tell(requirements_refusal(request, f"job {job_id} does not exist or has ended"))
         case _:
             assert_never(request)

@@ -325,7 +325,7 @@ class DiscoveryWatch:
             try:
                 is_new = changed()
             except Exception as failure:  # noqa: BLE001 - whatever a connector raises: the next discovery meets it too
-                _log.warning("a source is not looked at before its next discovery: %s", failure, exc_info=failure)
+                _log.warning("a source is not watched until its next discovery: %s", failure, exc_info=failure)
                 return
             if is_new:
                 self._wake()

@@ -181,7 +181,7 @@ class Stash:
             # The same message may be sent twice from outside of actors: as tuples the two entries are distinct.
             entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
-            raise StashError(f"{cell.ref} stashes the same {_name(entry)} twice")
+            raise StashError(f"{cell.ref} stashes the same {_name(entry)} message twice")
         capacity = cell.props.stash_capacity
         if capacity is not None and len(entries) >= capacity:
             raise StashOverflowError(

@@ -228,7 +228,7 @@ def test_a_file_of_a_newer_version_is_refused_with_its_version(tmp_path: Path) -
 
     with pytest.raises(
         CheckpointVersionError,
-        match=f"a newer flykka wrote it: format version {FORMAT_VERSION + 1}, known up to {FORMAT_VERSION}",
+        match=rf"it has format version {FORMAT_VERSION + 1}, and this flykka reads versions up to {FORMAT_VERSION}",
     ):
         CheckpointStorage(str(tmp_path)).read_metadata(path)
 
@@ -239,7 +239,7 @@ def test_a_job_graph_is_not_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "job-1" / "chk-1").mkdir()
     (tmp_path / "job-1" / "job-graph").rename(tmp_path / "job-1" / "chk-1" / "_metadata")
 
-    with pytest.raises(CheckpointFormatError, match="holds a JobGraph, not a CompletedCheckpoint"):
+    with pytest.raises(CheckpointFormatError, match="contains a JobGraph, not a CompletedCheckpoint"):
         storage.read_metadata(str(tmp_path / "job-1" / "chk-1"))
 
 

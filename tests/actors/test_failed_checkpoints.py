@@ -54,7 +54,7 @@ def test_three_invalid_acknowledgements_do_not_fail_the_job(tmp_path: Path, capl
     assert [aborted.checkpoint_id for aborted in cluster.received(CheckpointAborted)] == [1, 2, 3]
     assert [completed.checkpoint_id for completed in cluster.received(CheckpointCompleted)] == [4]
     assert cluster.received(CheckpointFailuresExceeded) == []
-    assert "job job: AcknowledgeCheckpoint could not be handled, which costs checkpoint 1" in lines(caplog)
+    assert "job job: AcknowledgeCheckpoint could not be handled, so that checkpoint 1 fails" in lines(caplog)
 
 
 def test_a_hook_that_raises_is_in_the_log_with_its_exception(

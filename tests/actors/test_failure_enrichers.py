@@ -75,7 +75,7 @@ def test_labels_come_from_every_enricher_by_their_keys() -> None:
 
 
 def test_a_key_belongs_to_one_enricher_and_both_are_named() -> None:
-    with pytest.raises(FailureEnricherError, match="Severity gives the labels owner, as Owner does already"):
+    with pytest.raises(FailureEnricherError, match="Severity declares the keys owner, as Owner does already"):
         enrichers(Owner(), Severity())
 
 
@@ -97,8 +97,14 @@ def test_an_unknown_package_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"owner": "a", "pager": "b"}, "the failure enricher Owner has not declared the label 'pager', only owner"),
-        ({"owner": "a", 7: "b"}, "the failure enricher Owner has not declared the label 7, only owner"),
+        (
+            {"owner": "a", "pager": "b"},
+            "the failure enricher Owner returned the label 'pager', which it has not declared; declared: owner",
+        ),
+        (
+            {"owner": "a", 7: "b"},
+            "the failure enricher Owner returned the label 7, which it has not declared; declared: owner",
+        ),
     ],
 )
 def test_a_label_that_was_not_declared_is_left_out_and_its_enricher_named(

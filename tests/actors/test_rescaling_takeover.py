@@ -101,4 +101,4 @@ def test_a_nonexistent_job_is_not_rescaled(driver: Driver) -> None:
     driver.tell(driver.job_manager, RequestJobResourceRequirements(job_id=JOB, client=driver.client))
 
     refused = driver.last(driver.client, JobResourceRequirementsRefused)
-    assert refused.cause.message == "there is no job job that runs"
+    assert refused.cause.message == "job job does not exist or has ended"

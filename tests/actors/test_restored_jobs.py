@@ -139,7 +139,7 @@ def test_state_without_operator_is_dropped_if_allowed_and_named(
         cluster.offer("tm-2", 1)
 
     assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
-    assert "skipped checkpoint state of operators that it does not have: source" in caplog.text
+    assert "skipped the checkpoint's state of operators that the job does not have: source" in caplog.text
 
 
 def test_state_without_operator_is_refused_unless_allowed(cluster: JobCluster) -> None:

@@ -152,7 +152,9 @@ def test_a_savepoint_may_lie_on_another_file_system_than_the_checkpoints(tmp_pat
     assert not (tmp_path / "checkpoints").exists()
 
 
-@pytest.mark.parametrize(("data", "said"), [(None, "which is not there"), (b"ro", "of 4 bytes, but only 2 are there")])
+@pytest.mark.parametrize(
+    ("data", "said"), [(None, "which is missing"), (b"ro", "of 4 bytes, but only 2 of them exist")]
+)
 def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
     data: bytes | None, said: str, tmp_path: Path
 ) -> None:
@@ -167,7 +169,7 @@ def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
 def test_a_savepoint_never_takes_the_place_of_another(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
 
-    with pytest.raises(CheckpointDirectoryError, match=f"'{folder}' is there already"):
+    with pytest.raises(CheckpointDirectoryError, match=f"'{folder}' exists already"):
         initialize_savepoint(str(tmp_path), NAME)
 
 

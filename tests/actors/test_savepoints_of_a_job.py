@@ -129,7 +129,7 @@ def test_a_requested_checkpoint_is_refused_with_the_reason(cluster: JobCluster) 
 
     declined, unknown = cluster.received(cluster.client, RequestCheckpointFailure)
     assert declined.cause.message.startswith("it failed with CHECKPOINT_DECLINED")
-    assert unknown.cause.message == "there is no job another that runs"
+    assert unknown.cause.message == "job another does not exist or has ended"
 
 
 def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
@@ -191,7 +191,7 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
 
     trigger_savepoint(cluster, savepoints)
 
-    assert not_taken(cluster).startswith("it is RESTARTING, and one can be taken only of a RUNNING job")
+    assert not_taken(cluster).startswith("it is RESTARTING: only a RUNNING job can take one")
     assert not savepoints.exists()
 
 
@@ -210,7 +210,7 @@ def test_a_savepoint_is_refused_if_tasks_are_not_running_yet(cluster: JobCluster
 def test_no_savepoint_is_taken_of_an_unknown_job(cluster: JobCluster, savepoints: Path) -> None:
     trigger_savepoint(cluster, savepoints, JobId("another"))
 
-    assert not_taken(cluster) == "there is no job another that runs"
+    assert not_taken(cluster) == "job another does not exist or has ended"
 
 
 def test_a_savepoint_request_fails_at_the_end_of_the_job_master(cluster: JobCluster, savepoints: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_savepoint_request_fails_at_the_end_of_the_job_master(cluster: JobClus
     cluster.system.kill(cluster.registration.job_master)
 
     assert not_taken(cluster) == (
-        "the JobMaster of job has ended by itself; a new one continues from the latest checkpoint"
+        "the JobMaster of job ended unexpectedly; a new one continues from the latest checkpoint"
     )
 
 
@@ -270,7 +270,7 @@ def test_a_stop_that_differs_from_the_one_in_progress_is_refused(cluster: JobClu
     cluster.acknowledge_checkpoint()
     cluster.report_tasks(ExecutionState.FINISHED)
 
-    assert refused == f"it is already stopping, with a savepoint in {str(savepoints)!r}"
+    assert refused == f"it is already being stopped, with a savepoint in {str(savepoints)!r}"
     assert len(cluster.received(cluster.client, StoppingSuccess)) == 2
     assert len(list(savepoints.iterdir())) == 1
 

@@ -159,7 +159,7 @@ def test_a_stop_fails_and_the_job_resumes_if_its_job_master_dies(cluster: JobClu
     cluster.system.kill(cluster.registration.job_master)
 
     assert cluster.stopping_failure() == (
-        "the JobMaster of job has ended by itself; a new one continues from the latest checkpoint"
+        "the JobMaster of job ended unexpectedly; a new one continues from the latest checkpoint"
     )
     assert cluster.received(cluster.client, JobResultFailure) == []
 
@@ -171,7 +171,7 @@ def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster)
 
     stop_job(cluster)
 
-    assert cluster.stopping_failure().startswith("it is RESTARTING, and only a RUNNING job")
+    assert cluster.stopping_failure().startswith("it is RESTARTING: only a RUNNING job")
 
 
 def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobCluster) -> None:
@@ -196,7 +196,7 @@ def test_a_nonexistent_or_ended_job_cannot_be_stopped(job_id: JobId, cluster: Jo
 
     stop_job(cluster, job_id)
 
-    assert cluster.stopping_failure() == f"there is no job {job_id} that could be stopped"
+    assert cluster.stopping_failure() == f"job {job_id} does not exist or has ended: it cannot be stopped"
 
 
 def test_a_stop_request_fails_at_the_end_of_the_cluster(cluster: JobCluster) -> None:

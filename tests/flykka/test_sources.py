@@ -197,7 +197,7 @@ def test_rows_out_of_order_fail_the_job_on_request(
         late_first, BY_TIME.with_violation_handler("FAIL"), uid="countdown", partitions_per_batch=1
     ).sink_to(FileSink.parquet(str(tmp_path / "out")))
 
-    with pytest.raises(JobExecutionError, match=r"MonotonyViolationError: .*event times are to ascend"):
+    with pytest.raises(JobExecutionError, match=r"MonotonyViolationError: .*event times must ascend"):
         env.execute("countdown")
 
 

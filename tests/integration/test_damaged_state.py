@@ -156,9 +156,9 @@ def test_verify_prints_each_damaged_missing_and_further_file(
     out = capsys.readouterr().out
     assert exit_code == 1
     assert f"- {cut} is damaged: " in out
-    assert f"- {gone} is not there" in out
-    assert f"- {cut.with_name('more.parquet')} is not one of the files that were written there" in out
-    assert f"- {savepoint / 'more'} is not one of the files that were written there" in out
+    assert f"- {gone} is missing" in out
+    assert f"- {cut.with_name('more.parquet')} is unexpected: it was not written with this state" in out
+    assert f"- {savepoint / 'more'} is unexpected: it was not written with this state" in out
     assert "4 damaged or missing" in out
 
 

@@ -162,7 +162,7 @@ def test_an_incomplete_savepoint_is_refused_before_the_job_starts(
     state = next(each for each in path.iterdir() if each.is_dir())
     shutil.rmtree(state)
 
-    with pytest.raises(CheckpointError, match=f"refers to state in file:{state}, which is not there"):
+    with pytest.raises(CheckpointError, match=f"refers to state in file:{state}, which is missing"):
         start_flights(environment().from_savepoint(str(path)), tmp_path, 1)
 
 

@@ -171,8 +171,8 @@ def test_a_handler_that_returns_a_reply_fails_with_advice(system: SeededSystem, 
         ref.ask(says("question"))
 
     assert str(failed.value) == (
-        "ReplyReturnedError: /user/a#1 returned 'the reply' from the handling of a question: "
-        "a reply is a message that is sent, self.context.sender.tell(SomeReply(...))"
+        "ReplyReturnedError: handle_message of /user/a#1 returned 'the reply': "
+        "to reply, send a message: self.context.sender.tell(SomeReply(...))"
     )
 
 
@@ -185,7 +185,7 @@ def test_a_coroutine_returned_outside_an_event_loop_is_refused_with_advice(syste
 
     ref = system.spawn(Props(Hands), "a")
 
-    with pytest.raises(AskFailedError, match=r"an actor that is to await it is spawned from Props\.with_dispatcher"):
+    with pytest.raises(AskFailedError, match=r"to await it, spawn the actor from Props\.with_dispatcher"):
         ref.ask(says("question"))
     assert system.spawn(Props(Hands).with_dispatcher("loop"), "b").is_alive()
 
@@ -214,7 +214,9 @@ def test_a_handler_that_has_replied_may_return_anything(system: SeededSystem) ->
 
 
 def test_an_actor_that_waits_for_messages_in_pykkas_loop_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Late\.on_receive is Pykka's way: here messages come to handle_message"):
+    with pytest.raises(
+        TypeError, match=r"Late\.on_receive is Pykka's way: kernel actors handle messages in handle_message"
+    ):
 
         class Late(Actor):
             def on_receive(self, message: Message) -> None: ...
@@ -249,11 +251,13 @@ def test_an_actor_is_spawned_from_props(system: SeededSystem, spawned: Props) ->
 def test_a_class_that_is_no_message_is_refused_when_encoded(system: SeededSystem, no_message: Message) -> None:
     ref = system.spawn(scripted_actor([]), "a")
 
-    with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is no message: a message is of a class"):
+    with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is not a message: declare its class"):
         ref.tell(no_message)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a/b"])
 def test_an_invalid_name_is_refused_with_the_rule_for_names(system: SeededSystem, name: str) -> None:
-    with pytest.raises(InvalidActorNameError, match=f"no actor under /user can be called {name!r}: a name begins with"):
+    with pytest.raises(
+        InvalidActorNameError, match=f"/user cannot contain an actor named {name!r}: a name begins with"
+    ):
         system.spawn(scripted_actor([]), name)

@@ -113,7 +113,7 @@ def test_a_folder_that_is_not_the_users_alone_is_refused(temporary: Path, kind: 
         folder.mkdir()
         folder.chmod(0o755)
 
-    with pytest.raises(PermissionError, match=r"not a folder of yours alone: .*set TMPDIR to another"):
+    with pytest.raises(PermissionError, match=r"not accessible to you alone: .*set TMPDIR to another"):
         user_folder()
 
 

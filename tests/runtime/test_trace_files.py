@@ -81,7 +81,7 @@ def test_a_cut_within_the_header_leaves_no_trace(tmp_path: Path, whole: tuple[li
     for cut in range(len(frames[0])):
         path = tmp_path / "cut.trace"
         path.write_bytes(frames[0][:cut])
-        with pytest.raises(TraceError, match="has no whole header"):
+        with pytest.raises(TraceError, match="has no complete header"):
             TraceReader.open(path)
 
 
@@ -179,12 +179,12 @@ def test_a_killed_process_leaves_a_trace_that_is_read_to_its_last_whole_block(tm
     ("data", "said"),
     [
         (b"", "the file is empty"),
-        (b"hello, this is a text and no trace at all", "is no trace: it does not begin as one"),
+        (b"hello, this is a text and no trace at all", "is not a trace: its beginning is another one"),
         (b"\x05\x00\x00\x00", "cut off within the head"),
-        (framed(b"no map"), "is no trace"),
-        (framed(msgpack.packb([1, 2])), "is no trace"),
-        (framed(msgpack.packb({"format": "flykka.trace"})), "without the version of its format"),
-        (framed(msgpack.packb({"format": "flykka.trace", "version": 0})), "without the version of its format"),
+        (framed(b"no map"), "is not a trace"),
+        (framed(msgpack.packb([1, 2])), "is not a trace"),
+        (framed(msgpack.packb({"format": "flykka.trace"})), "without a format version"),
+        (framed(msgpack.packb({"format": "flykka.trace", "version": 0})), "without a format version"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 99, "package": "9.1"})), "flykka 9.1 or newer"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 3})), "has format 3, .* names classes by modules"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 4, "seed": 1})), "lacks system, package"),

@@ -275,7 +275,7 @@ def test_an_archive_is_written_at_the_end_and_replaces_older_runs(tmp_path: Path
 
 @pytest.mark.parametrize(("ring", "max_bytes"), [(0, None), (-1, None), (10, 10)])
 def test_a_ring_is_a_number_and_has_no_other_bound(tmp_path: Path, ring: int, max_bytes: int | None) -> None:
-    with pytest.raises(ValueError, match="a ring is a number of records above 0"):
+    with pytest.raises(ValueError, match="a ring is limited by its number of records"):
         TraceRecorder(tmp_path / "run.trace", ring=ring, max_bytes=max_bytes)
 
 

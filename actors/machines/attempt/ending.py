@@ -232,6 +232,6 @@ class TaskCancellation:
     def _cause(self) -> SerializedThrowable:
         return SerializedThrowable(
             type_name="TaskCancellationTimeoutError",
-            message=f"{self._attempt} did not end within {self.timeout_ms} ms after it was cancelled: its work"
-            " cannot be stopped; set_task_cancellation(timeout=...) lets it take longer",
+            message=f"{self._attempt} did not end within {self.timeout_ms} ms after it was cancelled: its work cannot"
+            " be stopped; raise the limit with set_task_cancellation(timeout=...)",
         )

@@ -414,7 +414,7 @@ class ResultPartition:
     def cancel(self, subpartition: int) -> list[PartitionEffect]:
         """Release what a leaving reader has not been sent, unless another reader will come for it."""
         if self.is_approximate:
-            return [Ignore(reason=f"another reader of subpartition {subpartition} will come")]
+            return [Ignore(reason=f"another reader of subpartition {subpartition} is expected")]
         if not self._is_read(subpartition):
             return [Ignore(reason=f"no consumer reads subpartition {subpartition}")]
         return [ReleaseBatch(batch=batch) for batch in self._consumed(subpartition)]

@@ -133,9 +133,8 @@ class MonotonyViolated:
 
     def __str__(self) -> str:
         return (
-            f"event times are to ascend, but a row with event time {self.timestamp_ms} ms came after one with"
-            f" {self.latest_ms} ms; if rows may come out of order, use"
-            " WatermarkStrategy.for_bounded_out_of_orderness"
+            f"event times must ascend, but a row with event time {self.timestamp_ms} ms came after one with"
+            f" {self.latest_ms} ms; if rows may be out of order, use WatermarkStrategy.for_bounded_out_of_orderness"
         )
 
 

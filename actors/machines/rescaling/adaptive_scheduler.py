@@ -227,7 +227,7 @@ class AdaptiveScheduler:
         if now - self._waiting_since_ms < self._job_graph.slot_request_timeout_ms:
             return []
         needed = sum(each.minimum for each in group_slots(self._job_graph, self.requirements).values())
-        text = f"the job needs {needed} slots at least, but got {slots} in {self._job_graph.slot_request_timeout_ms} ms"
+        text = f"the job needs at least {needed} slots, but got {slots} in {self._job_graph.slot_request_timeout_ms} ms"
         cause = SerializedThrowable(type_name="NoResourceAvailableError", message=text)
         self._restart = None
         return [

@@ -208,7 +208,10 @@ class ExecutionSlotAllocator:
         constraint = request.co_location
         assert constraint is not None
         where = self._locations.get(constraint, "its slot")
-        reason = f"{request.attempt} has to be where the other tasks of {constraint.group!r} are, and {where} is full"
+        reason = (
+            f"{request.attempt} must share a slot with the other tasks of the co-location group"
+            f" {constraint.group!r}, but {where} is full"
+        )
         return [_failed((request.attempt,), reason)]
 
     # Returned and lost slots

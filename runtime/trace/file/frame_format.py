@@ -107,7 +107,7 @@ def inflated(compressed: bytes) -> bytes:
         raise ValueError(f"it cannot be decompressed ({wrong})") from None
     if len(data) > most:
         raise ValueError(
-            f"it is {len(compressed):,} bytes, and decompressed more than {most:,}: no recorder writes that"
+            f"it has {len(compressed):,} bytes, which would be more than {most:,} decompressed: no recorder writes that"
         )
     if not inflate.eof or inflate.unused_data:
         raise ValueError("the compressed data is incomplete, or followed by other bytes")

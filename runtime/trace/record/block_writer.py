@@ -114,7 +114,7 @@ class BlockWriter:
 
     def _end_at_cap(self, first: int) -> None:
         self._write(layout.end({"capped": {"sequence": first, "max_bytes": self._max_bytes}}))
-        text = "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors continue"
+        text = "the recording of %s ends at turn %d, at its size limit of %d bytes; the actors continue"
         logger.warning(text, self._path, first, self._max_bytes)
         self._end()
 

@@ -97,7 +97,7 @@ class FlightRecorder(Recorder):
     def open(self, *, system: str, seed: int) -> None:
         """Start recording. Raises `RuntimeError` for a second system, since a trace contains one system."""
         if self._system is not None:
-            raise RuntimeError(f"the flight recorder of system {self._system[0]!r} cannot record {system!r} too")
+            raise RuntimeError(f"the flight recorder of system {self._system[0]!r} cannot record {system!r} as well")
         self._system = (system, seed)
 
     def turn(

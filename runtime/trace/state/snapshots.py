@@ -74,7 +74,7 @@ def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
     if cell.state not in _RESTORABLE:
         return props, None, f"it was {cell.state.name.lower()} when the ring began"
     if isinstance(cell, AsyncCell) and cell.is_suspended():
-        return props, None, "it was in the midst of a coroutine when the ring began"
+        return props, None, "it was in the middle of a coroutine when the ring began"
     try:
         return props, GraphWriter(cell).pack(cell.props, _state(cell)), None
     except NoFormError as no_form:
@@ -115,7 +115,7 @@ def _stashed(entry: object) -> tuple[object, ...]:
         raise NoFormError(f"it has stashed a {type(entry).__name__}")
     envelope = Envelope.wrap(entry)  # type: ignore[arg-type]
     if envelope.reply_to is not None:
-        raise NoFormError("it has stashed a question")
+        raise NoFormError("it has stashed an ask")
     return envelope.message, envelope.sender, envelope.cause
 
 

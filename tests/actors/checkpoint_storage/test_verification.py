@@ -94,7 +94,7 @@ def test_each_flip_of_a_staged_file_is_found(staged_output: Staged) -> None:
         for place in range(file.stat().st_size):
             flip(file, place)
             assert staged_output.damages() == [
-                f"{file} is damaged: its bytes are not those that were written (xxh3_128)"
+                f"{file} is damaged: its content differs from the content that was written (xxh3_128)"
             ]
             flip(file, place)
 
@@ -116,8 +116,8 @@ def test_cut_and_missing_staged_files_are_named(staged_output: Staged, number: i
     file.unlink()
     [missing] = staged_output.damages()
 
-    assert cut == f"{file} is damaged: 9 bytes were written, 8 are there"
-    assert missing == f"{file} was staged by a sink and is not there: its rows are lost"
+    assert cut == f"{file} is damaged: 9 bytes were written, and it has 8"
+    assert missing == f"{file} was staged by a sink and is missing: its rows are lost"
 
 
 def test_published_files_are_no_damage(staged_output: Staged) -> None:
@@ -168,7 +168,7 @@ def test_missing_staged_file_without_a_digest_is_named(staged_output: Staged) ->
     staged_output.files[0].unlink()
 
     assert staged_output.damages() == [
-        f"{staged_output.files[0]} was staged by a sink and is not there: its rows are lost"
+        f"{staged_output.files[0]} was staged by a sink and is missing: its rows are lost"
     ]
 
 
@@ -210,7 +210,7 @@ def test_damage_in_a_savepoint_is_reported_once(staged_output: Staged, tmp_path:
     [missing] = damages(found)
 
     assert str(flipped).startswith(f"{copy} is damaged")
-    assert str(missing) == f"{copy} is not there"
+    assert str(missing) == f"{copy} is missing"
 
 
 def test_file_damaged_before_it_was_copied_to_a_savepoint_is_found(staged_output: Staged, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure
 
 TIMEOUT_MS = 3_000
-WHY = "the client of job 'job' has sent no heartbeat for 3000 ms, and the job ends with its client"
+WHY = "the client of job 'job' has sent no heartbeat for 3000 ms, and the job must end with its client"
 
 
 def attached(cluster: JobCluster) -> JobGraph:

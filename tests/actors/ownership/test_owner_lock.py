@@ -210,7 +210,7 @@ def test_a_folder_of_another_user_that_cannot_be_entered_is_named(shared: Path) 
     owner_of(shared).release()
     (shared / "runs").chmod(0o700)
 
-    assert f"{shared / 'runs'} belongs to user root, and cannot be entered" in claimed_by_nobody(shared)
+    assert f"{shared / 'runs'} belongs to user root and cannot be entered" in claimed_by_nobody(shared)
 
 
 def test_a_fork_neither_keeps_the_lock_nor_frees_it(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_file_that_is_no_record_is_not_overwritten(tmp_path: Path) -> None:
     owner_of(tmp_path).release()
     file(tmp_path).write_text("nothing of ours")
 
-    with pytest.raises(JobOwnershipError, match="is no record of an owner"):
+    with pytest.raises(JobOwnershipError, match="is not the record of an owner"):
         owner_of(tmp_path)
 
     assert file(tmp_path).read_text() == "nothing of ours"

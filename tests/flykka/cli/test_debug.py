@@ -73,7 +73,7 @@ def test_a_breakpoint_stops_after_its_turn(debug: Debug) -> None:
         ("state waiting[1]", "  2\n"),
         ("state courier-b nothing", "there is no nothing in it"),
         ("state cellar", "no actor lives at /user/cellar at turn 12; there are /user/courier-a, /user/courier-b"),
-        ("state depot", "/user/depot is not replayed: it was given a Scales"),
+        ("state depot", "/user/depot is not replayed: it contains a Scales"),
         ("actors", "/user/depot  is not replayed"),
         ("changes", "waiting[2]: nothing -> 3"),
         ("effects", "starts timer retry"),
@@ -120,7 +120,7 @@ def test_a_divergence_is_printed_and_sets_the_exit_code(debug: Debug, monkeypatc
     ("arguments", "said"),
     [
         (["--until", "9999"], "has no turn 9999: its last one is turn 39"),
-        (["--break", "a <- b <- c"], "no breakpoint: 'a <- b <- c'; one reads as"),
+        (["--break", "a <- b <- c"], "no breakpoint: 'a <- b <- c'; a breakpoint is written as"),
     ],
 )
 def test_unknown_turns_and_actors_are_reported(debug: Debug, arguments: list[str], said: str) -> None:

@@ -192,7 +192,7 @@ with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
 
     assert replayed.returncode == 2, replayed.stderr
     assert "stranger.word" in replayed.stdout
-    assert "no class is known here" in replayed.stdout
+    assert "no class is known for messages with the tag" in replayed.stdout
 
 
 def test_modules_with_further_messages_may_be_named(
@@ -248,7 +248,7 @@ def test_a_run_without_replayable_turns_is_not_as_recorded(
 
     assert code == 2
     assert out.splitlines()[0].startswith(f"{trace}: nothing could be replayed of its ")
-    assert "has no class or function 'Echo' any more" in out
+    assert "no longer has a class or function 'Echo'" in out
     error = ElementTree.parse(report).find("testcase/error")
     assert error is not None
     assert error.get("message") == "none of its actors could be replayed"

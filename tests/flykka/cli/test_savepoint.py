@@ -160,7 +160,7 @@ def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
     assert code == 1
     assert "savepoint 7 of job 'orders'" in output.out
     assert output.err == (
-        f"flykka savepoint: {path}/_metadata refers to state in file:{path}/state, which is not there\n"
+        f"flykka savepoint: {path}/_metadata refers to state in file:{path}/state, which is missing\n"
     )
 
 
@@ -169,7 +169,7 @@ def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
     ("damage", "said"),
     [
         (lambda data: data[:40], r"_metadata: \d+ bytes were written, \d+ are there"),
-        (lambda data: data[:8] + b"\x00\x63" + data[10:], "a newer flykka wrote it: format version 99"),
+        (lambda data: data[:8] + b"\x00\x63" + data[10:], "a newer flykka wrote it: it has format version 99"),
         (lambda data: b"PAR1" + data, "not a file of flykka"),
         (None, "it is neither the folder of a checkpoint"),
     ],

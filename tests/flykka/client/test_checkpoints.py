@@ -217,7 +217,7 @@ def test_a_parallelism_above_the_key_groups_of_the_state_is_refused(tmp_path: Pa
         replace(vertex("source", 129, outputs=1), max_parallelism=256), vertex("sums", reads=("source",))
     )
 
-    with pytest.raises(CheckpointError, match=r"source \(source\) is to run with parallelism 129, but its maximum"):
+    with pytest.raises(CheckpointError, match=r"the parallelism of source \(source\) is 129, but its maximum"):
         check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source")), wide)
 
 

@@ -281,7 +281,7 @@ def test_a_changed_maximum_parallelism_is_refused() -> None:
     compatibility = compared(replace(GRAPH, vertices=(source, configured)))
 
     assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
-    assert "ran with the maximum parallelism 128, and the job sets it to 64" in compatibility.problems[0]
+    assert "ran with the maximum parallelism 128, but the job sets it to 64" in compatibility.problems[0]
 
 
 def test_a_savepoint_of_another_job_names_that_job() -> None:

@@ -115,8 +115,8 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "accepting",
-        answers(job=None, leadership=led(job="is being accepted: its graph is checked and stored")),
-        "job 'prices' is being accepted: its graph is checked and stored",
+        answers(job=None, leadership=led(job="is being accepted: its graph is being checked and stored")),
+        "job 'prices' is being accepted: its graph is being checked and stored",
     ),
     # It starts, restarts or ends.
     ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),

@@ -130,14 +130,14 @@ TREE = Tree(name="ash")
         (the_wire_of(LEAF, size="3"), "codec_test.leaf: size: expected int, found str"),
         (the_wire_of(LEAF, size=True), "codec_test.leaf: size: expected int, found bool"),
         (the_wire_of(LEAF, leaf_id=None), "codec_test.leaf: leaf_id: expected str, found NoneType"),
-        (the_wire_of(LEAF, leaf_id=...), "codec_test.leaf: leaf_id: required, but absent"),
+        (the_wire_of(LEAF, leaf_id=...), "codec_test.leaf: leaf_id: required, but missing"),
         (the_wire_of(TREE, height=2), "codec_test.tree: height: expected float, found int"),
         (the_wire_of(TREE, colour="blue"), "codec_test.tree: colour: 'blue' is no Colour"),
         (the_wire_of(TREE, colour=5), "codec_test.tree: colour: expected Colour or None, found int"),
         (the_wire_of(TREE, pair=[1]), "codec_test.tree: pair: expected 2 items, found 1"),
         (the_wire_of(TREE, pair=[1, 2]), "codec_test.tree: pair[1]: expected str, found int"),
         (the_wire_of(TREE, leaves={"": "codec_test.leaf"}), "leaves: expected tuple[Leaf, ...], found codec_test.leaf"),
-        (the_wire_of(TREE, leaves=[{"": "codec_test.leaf"}]), "leaves[0].leaf_id: required, but absent"),
+        (the_wire_of(TREE, leaves=[{"": "codec_test.leaf"}]), "leaves[0].leaf_id: required, but missing"),
         (the_wire_of(TREE, leaves=[{"": "codec_test.stone"}]), "leaves[0]: expected Leaf, found codec_test.stone"),
         (the_wire_of(TREE, found={"": "codec_test.tree"}), "found: expected Leaf or Stone, found codec_test.tree"),
         (the_wire_of(TREE, found={"": "codec_test.moss"}), "found: unknown tag 'codec_test.moss'"),
@@ -148,10 +148,10 @@ TREE = Tree(name="ash")
         (the_wire_of(TREE, owner=msgpack.ExtType(1, msgpack.packb(["/user/x"]))), "owner: malformed ref"),
         (msgpack.packb({"": "codec_test.moss"}), "codec_test.moss: unknown tag 'codec_test.moss'"),
         (msgpack.packb([1, 2]), "no value: expected Value, found tuple"),
-        (b"", "not the bytes of a value"),
-        (b"\xc1", "not the bytes of a value"),
+        (b"", "not the encoding of a value"),
+        (b"\xc1", "not the encoding of a value"),
         (encode(LEAF) + b"\x00\x00", "codec_test.leaf: 2 trailing bytes"),
-        (msgpack.packb({"": "codec_test.leaf", "leaf_id": b"\xff"}, use_bin_type=False), "not the bytes of a value"),
+        (msgpack.packb({"": "codec_test.leaf", "leaf_id": b"\xff"}, use_bin_type=False), "not the encoding of a value"),
     ],
     ids=lambda argument: argument if isinstance(argument, str) else "",
 )
@@ -228,8 +228,8 @@ def test_values_of_the_wrong_type_are_not_sent(changes: dict[str, Any], said: st
 @pytest.mark.parametrize(
     ("thing", "said"),
     [
-        (Sapling(name="ash"), "Sapling: Sapling is not a declared value"),
-        (Wrapped(message=Sapling(name="ash")), "Wrapped.message: Sapling is not a declared value"),
+        (Sapling(name="ash"), "Sapling: Sapling is not declared with @value or @message"),
+        (Wrapped(message=Sapling(name="ash")), "Wrapped.message: Sapling is not declared with @value or @message"),
         ("text", "str: expected Value, got str"),
         (Bare(), "Bare: expected Value, got Bare"),
     ],
@@ -265,8 +265,8 @@ class Homeless(Value):
 @pytest.mark.parametrize(
     ("undeclarable", "said"),
     [
-        (WithMapping(sizes={}), "WithMapping.sizes: dict[str, int] has no form on the wire"),
-        (Ambiguous(colour="red"), "Ambiguous.colour: the members of Colour or str cannot be told apart"),
+        (WithMapping(sizes={}), "WithMapping.sizes: dict[str, int] cannot be encoded"),
+        (Ambiguous(colour="red"), "Ambiguous.colour: the members of Colour or str cannot be distinguished"),
         (Homeless(where=1), "Homeless: name 'Nowhere' is not defined where the class was declared"),
     ],
 )

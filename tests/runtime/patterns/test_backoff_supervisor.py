@@ -236,7 +236,7 @@ def test_a_stashed_ask_is_answered_by_the_next_child(system: SeededSystem) -> No
 
 
 def test_only_one_rule_for_messages_while_stopped_is_allowed() -> None:
-    with pytest.raises(ValueError, match="messages go one way"):
+    with pytest.raises(ValueError, match="only one rule for messages"):
         on_stop([]).with_reply_while_stopped(says("later")).with_stash_while_stopped(3)
 
 

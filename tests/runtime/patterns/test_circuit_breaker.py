@@ -49,7 +49,9 @@ def test_consecutive_failures_open_the_breaker_and_then_no_call_is_made(breaker:
     called: list[str] = []
     open_it(breaker)
 
-    with pytest.raises(CircuitBreakerOpenError, match="circuit breaker 'db' is open: the next try is in 1000 ms"):
+    with pytest.raises(
+        CircuitBreakerOpenError, match="circuit breaker 'db' is open: the next trial call is in 1000 ms"
+    ):
         breaker.call(called.append, "x")
 
     assert breaker.state is OPEN
@@ -93,7 +95,7 @@ def test_while_one_call_is_tried_the_others_are_refused(system: SeededSystem, br
     first = breaker.with_future(lambda: trial)
     second = breaker.with_future(lambda: trial)
 
-    with pytest.raises(CircuitBreakerOpenError, match="another call is being tried"):
+    with pytest.raises(CircuitBreakerOpenError, match="a trial call is running"):
         second.get(timeout=0)
     trial.set("well")
     assert first.get(timeout=0) == "well"

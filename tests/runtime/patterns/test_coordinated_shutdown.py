@@ -200,7 +200,7 @@ def test_a_shutdown_task_added_too_late_is_refused() -> None:
     system = SeededSystem(1)
     system.terminate().wait(timeout=1)
 
-    with pytest.raises(ShutdownBegunError, match="task 'x' comes too late: phase 'service-stop' has started"):
+    with pytest.raises(ShutdownBegunError, match="task 'x' was added too late: phase 'service-stop' has started"):
         system.coordinated_shutdown.add_task(SERVICE_STOP, "x", int)
 
 

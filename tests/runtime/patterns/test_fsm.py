@@ -219,7 +219,7 @@ def test_a_machine_without_an_initial_state_does_not_start(system: SeededSystem)
     system.run_until_idle()
 
     assert failures[0].failure.type_name == ActorInitializationError.__name__
-    assert "Lost has no state: call start_with in its __init__" in failures[0].failure.message
+    assert "Lost has no initial state: call start_with in its __init__" in failures[0].failure.message
     assert not ref.is_alive()
 
 
@@ -235,7 +235,7 @@ def test_two_handlers_for_one_state_are_refused_with_the_class() -> None:
 
 
 def test_a_handler_that_would_wait_is_refused_with_the_class() -> None:
-    with pytest.raises(TypeError, match="wait is a coroutine function: a machine returns its next state"):
+    with pytest.raises(TypeError, match="wait is a coroutine function: handlers of a machine return"):
 
         class Waiting(FSM[Gate, int]):
             @when(Gate.OPEN)
@@ -275,7 +275,7 @@ def test_a_state_timeout_is_a_length_of_time_above_0(timeout: Duration) -> None:
 
 
 def test_next_state_data_is_available_only_in_a_transition(threaded: ActorSystem) -> None:
-    with pytest.raises(LookupError, match="in on_transition only"):
+    with pytest.raises(LookupError, match="available only in on_transition"):
         _ = Turnstile([]).next_state_data
 
 

@@ -294,10 +294,10 @@ def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
         (lambda fork: fork.delay("5s"), "which cannot be delayed"),
         (lambda fork: fork.duplicate(), "which cannot be sent twice"),
         (lambda fork: fork.crash("cellar"), "no actor lives at /user/cellar at turn 5; there are /user/courier-a, "),
-        (lambda fork: fork.crash("/"), "/ is no actor that can die alone: it is the whole system"),
-        (lambda fork: fork.crash("/user"), "/user is no actor that can die alone: it is the whole system"),
+        (lambda fork: fork.crash("/"), "/ cannot die alone: it is the whole system"),
+        (lambda fork: fork.crash("/user"), "/user cannot die alone: it is the whole system"),
         (lambda fork: fork.tell("/user/x", Bring(parcels=1)), "no actor lives at /user/x at turn 5"),
-        (lambda fork: (fork.run(), fork.run()), "a fork runs once"),
+        (lambda fork: (fork.run(), fork.run()), "a fork runs only once"),
     ],
 )
 def test_an_impossible_fault_is_refused_with_the_reason(

@@ -160,17 +160,17 @@ def test_a_field_added_to_a_dataclass_has_its_default() -> None:
     ("told", "reason"),
     [
         (None, "the trace does not record how m:A was made"),
-        (packed(Keeper, Session()), "was given a Session, which a trace does not copy"),
-        (graph(f"{HERE}:NoSuchActor"), "has no class or function 'NoSuchActor' any more"),
+        (packed(Keeper, Session()), "contains a Session, which a trace does not copy"),
+        (graph(f"{HERE}:NoSuchActor"), "no longer has a class or function 'NoSuchActor'"),
         (
             graph("__main__:NoSuchActor"),
-            "was declared in the script that ran, which is not this one: have it in a module",
+            "was declared in the script that ran, which is another script now: declare it in a module",
         ),
         (graph(f"{HERE}:f.<locals>.Keeper"), "was defined within a function"),
         (graph(f"{HERE}:Settings"), "Settings is neither an Actor nor a function"),
-        (graph(f"{HERE}:no_actor"), "neither an Actor nor a function that says it returns one"),
+        (graph(f"{HERE}:no_actor"), "neither an Actor nor a function annotated to return one"),
         (graph(f"{HERE}:Keeper", ("enum", [f"{HERE}:Colour", "BLUE"])), "there is no Colour.BLUE"),
-        (graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Session", []])), "is no dataclass any more"),
+        (graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Session", []])), "is no longer a dataclass"),
         (
             graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Slotted", [["weight", 3]]])),
             "m:A cannot be spawned as recorded",

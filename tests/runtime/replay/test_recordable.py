@@ -26,7 +26,7 @@ def test_a_class_is_found_by_its_name_in_a_trace(kind: type) -> None:
 
 def test_an_undeclared_tag_is_named_with_advice() -> None:
     with pytest.raises(
-        UnknownTagError, match=re.escape("by the tag 'shop.till', which is declared nowhere here")
+        UnknownTagError, match=re.escape("the trace contains the tag 'shop.till', which no imported module declares")
     ) as no:
         RecordableNames().find("shop.till")
 

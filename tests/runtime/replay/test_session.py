@@ -156,7 +156,7 @@ def test_a_boundary_has_no_state_and_gives_the_reason(trace: TraceReader) -> Non
 
     session.run_until(Bring)
 
-    with pytest.raises(ReplaySessionError, match=r"/user/depot is not replayed: it was given a Scales"):
+    with pytest.raises(ReplaySessionError, match=r"/user/depot is not replayed: it contains a Scales"):
         session.state("depot")
 
 

@@ -173,7 +173,7 @@ def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        ("KeyError", "expected KeyError within 0.1 s; failed were RuntimeError of /user/a#1: as scripted"),
+        ("KeyError", "expected KeyError within 0.1 s; failures: RuntimeError of /user/a#1: as scripted"),
         ("RuntimeError, of='/user/b'", "expected RuntimeError of /user/b within 0.1 s; *"),
         ("match='other'", "expected a failure that matches 'other' within 0.1 s; *"),
         ("RuntimeError, count=2", "expected 2 x RuntimeError within 0.1 s; *"),
@@ -318,7 +318,7 @@ def test_seeds_without_an_effect_are_refused(pytester: pytest.Pytester, test: st
     result = run_with_plugin(pytester, f"\n{test}\n")
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*the marker seeds(20) or seeds([[]3, 7[]]) is for tests that use*"])
+    result.stdout.fnmatch_lines(["*the marker seeds(20) or seeds([[]3, 7[]]) is only for tests that use*"])
 
 
 def test_a_suite_configures_its_systems(pytester: pytest.Pytester) -> None:

@@ -52,7 +52,7 @@ def test_a_message_is_expected_by_class_value_or_predicate(probe: TestProbe) -> 
 
 
 def test_an_unexpected_message_is_shown_in_the_error(probe: TestProbe) -> None:
-    with pytest.raises(AssertionError, match=r"expected a Say within 3\.0 s, nothing came"):
+    with pytest.raises(AssertionError, match=r"expected a Say within 3\.0 s, got nothing"):
         probe.expect_message(Say)
     with pytest.raises(AssertionError, match=r"expected Say\(text='a'\), got Say\(text='b'\)"):
         probe_with_messages(probe, "b").expect_message(says("a"))

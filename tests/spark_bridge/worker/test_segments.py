@@ -177,7 +177,7 @@ def test_no_row_of_a_damaged_file_is_read(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(CheckpointFormatError, match=f"{folder}/{file.name} is damaged"):
         next(rows.read(SCHEMA))
     filesystem.rm_file(f"{folder}/{file.name}")
-    with pytest.raises(CheckpointStateMissingError, match="is not there"):
+    with pytest.raises(CheckpointStateMissingError, match="is missing"):
         next(rows.read(SCHEMA))
 
 

@@ -279,7 +279,7 @@ def test_a_drained_job_that_cannot_end_fails() -> None:
     assert (failed.request_id, failed.reason) == ("stop", CheckpointDeclineReason.CHECKPOINT_DECLINED)
     [fatal] = harness.effects(CheckpointFailuresExceeded)
     assert (
-        fatal.cause.message == "the job was drained, and its last checkpoint failed, 1 with CHECKPOINT_DECLINED at sink"
+        fatal.cause.message == "the job was drained, but its last checkpoint failed, 1 with CHECKPOINT_DECLINED at sink"
     )
 
 

@@ -147,7 +147,7 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
     assert running.effects[-1] == JobStatusMoved(
         status=JobStatus.FAILED,
         cause=failure(),
-        why="the restart strategy forbids it: it allows 1 restart",
+        why="the restart strategy does not allow it: 1 restart",
     )
 
 
@@ -161,11 +161,11 @@ def test_a_failure_repeated_without_a_checkpoint_ends_the_job_with_that_reason(
     running.fail_and_restart("job_source_0_0")
     running.report("job_source_0_1", ExecutionState.FAILED)
 
-    repeated = "failed 2 times in a row with the same failure, no checkpoint completed in between"
+    repeated = "failed 2 times in a row with the same failure, without a completed checkpoint in between"
     assert running.effects[-1] == JobStatusMoved(
         status=JobStatus.FAILED,
-        cause=failure(f"boom\n{repeated}; it is not retried any more"),
-        why=f"restarts are suppressed: it {repeated}",
+        cause=failure(f"boom\n{repeated}; the job is not restarted again"),
+        why=f"restarts are suppressed: the job {repeated}",
     )
 
 

@@ -105,7 +105,7 @@ def test_a_uid_hash_is_no_id_of_another_operator() -> None:
     for source, target in (("in", "new"), ("new", "map"), ("map", "out")):
         graph.add_edge(edge(source, target))
 
-    with pytest.raises(GraphError, match=r"the uid hash of 'map', [0-9a-f]{32}, is the id that 'new' has now"):
+    with pytest.raises(GraphError, match=r"the uid hash of 'map', [0-9a-f]{32}, is the current id of 'new'"):
         operator_ids(graph)
 
 

@@ -12,7 +12,7 @@ from flykka.messages.wire.ids import JobVertexId, ResultPartitionId
 
 CAST = SerializedThrowable(type_name="NumberFormatException", message="stage 4 of 'logs -> counts': 'abc' is no number")
 LOST = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is lost")
-IN_A_ROW = "failed 3 times in a row with the same failure, no checkpoint completed in between"
+IN_A_ROW = "failed 3 times in a row with the same failure, without a completed checkpoint in between"
 
 
 def count_failures(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
@@ -34,7 +34,7 @@ def test_a_failure_of_many_regions_counts_once_for_each() -> None:
 
     assert {repeated.count("counts", CAST, region) for region in range(10)} == {None}
     assert repeated.count("counts", CAST, 3) == (
-        "failed 2 times with the same failure, no checkpoint completed in between"
+        "failed 2 times with the same failure, without a completed checkpoint in between"
     )
 
 

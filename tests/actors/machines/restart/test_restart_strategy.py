@@ -59,9 +59,9 @@ def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
         (FixedDelayRestartStrategyConfiguration(attempts=0), "no restart"),
         (FixedDelayRestartStrategyConfiguration(attempts=1), "1 restart"),
         (FixedDelayRestartStrategyConfiguration(attempts=3), "3 restarts"),
-        (FixedDelayRestartStrategyConfiguration(), "restarts without end"),
+        (FixedDelayRestartStrategyConfiguration(), "unlimited restarts"),
         (RATE, "2 restarts within 0.1 s"),
-        (GROWING, "restarts without end"),
+        (GROWING, "unlimited restarts"),
     ],
 )
 def test_a_strategy_describes_its_limit(configuration: RestartStrategyConfiguration, allowance: str) -> None:

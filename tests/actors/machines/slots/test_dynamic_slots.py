@@ -160,7 +160,7 @@ def test_a_request_that_is_larger_than_all_is_refused_with_both_figures() -> Non
 
     effects = feed(slots, requested("a", resources=ResourceSpec(cpu_millis=2_500)))
 
-    reason = "no slot is large enough: 2.5 cores is needed, and the largest possible one has 2 cores, 1000 MiB of"
+    reason = "no slot is large enough: it must have 2.5 cores, and the largest possible one has 2 cores, 1000 MiB of"
     failed = SlotRequestFailed(allocation_id=AllocationId("a"), reason=f"{reason} memory", is_unfulfillable=True)
     assert effects == [Tell(to=JobMasterOf(JobId("job-1")), message=failed)]
 

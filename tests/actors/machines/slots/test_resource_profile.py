@@ -49,7 +49,7 @@ def test_a_dynamic_slot_has_defaults_for_unspecified_resources() -> None:
 
 def test_resources_are_described_in_words() -> None:
     assert resources_text(WHOLE) == "1 core, 1024 MiB of memory, 128 MiB of managed memory"
-    assert resources_text(UNSPECIFIED) == "no resource of its own"
+    assert resources_text(UNSPECIFIED) == "no declared resources"
 
 
 def test_a_budget_grants_at_most_the_remainder() -> None:

@@ -133,7 +133,7 @@ def test_a_missing_location_is_reported_once_until_it_has_existed() -> None:
         effects.append(coordinated.tell(seen))
         coordinated.tell(due())
 
-    warned = LogWarning(text="source 'left' waits: there is no folder or file logs yet; looking again every 1 s")
+    warned = LogWarning(text="source 'left' waits: no folder or file logs exists yet; it is checked again every 1 s")
     assert effects == [[warned, later()], [later()], [later()], [warned, later()]]
 
 

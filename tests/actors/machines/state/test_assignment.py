@@ -197,7 +197,7 @@ def test_a_configured_number_of_key_groups_has_to_be_that_of_the_checkpoint() ->
 def test_the_parallelism_never_exceeds_the_key_groups_of_the_checkpoint() -> None:
     too_wide = chained_vertex("old", "source", parallelism=129, max_parallelism=256)
 
-    with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) is to run with parallelism 129, .* 128"):
+    with pytest.raises(RescaleNotSupportedError, match=r"the parallelism of Source \(source\) is 129, .* 128"):
         assign(checkpoint_of_subtasks((list_state_of("source", "1"),)), [too_wide])
 
 
