@@ -55,7 +55,7 @@ def test_a_file_that_is_no_trace_is_reported_as_such(
 
     assert (code, out) == (UNREADABLE, "")
     assert f"{tmp_path / 'some.file'} " in err
-    assert "is no trace" in err
+    assert "is not a trace" in err
     assert err.count("\n") == 1
 
 

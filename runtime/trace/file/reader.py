@@ -152,7 +152,7 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
         )
     fields = _map(first.payload)
     if fields.get("format") != layout.FORMAT_NAME:
-        raise TraceError(f"{path} is no trace")
+        raise TraceError(f"{path} is not a trace")
     version = fields.get("version")
     if type(version) is not int or version < 1:
         raise TraceError(f"{path} is a trace without a format version")

@@ -93,7 +93,7 @@ def test_a_single_actor_may_be_replayed(flykka_replay: Shell, trace: Path, monke
     code, out, _ = flykka_replay(trace, "--actor", "/user/echo")
 
     assert code == 0
-    assert "not replayed: /user/listener, /user/first: not asked for" in out
+    assert "not replayed: /user/listener, /user/first: not selected" in out
     monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
     code, out, _ = flykka_replay(trace, "--actor", "/user/echo")
     assert (code, out.splitlines()[0].partition("/user/")[2].partition(" ")[0]) == (1, "echo")

@@ -204,7 +204,7 @@ def test_damage_in_a_trace_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
     [
         ("nowhere.trace", "nowhere.trace is not a seed, which is a whole number, and there is no such file"),
         ("folder", "folder is a folder; a trace is a file"),
-        ("text.trace", "is no trace"),
+        ("text.trace", "is not a trace"),
     ],
 )
 def test_the_command_reports_the_error_of_a_file(
