@@ -764,8 +764,8 @@ class StreamExecutionEnvironment(MigrationHints):
         """
         if checkpoint is not None and not checkpoint:
             raise ProgramError(
-                "the checkpoint to continue from must be a path, 'latest' or 'auto', not an empty text; None begins"
-                " with the input"
+                "the checkpoint to continue from must be a path, 'latest' or 'auto', not an empty text; None starts"
+                " at the beginning of the input"
             )
         return self._set(from_checkpoint=None if checkpoint is None else os.fspath(checkpoint))
 
@@ -877,7 +877,7 @@ class StreamExecutionEnvironment(MigrationHints):
         except MasterHookError as refusal:
             raise ProgramError(str(refusal)) from None
         if not added:
-            raise ProgramError(f"there is a master hook {hook.identifier!r} already; give each its own name")
+            raise ProgramError(f"a master hook {hook.identifier!r} exists already; give each its own name")
         return self
 
     def add_failure_enricher(self, enricher: FailureEnricher | str) -> Self:
@@ -1088,7 +1088,7 @@ class StreamExecutionEnvironment(MigrationHints):
         self._computed.belong_to(client)
         self._datasets.belong_to(client)
         self._program = self._program.close(job_name)
-        assert self._data_plane is not None, "the cluster that took the job has it"
+        assert self._data_plane is not None, "without a job the cluster has no client"
         look = partial(self._data_plane.long_work, client.job_id)
         launch.job_submitted(
             client, keeps_checkpoints=survives, look=look, rest_address=self.rest_address, rest_token=self.rest_token

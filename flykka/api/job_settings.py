@@ -103,5 +103,5 @@ def check_heartbeats(heartbeats: ClientHeartbeatSettings) -> None:
     if heartbeats.timeout_ms <= heartbeats.interval_ms:
         raise ProgramError(
             f"the timeout of client heartbeats ({heartbeats.timeout_ms} ms) must be longer than their interval"
-            f" ({heartbeats.interval_ms} ms): every client would be taken for dead"
+            f" ({heartbeats.interval_ms} ms): otherwise every client would time out"
         )

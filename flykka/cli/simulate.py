@@ -114,7 +114,9 @@ def _seed(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None and arguments.from_seed is not None:
-        arguments.parser.error("--from-seed is the first of many: give --seed N, or --from-seed N with --seeds N")
+        arguments.parser.error(
+            "--from-seed sets the first of several seeds: pass --seed N, or --from-seed N with --seeds N"
+        )
     # Loading the actors takes a second, and `--help` should not wait for it.
     from flykka.simulation.campaign import CampaignSummary
 

@@ -277,13 +277,13 @@ class JobClientActor(Actor):
                 self._find_job_manager()
                 return
             case LeaderLookupDue():
-                message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
+                message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager has ended"))
             case JobNotFound() if self._submits and not self._view.submitted.done():
                 # The JobManager died before it accepted the job.
                 self._submit()
                 return
             case JobNotFound(job_id=job_id):
-                message = JobResultFailure(job_id=job_id, cause=self._lost("its JobManager does not know it any more"))
+                message = JobResultFailure(job_id=job_id, cause=self._lost("its JobManager no longer knows it"))
         self._history.add(message)
         for listener in self._listeners:
             listener.tell(message)
@@ -375,7 +375,7 @@ class JobClientActor(Actor):
             case FlightRecordWritten():
                 self._on_failure(failure, record)
             case FlightRecordNotWritten(cause=cause):
-                logger.error("job %r: what the actors did could not be recorded: %s", self._graph.name, cause.message)
+                logger.error("job %r: the flight record could not be written: %s", self._graph.name, cause.message)
                 self._on_failure(failure, unrecorded=cause.message)
         return failure
 

@@ -237,11 +237,13 @@ def _foreign_output(traces: RunTraces) -> Iterator[str]:
     """Yield warnings about other jobs and other files in the folders of the sinks, whose rows readers see as well."""
     for folder in traces.folders:
         for name in folder.written_by:
-            yield f"job {name!r} writes into {folder.path} at this moment too: readers see the rows of both"
+            yield f"job {name!r} is writing to {folder.path} at the same time: readers see the rows of both"
         for name, files in folder.others:
-            yield f"{folder.path} holds {_files(files)} of another job, {name!r}: readers see the rows of both"
+            yield f"{folder.path} contains {_files(files)} of another job, {name!r}: readers see the rows of both"
         if folder.foreign:
-            yield f"{folder.path} holds {_files(folder.foreign)} that no job has published, according to their names"
+            yield (
+                f"{folder.path} contains {_files(folder.foreign)} that no job has published, according to their names"
+            )
 
 
 def _with_rows(traces: RunTraces) -> tuple[FolderContents, ...]:

@@ -42,7 +42,11 @@ class AsyncOperations:
             if key in self._running:
                 return key[1]
             if len(self._running) >= _MOST:
-                raise RestError(503, f"{_MOST} operations run or were not asked for: try again later", passes=True)
+                raise RestError(
+                    503,
+                    f"{_MOST} operations are running or their results were not fetched: try again later",
+                    passes=True,
+                )
             self._running[key] = self._threads.submit(operation)
             self._running[key].add_done_callback(lambda _: self._record_end(key))
         return key[1]

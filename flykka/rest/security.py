@@ -85,9 +85,9 @@ class Rules:
         origin = request.headers.get("origin")
         own = f"{request.scope['scheme']}://{request.headers.get('host')}"
         if origin is not None and origin != own:
-            raise RestError(403, f"a request of {origin} is refused: only {own} may change something")
+            raise RestError(403, f"a request from {origin} is refused: only {own} may change something")
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise RestError(403, "a request that another site has made is refused")
+            raise RestError(403, "a request from another site is refused")
 
 
 class Guard:

@@ -221,6 +221,6 @@ def scenario_of(path: str | os.PathLike[str]) -> Scenario:
             f"{damage.reason}; for a trace of a simulation, `flykka simulate --seed N --record DIR` writes it again"
         )
     raise TraceError(
-        f"{os.fspath(path)} is not a trace of a simulation, and only those have a scenario to make smaller: "
-        "`flykka simulate --record DIR` writes one for each seed that fails"
+        f"{os.fspath(path)} is not a trace of a simulation, and only simulations can be shrunk: `flykka simulate"
+        " --record DIR` writes a trace for each failing seed"
     )

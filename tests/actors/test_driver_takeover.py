@@ -42,7 +42,7 @@ def test_a_submission_to_a_driver_that_does_not_lead_is_in_the_log(
 
     second.submit(second.graph())
 
-    assert f"job {JOB} ('{second.graph().name}') is submitted, and waits until this driver leads" in caplog.messages
+    assert f"job {JOB} ('{second.graph().name}') was submitted, and waits until this driver leads" in caplog.messages
 
 
 def test_a_driver_that_takes_over_resumes_a_job_when_its_application_submits_it(driver: Driver, second: Driver) -> None:

@@ -116,14 +116,14 @@ def test_a_label_that_was_not_declared_is_left_out_and_its_enricher_named(
 
 def test_a_value_that_is_no_text_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert enrichers(Owner({"owner": 7})).labels(failure(), TASK) == ()
-    assert "the failure enricher Owner gives 7 for the label 'owner', which is not a text" in caplog.text
+    assert "the failure enricher Owner returned 7 for the label 'owner': the value must be a text" in caplog.text
 
 
 def test_an_enricher_that_raises_takes_nothing_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
     labels = enrichers(Owner(), FailureKind()).labels(failure("worse"), TASK)
 
     assert labels == (FailureLabel(key="type", value="TestError"),)
-    assert "the failure enricher Owner has failed" in caplog.text
+    assert "the failure enricher Owner raised" in caplog.text
     assert "the registry of owners is down" in caplog.text
 
 

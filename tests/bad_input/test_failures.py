@@ -166,9 +166,9 @@ def test_a_checkpoint_of_another_program_is_refused_and_kept(apps: Apps) -> None
     (checkpoint,) = (apps.folder / "checkpoints").glob("*/chk-1")
     assert (result.code, where) == (1, result.here)
     assert text == (
-        f"flykka: CheckpointError: job 'second' cannot continue from '{checkpoint}': it holds state of operators that"
+        f"flykka: CheckpointError: job 'second' cannot continue from '{checkpoint}': it contains state of operators that"
         " the job does not have: 'counts' (aggregate(count(*) AS n)). The job has 'numbers', 'out'; give its operators"
-        " the uids that they had, with uid(...), or drop that state with allow_non_restored_state=True"
+        " their former uids with uid(...), or drop that state with allow_non_restored_state=True"
         " (in `flykka run` --allow-non-restored-state)"
     )
     assert (checkpoint / "_metadata").exists()

@@ -134,8 +134,8 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
         nothing,
         COPY,
         ["--parallelism", "3", "--slots-per-task-manager", "1", "--task-managers", "2"],
-        r"InsufficientSlotsError: job 'copy' needs 3 slots and the cluster has 2: 2 TaskManagers with 1 each; lower the"
-        r" job's parallelism to 2, or give the cluster more: task_managers.*",
+        r"InsufficientSlotsError: job 'copy' needs 3 slots but the cluster has 2: 2 TaskManagers with 1 each; lower the"
+        r" job's parallelism to 2, or give the cluster more slots: task_managers.*",
     ),
 }
 

@@ -60,5 +60,5 @@ def test_an_unknown_or_expired_job_is_refused_by_name(cluster: LocalCluster) -> 
     client = cluster.submit(GRAPH)
     client.wait(timeout=30)
 
-    with pytest.raises(UnknownJobError, match="or it has ended"):
+    with pytest.raises(UnknownJobError, match="it has ended, or never"):
         cluster.job(JobId(client.job_id))

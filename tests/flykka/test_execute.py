@@ -239,7 +239,7 @@ def test_a_job_that_needs_too_many_slots_is_refused_at_once(
 ) -> None:
     count(env, bids, tmp_path / "output", parallelism=5)
 
-    with pytest.raises(InsufficientSlotsError, match="needs 5 slots and the cluster has 4"):
+    with pytest.raises(InsufficientSlotsError, match="needs 5 slots but the cluster has 4"):
         env.execute()
 
 

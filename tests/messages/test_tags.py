@@ -48,7 +48,7 @@ def test_a_class_without_a_tag_is_identified_by_its_name() -> None:
 
 @pytest.mark.parametrize("tag", ["tags_test.double", "tags_test.amount"])
 def test_a_tag_belongs_to_one_class(tag: str) -> None:
-    with pytest.raises(ValueError, match="already names"):
+    with pytest.raises(ValueError, match="already belongs to"):
         trace_tag(tag)(Settings)
 
     assert tag_of(Settings) == "tags_test.settings"

@@ -116,7 +116,7 @@ class TaskOutputs:
             if not 0 <= number < there:
                 text = (
                     f"{self._task}: {each.batch.batch_id} ({each.batch.rows:,} rows) is for subpartition {number} of"
-                    f" output {each.output}, which has only {there} subpartitions: its rows would be lost"
+                    f" output {each.output}, which has {there} subpartitions: its rows would be lost"
                 )
                 return SerializedThrowable(type_name="IllegalStateError", message=text)
         return None

@@ -250,7 +250,7 @@ class SavepointRequests:
             return []
         not_begun = sorted(self._savepoints - self._locations.keys())
         self._savepoints.difference_update(not_begun)
-        cause = _savepoint_error(f"the job became {change.status} in the meantime{_because(change.cause)}")
+        cause = _savepoint_error(f"the job became {change.status} meanwhile{_because(change.cause)}")
         return [
             *(RefuseSnapshot(request_id=request_id, cause=cause) for request_id in not_begun),
             *self._leave_stop(change),
@@ -265,7 +265,7 @@ class SavepointRequests:
         return self._refuse_stop(self._why_not_stopped(change))
 
     def _why_not_stopped(self, change: JobMoved) -> str:
-        why = f"it became {change.status} in the meantime{_because(change.cause)}"
+        why = f"it became {change.status} meanwhile{_because(change.cause)}"
         if self._stopped_with is None:
             return why
         return (

@@ -99,7 +99,7 @@ def check_approximate(job_graph: JobGraph) -> None:
 def _check_batch(job_graph: JobGraph) -> None:
     if job_graph.schedule_mode is ScheduleMode.EAGER:
         raise GraphError(
-            f"the BATCH job {job_graph.name!r} has the schedule mode {job_graph.schedule_mode}: its tasks read"
+            f"the BATCH job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: its tasks read"
             f" finished results, so it must be {ScheduleMode.PIPELINED_REGION} or {ScheduleMode.LAZY_FROM_SOURCES}"
         )
     if job_graph.checkpointing.interval_ms is not None:

@@ -30,7 +30,7 @@ def configuration_file(variables: Mapping[str, str], folder: Path) -> Path | Non
     yaml, pyproject = folder / YAML, folder / PYPROJECT
     has_table = pyproject.is_file() and _table(pyproject) is not None
     if yaml.is_file() and has_table:
-        raise ConfigurationError(f"there are options in {yaml} and in [{TABLE}] of {pyproject}: keep one of them")
+        raise ConfigurationError(f"both {yaml} and [{TABLE}] of {pyproject} contain options: keep one of them")
     if yaml.is_file():
         return yaml
     return pyproject if has_table else None

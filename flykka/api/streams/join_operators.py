@@ -238,10 +238,10 @@ def interval_join(sides: Sides, settings: IntervalJoinSettings, columns: tuple[C
 
 def _check_interval(what: str, settings: IntervalJoinSettings) -> None:
     if settings.interval.is_empty:
-        raise ProgramError(f"{what}: both bounds are the same and one is exclusive, so no rows would meet")
+        raise ProgramError(f"{what}: both bounds are equal and one is exclusive, so no rows would match")
     if settings.time_column is not None and settings.outer:
         raise ProgramError(
-            f"{what}: rows without a match are emitted when none can come any more: results of outer joins have no"
+            f"{what}: rows without a match are emitted when no match can follow, so results of outer joins have no"
             " event time: leave out with_timestamp_column(...)"
         )
     tags = list(settings.tags.values())

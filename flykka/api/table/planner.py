@@ -248,8 +248,8 @@ class Planner:
         sides = [relation for relation in found if relation is not None]
         if len(sides) < len(found):
             raise RefusedError(
-                "UNION of a stream and a table cannot run: the rows of the table would be emitted with every batch;"
-                " env.from_dataframe(...) makes a stream of a table",
+                "UNION of a stream and a table is not supported: the rows of the table would be emitted with every"
+                " batch; env.from_dataframe(...) makes a stream of a table",
                 node.position,
             )
         for side in sides:

@@ -128,8 +128,8 @@ class Relation:
         """Raise `RefusedError` if rows may change later, which the clause cannot handle."""
         if self.is_upserts:
             raise RefusedError(
-                f"{clause} of rows that are {self.stream.changelog} cannot run: a row would count again with each"
-                " change. Windows, GROUP BY window(...), give each result once",
+                f"{clause} of rows that are {self.stream.changelog} is not supported: a row would count again with"
+                " each change. Windows, GROUP BY window(...), emit each result once",
                 node.position,
             )
 

@@ -250,7 +250,7 @@ def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose:
         return _Outcome(OK)
     return _Outcome(
         FAILED,
-        f"flykka: {app.path} made no job: an app gets an environment from"
+        f"flykka: {app.path} created no job: an app gets an environment from"
         " StreamExecutionEnvironment.get_execution_environment(), defines operators in it and calls its execute()",
     )
 

@@ -203,7 +203,7 @@ def test_the_record_of_an_ended_process_of_another_user_is_named(mode: int, says
     owner_of(shared).release()
     file(shared).chmod(mode)
 
-    assert f"{file(shared)} belongs to user root, and {says}" in claimed_by_nobody(shared)
+    assert f"{file(shared)} belongs to user root and {says}" in claimed_by_nobody(shared)
 
 
 def test_a_folder_of_another_user_that_cannot_be_entered_is_named(shared: Path) -> None:

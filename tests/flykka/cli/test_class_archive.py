@@ -85,7 +85,7 @@ def test_output_of_a_failed_recording_is_shown(cache: Path, java: Path, capsys: 
 
     error = capsys.readouterr().err
     assert code == 1
-    assert error.startswith("flykka class-archive: nothing was recorded\n")
+    assert error.startswith("flykka class-archive: recording the classes failed\n")
     assert str(java) in error
     assert list(cache.iterdir()) == []
 

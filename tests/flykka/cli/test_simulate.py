@@ -154,14 +154,14 @@ def test_a_file_in_place_of_a_folder_is_reported(simulate: Shell, tmp_path: Path
     code, out, err = simulate("--seed", "1", "--record", taken)
 
     assert (code, out) == (2, "")
-    assert err == f"flykka simulate: {taken} cannot be written: a file of that name is in the way\n"
+    assert err == f"flykka simulate: {taken} cannot be written: a file with that name exists\n"
 
 
 def test_a_single_seed_excludes_a_first_seed(simulate: Shell) -> None:
     code, _, err = simulate("--seed", "1", "--from-seed", "4")
 
     assert code == 2
-    assert "give --seed N, or --from-seed N with --seeds N" in err
+    assert "pass --seed N, or --from-seed N with --seeds N" in err
 
 
 @pytest.mark.slow

@@ -180,4 +180,4 @@ def test_a_run_without_an_orderly_end_stays_open_and_is_reported(
     first.jobs.end(concludes=False)
 
     assert not first.last_run().is_concluded
-    assert caplog.messages == ["the application was not concluded: run again, it continues where it stopped"]
+    assert caplog.messages == ["the application has not ended: when it is run again, it continues where it stopped"]

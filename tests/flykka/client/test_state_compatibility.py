@@ -175,7 +175,7 @@ def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
 
     assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
     assert compatibility.problems == (
-        "the operator with the uid 'sums' was a STATELESS (sums) and is a SINK (sums) now; give it a uid of its own"
+        "the operator with the uid 'sums' was a STATELESS (sums) and is now a SINK (sums); give it a uid of its own"
         " with uid(...)",
     )
 
@@ -193,7 +193,7 @@ def test_changed_keys_and_types_are_reported_with_both_values() -> None:
     [problem] = compatibility_of(SUMS, now).problems
 
     assert "keys: was `shop string`, is `shop string, day date`" in problem
-    assert "sum: was `bigint`, is `string`, which is not wider" in problem
+    assert "sum: its type was `bigint` and is `string`, which is not wider" in problem
     assert "size=60000ms" not in problem
 
 
@@ -233,7 +233,7 @@ def test_coordinator_state_requires_a_function_with_a_coordinator() -> None:
 
     assert compared(replace(GRAPH, vertices=(GRAPH.vertices[0], coordinated)), stored).problems == ()
     (problem,) = compared(GRAPH, stored).problems
-    assert "the coordinator of 'sums', but its function no longer has one" in problem
+    assert "the coordinator of 'sums', but its function no longer has a coordinator" in problem
     assert compared(GRAPH, stored, allow_non_restored_state=True).problems == ()
 
 

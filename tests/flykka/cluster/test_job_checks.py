@@ -60,11 +60,11 @@ def test_slots_smaller_than_an_equal_share_allow_more_of_them() -> None:
 
 
 def test_a_job_without_resource_requirements_is_refused_by_slot_count() -> None:
-    with pytest.raises(InsufficientSlotsError, match="needs 3 slots and the cluster has 2"):
+    with pytest.raises(InsufficientSlotsError, match="needs 3 slots but the cluster has 2"):
         check_job(graph_of(vertex("parse", 3)), TWO_CORES, slots=2)
 
 
 def test_task_managers_without_declared_resources_always_suffice() -> None:
     check_job(graph_of(asking("parse", 64_000, parallelism=2)), ClusterSettings(), slots=2)
-    with pytest.raises(InsufficientSlotsError, match="needs 3 slots and the cluster has 2"):
+    with pytest.raises(InsufficientSlotsError, match="needs 3 slots but the cluster has 2"):
         check_job(graph_of(asking("parse", 1, parallelism=3)), ClusterSettings(), slots=2)

@@ -105,7 +105,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
             ),
             slots=None,
         ),
-        "job 'prices' waits for 4 s for 2 to 8 slots: the ResourceManager does not answer: it is not there",
+        "job 'prices' waits for 4 s for 2 to 8 slots: the ResourceManager does not answer: there is none",
     ),
     (
         "job-master",
@@ -119,7 +119,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
         "job 'prices' is being accepted: its graph is being checked and stored",
     ),
     # It starts, restarts or ends.
-    ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),
+    ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not started"),
     (
         "restarting",
         answers(job=job(JobStatus.RESTARTING, restarts=(RestartExplained(due_ms=NOW + 4_200, cause=BUG),))),

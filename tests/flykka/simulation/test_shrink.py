@@ -229,5 +229,5 @@ def test_the_command_checks_that_the_test_is_writable_before_the_search(
     output = capsys.readouterr()
     assert (output.out, output.err) == (
         "",
-        f"flykka shrink: {taken} cannot be written: a file of that name is in the way\n",
+        f"flykka shrink: {taken} cannot be written: a file with that name exists\n",
     )

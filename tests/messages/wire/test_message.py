@@ -64,7 +64,7 @@ def test_a_tag_belongs_to_one_class() -> None:
     class Other(Message):
         """test -> test: declares a tag that another class has."""
 
-    with pytest.raises(ValueError, match="already names"):
+    with pytest.raises(ValueError, match="already belongs to"):
         message("message_test.greet")(Other)
 
     assert class_of("message_test.greet") is Greet

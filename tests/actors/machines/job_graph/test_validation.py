@@ -96,7 +96,7 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
     ),
     "a reader of a broadcast variable that begins at once": (
         graph_of(SOURCE, with_variable(SINK)),
-        "scheduled EAGER, and 'sink' reads the broadcast variable 'rates'.* set PIPELINED_REGION",
+        "schedule mode EAGER, but 'sink' reads the broadcast variable 'rates'.* set PIPELINED_REGION",
     ),
     "a sink beside an output of a batch job": (
         batch_graph(

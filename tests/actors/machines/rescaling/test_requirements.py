@@ -62,13 +62,13 @@ def test_a_job_without_bounds_has_its_parallelism_and_an_adaptive_one_maybe_less
     ("graph", "bounds", "why"),
     [
         (KEYED, {"sums": (0, 1)}, "bounds of the vertex 'sums' are 0 to 1"),
-        (KEYED, {"sums": (3, 2)}, "'sums' is to run with 3 to 2"),
+        (KEYED, {"sums": (3, 2)}, "'sums' are 3 to 2"),
         (KEYED, {"sums": (1, 129)}, "upper bound of the vertex 'sums' is 129 .* maximum parallelism is 128"),
         (KEYED, {"source": (1, 2), "map": (3, 4)}, "'source' and 'map' are connected by forward edges"),
         (KEYED, {"other": (1, 2)}, "no vertex other; its vertices: 'source'"),
         (replace(KEYED, job_type=JobType.BATCH), {}, "is a batch job"),
         (graph_of(vertex("source")), {}, "takes no checkpoints"),
-        (a_job(replace(vertex("source"), parallelism_limit=1)), {"source": (1, 2)}, "'source' .* in 1 at most"),
+        (a_job(replace(vertex("source"), parallelism_limit=1)), {"source": (1, 2)}, "'source' .* in at most 1"),
     ],
 )
 def test_impossible_requirements_are_refused_with_the_vertex(

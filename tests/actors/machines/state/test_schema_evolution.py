@@ -87,7 +87,7 @@ def test_another_type_is_named_with_both_and_so_are_other_keys() -> None:
 
     assert schema_mismatches(TOTALS, now) == [
         "keys: was `user string`, is `user bigint`",
-        "sum(amount): was `int`, is `string`, which is not wider",
+        "sum(amount): its type was `int` and is `string`, which is not wider",
     ]
 
 
@@ -109,7 +109,7 @@ def test_lists_of_a_function_may_come_and_go_and_become_wider_and_nothing_else()
     now = lists(("wider", "bigint", split), ("other", "string", split), ("mode", "int", union), ("new", "date", split))
 
     assert schema_mismatches(was, now) == [
-        "operator state other: was `int`, is `string`, which is not wider",
+        "operator state other: its type was `int` and is `string`, which is not wider",
         "operator state mode: was SPLIT_DISTRIBUTE, is UNION",
     ]
 

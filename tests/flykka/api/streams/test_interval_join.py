@@ -170,7 +170,7 @@ def test_empty_intervals_are_refused(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     join = left.key_by("auction").interval_join(right.key_by("auction")).between("1s", "1s").upper_bound_exclusive()
 
-    with pytest.raises(ProgramError, match="both bounds are the same and one is exclusive"):
+    with pytest.raises(ProgramError, match="both bounds are equal and one is exclusive"):
         join.select("left.*")
 
 

@@ -88,5 +88,5 @@ def test_an_environment_does_not_wait_for_another_one_in_its_process(tmp_path: P
 
     assert str(refused.value) == (
         f"no job can be run: another environment of this process leads in the high-availability folder"
-        f" '{tmp_path}/store'; close that one before, or give each environment a store of its own"
+        f" '{tmp_path}/store'; close it first, or give each environment its own store"
     )

@@ -185,12 +185,10 @@ def test_removed_values_leave_no_folders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["s3://bucket/flykka", "hdfs://name/flykka"])
 def test_a_folder_of_another_machine_is_refused(address: str) -> None:
-    with pytest.raises(
-        StoreUnavailableError, match=f"'{address}' is not a folder of this machine; its lock holds within"
-    ):
+    with pytest.raises(StoreUnavailableError, match=f"'{address}' is not a local folder; its lock works"):
         FileSystemHaServices(address)
 
-    with pytest.raises(ClusterError, match="is not a folder of this machine"):
+    with pytest.raises(ClusterError, match="is not a local folder"):
         services_of(store_settings(address))
 
 
@@ -264,7 +262,7 @@ def test_after_an_uncertain_write_a_leader_steps_down_and_rereads_the_value(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", refuse_to_sync_folders)
-        with pytest.raises(LeadershipLostError, match="whether jobs/a/owner was written is not known: Input/output"):
+        with pytest.raises(LeadershipLostError, match="it is unknown whether jobs/a/owner was written: Input/output"):
             services._backend.write("jobs/a/owner", value, {})
 
     assert contender.wait_revoked() == session
