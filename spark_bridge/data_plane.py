@@ -156,7 +156,7 @@ class SparkDataPlane:
         registry = self._registry.of_job(job_id)
         code = registry.resolve(operator.ref)
         if not isinstance(code, SourceCode):
-            raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
+            raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is not a source")
         discovery = code.source.split_discovery(operator.operator_id, self._filesystem)
         return NamedDiscovery(discovery, operator.ref.uid, registry)
 

@@ -181,8 +181,8 @@ class DataGenSource(Source):
         self.prototype(session)
         if not works_row_by_row(session, _INDEXES, [self._generated]):
             raise PrototypeError(
-                "every row must be made of its index alone: no random numbers of Spark's (flykka.datagen has some), no"
-                " aggregates, sorts, joins or windows"
+                "every row must be computed from its index alone: without Spark's random numbers (flykka.datagen has"
+                " some), aggregates, sorts, joins or windows"
             )
         return replace(self, event_time=event_time)
 

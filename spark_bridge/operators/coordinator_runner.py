@@ -174,7 +174,7 @@ class CoordinatorRunner:
     def _create_coordinator(self) -> OperatorCoordinator:
         coordinator = self._function.get_coordinator(self._context)
         if not isinstance(coordinator, OperatorCoordinator):
-            raise TypeError(f"get_coordinator has to return an OperatorCoordinator, not {coordinator!r}")
+            raise TypeError(f"get_coordinator must return an OperatorCoordinator, not {coordinator!r}")
         return coordinator
 
     def _call(self, coordinator: OperatorCoordinator, call: CoordinatorCall) -> bytes | None:
@@ -208,8 +208,8 @@ class CoordinatorRunner:
     def _send(self, subtask: int, attempt_number: int, event: Any) -> None:
         if self._thread != get_ident():
             raise OperatorCoordinatorError(
-                f"the coordinator of operator {self._description} sends an event from outside of its calls: give what"
-                " sends it to context.run_in_coordinator_thread(...)"
+                f"the coordinator of operator {self._description} sends an event outside of its calls: send it in an"
+                " action for context.run_in_coordinator_thread(...)"
             )
         data = event_to_bytes(event, "an event")
         self._sent.append(EventForSubtask(subtask=subtask, attempt_number=attempt_number, event=data))

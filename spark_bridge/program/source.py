@@ -192,4 +192,6 @@ def number_of_position(position: bytes) -> int:
     try:
         return int(position or b"0")
     except ValueError:
-        raise SourceError(f"the position of the source in the checkpoint is {position!r}, which is no number") from None
+        raise SourceError(
+            f"the position of the source in the checkpoint is {position!r}, which is not a number"
+        ) from None

@@ -129,7 +129,7 @@ class SavedState:
     def timers(self) -> DataFrame:
         """Return one row per timer: the keys, the `time`, and the `domain`, `event-time` or `processing-time`."""
         if not self._has_timers:
-            raise SavedStateError(f"{self.uid!r} is no function with timers")
+            raise SavedStateError(f"{self.uid!r} is not a function with timers")
         rows = self._newest()
         domains = ((EVENT_TIMERS, TimeDomain.EVENT_TIME), (PROCESSING_TIMERS, TimeDomain.PROCESSING_TIME))
         return together(

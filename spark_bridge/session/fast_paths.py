@@ -43,5 +43,5 @@ class FastPaths:
 def _is_on(session: SparkSession, setting: str) -> bool:
     value = session.conf.get(setting, "true") or ""
     if value.lower() not in ("true", "false"):
-        raise SessionError(f"{setting} is {value!r}: it takes true or false")
+        raise SessionError(f"{setting} is {value!r}: it must be true or false")
     return value.lower() == "true"

@@ -321,8 +321,8 @@ def without_speculation(session: SparkSession) -> SparkSession:
     """Return the session. Raises `SessionError` if Spark may run two copies of a task, which would both write state."""
     if not has_one_machine(session) and str(session.conf.get("spark.speculation", "false")).lower() == "true":
         raise SessionError(
-            f"spark.speculation is true at {session.sparkContext.master}: Spark would compute a task twice at a time,"
-            " and both write its state and send its records: stop the session, and set it to false for flykka's jobs,"
+            f"spark.speculation is true at {session.sparkContext.master}: Spark would run a task twice concurrently,"
+            " and both would write state and send records: stop the session, and set it to false for flykka's jobs,"
             " also in spark-defaults.conf"
         )
     return session

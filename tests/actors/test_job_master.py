@@ -197,7 +197,7 @@ def test_a_job_that_is_not_restarted_logs_and_publishes_the_reason(
     cluster.report(SOURCE, ExecutionState.FAILED, failure())
     cluster.report(SINK, ExecutionState.CANCELED)
 
-    why = "the restart strategy does not allow it: no restart"
+    why = "the restart strategy allows no restart"
     assert f"job {JOB} could not be restarted: {why}" in caplog.messages
     assert cluster.last(cluster.client, ExceptionHistoryChanged).entry.why_not_restarted == why
 

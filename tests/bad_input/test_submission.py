@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
         a_file,
         COPY_TO.format("file"),
         [],
-        rf"{REFUSED}SinkError: {OUT}\S+/file is a file; a FileSink writes into a folder: give the path of one",
+        rf"{REFUSED}SinkError: {OUT}\S+/file is a file: pass the path of a folder, into which a FileSink writes",
     ),
     "an output folder below a file": (
         a_file,

@@ -150,7 +150,7 @@ def test_all_sinks_get_the_same_rows_and_invalid_ones_are_refused(
             FileSink.json(next((tmp_path / "in").glob("part-*")))
         )
         with pytest.raises(
-            JobSubmissionError, match=r"operator 'json \S+' \(.*test_sinks.py:\d+\): .* is a file; a FileSink"
+            JobSubmissionError, match=r"operator 'json \S+' \(.*test_sinks.py:\d+\): .* is a file: pass the path"
         ):
             env.execute("into a file")
 

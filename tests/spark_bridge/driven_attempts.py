@@ -104,7 +104,7 @@ def drive_attempt(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The durable state of an attempt. At its barrier the chain emitted `rows_skipped`, and sinks staged `rows_staged`."""
+    """The durable state of an attempt. At its barrier the chain emitted `rows_out`, and sinks staged `rows_staged`."""
 
     state: TaskStateSnapshot
     incremental_bytes: int

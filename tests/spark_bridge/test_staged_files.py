@@ -218,7 +218,7 @@ def test_missing_batch_of_a_function_is_not_treated_as_delivered(spark: SparkSes
 
     raised = failure(lambda: writer.commit(1))
 
-    assert "is gone: its rows would be lost" in str(raised)
+    assert "is missing: its rows would be lost" in str(raised)
     assert target.published() == []
 
 

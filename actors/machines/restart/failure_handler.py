@@ -93,7 +93,7 @@ class ExecutionFailureHandler(Generic[T]):
             final_cause = replace(cause, message=f"{cause.message}\n{repeated}; the job is not restarted again")
             return GiveUp(cause=final_cause, why=f"restarts are suppressed: the job {repeated}")
         if not self._restarts.can_restart(now):
-            why = f"the restart strategy does not allow it: {self._restarts.allowance}"
+            why = f"the restart strategy allows {self._restarts.allowance}"
             return GiveUp(cause=cause, why=why)
         self._restarts.restart(now)
         return RestartTasks(tasks=tasks, backoff=self._restarts.backoff)

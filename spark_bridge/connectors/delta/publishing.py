@@ -440,8 +440,8 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
                 raise
             last = refused
     raise SinkError(
-        f"the rows of checkpoint {transaction.checkpoint_id} cannot be committed to {location.path}: {_TRIES} times"
-        f" others were faster, at last with {last}"
+        f"the rows of checkpoint {transaction.checkpoint_id} could not be committed to {location.path}: {_TRIES} times"
+        f" other writers committed first, the last time with {last}"
     ) from last
 
 

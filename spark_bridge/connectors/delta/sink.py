@@ -193,7 +193,7 @@ class DeltaSink(TransactionalSink):
         from deltalake.exceptions import DeltaError
 
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
-            raise SinkError(f"{self.path} is a file, and no folder with a Delta table: give the path of one")
+            raise SinkError(f"{self.path} is a file: pass the path of a folder for the Delta table")
         try:
             return self._location(filesystem).find()
         except DeltaError as refused:

@@ -383,8 +383,8 @@ class PostgresCdcDiscovery:
         added = check_schema(source, source.bound_to.table if source.bound_to else table, table)
         for name in sorted(added - at.ignored.keys()):
             logger.warning(
-                "%s: the column %r was added while the job runs: its values are left out until the job is started"
-                " again, and rows that are changed until then stay without them",
+                "%s: the column %r was added while the job runs: its values are omitted until the job is started"
+                " again, and rows that change until then stay without them",
                 source,
                 name,
             )
@@ -421,7 +421,7 @@ class PostgresCdcDiscovery:
         check_published(connection, source)
         confirmed = source.slot.confirmed(connection)
         if confirmed is None:
-            raise SourceError(f"the replication slot {source.slot.name!r} was dropped when it had just been made")
+            raise SourceError(f"the replication slot {source.slot.name!r} was dropped right after it was created")
         # Read before the snapshot is taken, which then has all rows of these tables.
         at = CdcPosition(lsn=confirmed, members=attached(changed.members))
         match source.startup_mode:

@@ -134,11 +134,11 @@ class TableConnector:
                     raise OptionError(f"{self.name} has no option {key!r}; it has {supported}", key)
                 self.check_other(declared, key)
         if declared.partition_by and not self.has_partitions:
-            raise OptionError(f"PARTITIONED BY means nothing to {self.name}, which writes no folders", PARTITIONED_BY)
+            raise OptionError(f"PARTITIONED BY has no meaning for {self.name}, which writes no folders", PARTITIONED_BY)
         if declared.primary_key and not self.has_keys:
             raise OptionError(
-                f"PRIMARY KEY means nothing to {self.name}, which only adds rows: leave it out; rows take the place of"
-                " others in tables USING delta or postgres",
+                f"PRIMARY KEY has no meaning for {self.name}, which only adds rows: leave it out; tables USING delta"
+                " or postgres replace rows",
                 PRIMARY_KEY,
             )
 

@@ -83,7 +83,7 @@ def test_a_breakpoint_stops_after_its_turn(debug: Debug) -> None:
         ("back 99\nlist 1", "(beginning) list 1\n   turn 4  "),
         ("at 30\nwhy", "by  sends  /user/courier-a <- Receipt(number=3)"),
         ("break", "no breakpoints"),
-        ("break <-<-", "no breakpoint: '<-<-'; one reads as"),
+        ("break <-<-", "no breakpoint: '<-<-'; a breakpoint is written as"),
         ("break Receipt\nbreak", "  1  * <- Receipt"),
         ("break Receipt\nclear\ncontinue", "no breakpoint: this is the end"),
         ("where", "changed  tries: 0 -> 1"),

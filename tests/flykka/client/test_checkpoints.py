@@ -236,5 +236,5 @@ def test_keyed_state_may_be_redistributed(tmp_path: Path) -> None:
 def test_an_operator_of_another_type_is_refused(tmp_path: Path) -> None:
     turned = graph_with_uids(vertex("sums", outputs=1), vertex("source", reads=("sums",)))
 
-    with pytest.raises(CheckpointError, match=r"uid 'sums' was a STATELESS \(sums\) and is a SOURCE \(sums\) now"):
+    with pytest.raises(CheckpointError, match=r"uid 'sums' was a STATELESS \(sums\) and is now a SOURCE \(sums\)"):
         check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("sums")), turned)

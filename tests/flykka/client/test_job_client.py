@@ -266,7 +266,7 @@ def test_the_error_of_a_lost_job_names_its_newest_checkpoint(cluster: ClientClus
     cluster.system.terminate()
     cluster.system.run_until_idle()
 
-    with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 "):
+    with pytest.raises(JobExecutionError, match="retained checkpoint: /kept/chk-4 "):
         client.wait(timeout=0)
 
 
@@ -335,7 +335,7 @@ def test_an_error_names_the_retained_checkpoint(status: JobStatus, cluster: Clie
 
     cluster.send(accepted(), JobResultFailure(job_id=JOB, cause=BOOM, status=status, checkpoint_path="/kept/chk-4"))
 
-    with pytest.raises(JobExecutionError, match="kept checkpoint: /kept/chk-4 ") as failed:
+    with pytest.raises(JobExecutionError, match="retained checkpoint: /kept/chk-4 ") as failed:
         client.wait(timeout=0)
     assert failed.value.checkpoint_path == "/kept/chk-4"
 
@@ -359,7 +359,7 @@ def test_a_damaged_checkpoint_is_reported_with_an_earlier_valid_one(cluster: Cli
         client.wait(timeout=0)
     assert isinstance(failed.value, JobRestoreError)
     assert f"an earlier checkpoint is undamaged: {first} (continue with" in str(failed.value)
-    assert "kept checkpoint" not in str(failed.value)
+    assert "retained checkpoint" not in str(failed.value)
 
 
 def test_the_plan_is_available_before_anything_runs(cluster: ClientCluster) -> None:

@@ -263,7 +263,7 @@ def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
 def test_differences_outside_of_the_schema_are_no_schema_change() -> None:
     [problem] = compatibility_of(SUMS, SUMS).problems
 
-    assert "it was window(a) and is window(b) now" in problem
+    assert "it was window(a) and is now window(b)" in problem
 
 
 def test_keys_may_be_renamed_if_the_state_has_the_same_shape() -> None:

@@ -24,7 +24,7 @@ def asking(name: str, cpu_millis: int, parallelism: int = 1, group: str = "defau
     [
         (
             graph_of(asking("parse", 2_500)),
-            "'parse' needs 2.5 cores, and a TaskManager has 2 cores, 600 MiB of memory, 400 MiB of managed memory: ask",
+            "'parse' needs 2.5 cores, and a TaskManager has 2 cores, 600 MiB of memory, 400 MiB of managed memory: req",
         ),
         (
             graph_of(asking("parse", 1_500), asking("count", 1_000)),
@@ -32,7 +32,7 @@ def asking(name: str, cpu_millis: int, parallelism: int = 1, group: str = "defau
         ),
         (
             graph_of(asking("parse", 1_500, group="a"), asking("count", 1_000, group="b")),
-            "needs 2 slots with 2.5 cores, 600 MiB of memory, 400 MiB of managed memory together, and the TaskManager",
+            "needs 2 slots with 2.5 cores, 600 MiB of memory, 400 MiB of managed memory together, but the TaskManager",
         ),
     ],
 )

@@ -80,7 +80,7 @@ def test_the_same_message_is_stashed_once(system: SeededSystem) -> None:
 
     def twice(context: ActorContext) -> None:
         context.stash()
-        with pytest.raises(StashError, match="/user/shop#1 stashes the same Say twice") as raised:
+        with pytest.raises(StashError, match="/user/shop#1 stashes the same Say message twice") as raised:
             context.stash()
         errors.append(raised.value)
 

@@ -159,7 +159,7 @@ def test_a_field_added_to_a_dataclass_has_its_default() -> None:
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        (None, "the trace does not record how m:A was made"),
+        (None, "the trace does not record how m:A was created"),
         (packed(Keeper, Session()), "contains a Session, which a trace does not copy"),
         (graph(f"{HERE}:NoSuchActor"), "no longer has a class or function 'NoSuchActor'"),
         (

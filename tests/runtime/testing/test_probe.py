@@ -100,7 +100,7 @@ def test_within_sets_one_deadline_for_its_block(probe: TestProbe, system: Seeded
     with probe.within(4):
         for _ in range(4):
             probe.expect_message(Say)
-    with pytest.raises(AssertionError, match="nothing came"), probe.within(10), probe.within(0.5):
+    with pytest.raises(AssertionError, match="got nothing"), probe.within(10), probe.within(0.5):
         probe.expect_message(Say)
 
     probe.expect_message(Say)

@@ -50,7 +50,7 @@ def test_an_object_that_is_no_connector_is_reported(monkeypatch: pytest.MonkeyPa
 
     entries("flykka.connectors:Source")
     with pytest.raises(
-        SparkBridgeError, match=r"'mine' \(flykka.connectors:Source\) is no flykka.connectors.Connector"
+        SparkBridgeError, match=r"'mine' \(flykka.connectors:Source\) is not a flykka.connectors.Connector"
     ):
         connectors()
     entries("nowhere:CONNECTOR")

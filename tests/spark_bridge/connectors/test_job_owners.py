@@ -136,7 +136,7 @@ def test_a_replaced_owner_fails_its_job_and_deletes_no_file(
         assert not environment.still_owns(JobId("job"))
 
     assert reports == [(JobId("job"), "OwnershipLostError")]
-    assert "files of job job are left as they are" in caplog.text
+    assert "files of job job are not deleted" in caplog.text
 
 
 class Writer(SinkWriter[str]):

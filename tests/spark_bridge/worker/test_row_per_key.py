@@ -97,7 +97,7 @@ def test_a_function_receives_its_last_result_and_the_next_row() -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda one, other: None, "has to emit rows, as dicts by the names of their columns, not None"),
+        (lambda one, other: None, "must emit rows, as dicts by the names of their columns, not None"),
         (lambda one, other: {"value": 1}, "missing: place"),
         (
             lambda one, other: {"value": "x", "place": 1},

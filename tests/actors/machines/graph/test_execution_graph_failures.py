@@ -147,7 +147,7 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
     assert running.effects[-1] == JobStatusMoved(
         status=JobStatus.FAILED,
         cause=failure(),
-        why="the restart strategy does not allow it: 1 restart",
+        why="the restart strategy allows 1 restart",
     )
 
 

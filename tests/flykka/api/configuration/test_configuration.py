@@ -71,7 +71,9 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
 
-    with pytest.raises(ConfigurationError, match=r"flykka\.yaml and in \[tool\.flykka\] of .*: keep one of them"):
+    with pytest.raises(
+        ConfigurationError, match=r"flykka\.yaml and \[tool\.flykka\] of .* contain options: keep one of them"
+    ):
         configuration_file({}, tmp_path)
 
 

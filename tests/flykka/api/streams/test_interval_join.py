@@ -141,8 +141,8 @@ def test_incompatible_streams_are_refused(
         (lambda join: join.select(), ProgramError, "needs at least one column"),
         (lambda join: join.select("price"), StreamTypeError, r"(?i)ambiguous"),
         (lambda join: join.select("left.nothing"), StreamTypeError, "nothing"),
-        (lambda join: join.select("left.price", "right.price"), StreamTypeError, "two columns are called 'price'"),
-        (lambda join: join.select("left.*", "right.*"), StreamTypeError, "two columns are called 'auction'"),
+        (lambda join: join.select("left.price", "right.price"), StreamTypeError, "two columns are named 'price'"),
+        (lambda join: join.select("left.*", "right.*"), StreamTypeError, "two columns are named 'auction'"),
         (lambda join: join.select(F.sum("left.price")), StreamTypeError, "computed from one row of each side"),
         (lambda join: join.on("left.price").select("left.*"), StreamTypeError, "(?i)boolean"),
         (

@@ -69,7 +69,7 @@ def test_bounds_of_windows_are_replaced_by_those_of_the_next_windows(spark: Spar
     [
         pytest.param(lambda rows: rows.where("nothing > 1"), "nothing", id="a missing column"),
         pytest.param(lambda rows: None, "returned nothing: is a `return` missing?", id="nothing returned"),
-        pytest.param("best", "a function is needed here, not a str", id="no function"),
+        pytest.param("best", "pass a function, not a str", id="no function"),
         pytest.param(OpenedFunction(), "a RichFunction is opened once for all the batches", id="a rich function"),
     ],
 )

@@ -213,7 +213,7 @@ def test_a_network_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
 
-    with pytest.raises(StoreUnavailableError, match=r"is on a network file system \(nfs4\); .* or use ZooKeeper"):
+    with pytest.raises(StoreUnavailableError, match=r"is on a network file system \(nfs4\); .* or ZooKeeper"):
         FileSystemHaServices(str(tmp_path / "store"))
 
 
@@ -222,7 +222,7 @@ def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     file.touch()
 
     with pytest.raises(
-        StoreUnavailableError, match=r"the high-availability folder '.*file/store' cannot be made: Not a dir"
+        StoreUnavailableError, match=r"the high-availability folder '.*file/store' cannot be created: Not a dir"
     ):
         FileSystemHaServices(str(file / "store"))
 
@@ -274,5 +274,5 @@ def test_after_an_uncertain_write_a_leader_steps_down_and_rereads_the_value(
 def test_a_folder_that_can_never_be_synced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", refuse_to_sync_folders)
 
-    with pytest.raises(StoreUnavailableError, match=r"the high-availability folder .* cannot be made: Input/output"):
+    with pytest.raises(StoreUnavailableError, match=r"the high-availability folder .* cannot be created: Input/output"):
         FileSystemBackend(str(tmp_path))

@@ -252,7 +252,7 @@ def test_deleted_records_are_not_skipped_silently(spark: SparkSession, broker: B
     broker.delete_before(topic, 0, 2)
 
     with pytest.raises(
-        Exception, match=rf"does not give the records of {topic}-0: it has deleted them before they were read"
+        Exception, match=rf"does not return the records of {topic}-0: it has deleted them before they were read"
     ):
         read_splits(spark, source, discovered).collect()
 

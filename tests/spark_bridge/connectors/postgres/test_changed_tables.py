@@ -107,7 +107,7 @@ def test_attaching_a_partition_with_rows_fails_the_job(
         one.execute("ALTER TABLE parts ATTACH PARTITION later FOR VALUES FROM (10) TO (20)")
 
     with pytest.raises(
-        MissingChangesError, match=r"public\.later had rows already when it was attached to public\.parts"
+        MissingChangesError, match=r"public\.later contained rows already when it was attached to public\.parts"
     ):
         discover_all_splits(parts, begun.position)
 

@@ -157,7 +157,7 @@ def test_a_context_is_invalid_after_its_call(use: Callable[[ProcessWindowContext
     table.process(window_row("a", None))
 
     assert kept is not None
-    with pytest.raises(KeyContextError, match="used outside of the call"):
+    with pytest.raises(KeyContextError, match="used outside of its call"):
         use(kept)
 
 
