@@ -46,7 +46,7 @@ def restrict(filesystem: AbstractFileSystem, path: str) -> None:
 
 
 def move_file(filesystem: AbstractFileSystem, source: str, target: str) -> None:
-    """Give a file another name, in place of a file that has it: at once, if the file system can."""
+    """Move a file, replacing `target` if it exists; in one step, if the file system can."""
     if type(filesystem).mv is AbstractFileSystem.mv:
         filesystem.cp_file(source, target)
         filesystem.rm_file(source)

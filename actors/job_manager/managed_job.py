@@ -239,7 +239,7 @@ class ManagedJob:
         self.give_up_requests("its JobManager no longer leads")
 
     def register(self, client: Ref, behaviour: ListeningBehaviour) -> bool:
-        """Add the client as a listener; return True if it now has to receive every change, and did not before."""
+        """Add the client as a listener; return True if it did not receive all changes, and now does."""
         all_changes = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
         was, self._clients[client] = self._clients.get(client), behaviour
         return behaviour is all_changes and was is not all_changes

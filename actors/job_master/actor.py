@@ -229,7 +229,7 @@ class JobMaster(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """Pending split discoveries by source, for a fork, which has none of their threads."""
+        """Pending split discoveries by source. A fork calls them itself, as their threads are missing there."""
         return self._sources.unanswered()
 
     def explain(self, now: int) -> JobExplained:

@@ -253,7 +253,7 @@ class OperatorCoordinatorHandler:
             Gateway(execution.slot.task_manager, self._session).tell(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """Pending discoveries by source, for a fork, which has none of their threads."""
+        """Pending split discoveries by source. A fork calls them itself, as their threads are missing there."""
         return {
             operator_id: partial(self._discoveries[operator_id].discover, position)
             for operator_id, position in self._discovering.items()

@@ -61,7 +61,7 @@ _NAME = 20
 """The minimum number of characters for the name of a vertex."""
 _GAP = 2
 _WANTED = 6
-"""Columns up to this importance are not dropped for a long name, which gets a line of its own if possible."""
+"""Columns up to this importance are never dropped to make room for a long name: it gets its own line if possible."""
 _OTHER_LINES = 10
 """The lines of a display without its vertices, and some for other output above it."""
 CHECKPOINTS_SHOWN = 5
@@ -92,7 +92,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class JobPicture:
-    """Draws the details of a job with a constant height, so that nothing jumps."""
+    """Draws the details of a job with a constant height, so that the lines below do not move."""
 
     details: JobDetails
     jobs: int = 1
@@ -279,7 +279,7 @@ def _checkpoint(checkpoint: CheckpointStatistics) -> Text:
 
 
 def blocks(values: Sequence[float | None]) -> str:
-    """Draw a character for each value, scaled from 0 to the maximum; the lowest one means 0, and None leaves a gap."""
+    """Draw a character for each value, scaled from 0 to the maximum. None leaves a gap."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return "".join(
         " " if value is None else _BLOCKS[ceil(max(0.0, value) / greatest * (len(_BLOCKS) - 1))] for value in values

@@ -147,7 +147,7 @@ class PythonSource:
         self.imports: set[tuple[str, str]] = set()
 
     def expression(self, what: object, hint: object = None, indent: str = "", room: int = _LINE) -> str:
-        """An expression. `hint` is its declared type, `room` the rest of the line in which it begins."""
+        """Write an expression. `hint` is its declared type, `room` the number of characters left in its first line."""
         match what:
             case Enum():
                 return f"{self._named(type(what))}.{what.name}"
@@ -174,7 +174,7 @@ class PythonSource:
     def _group(
         self, opening: str, parts: list[tuple[str, object, object]], closing: str, indent: str, room: int
     ) -> str:
-        """In one line if it fits, else each part in its own line."""
+        """Write a call in one line if it fits, else with a line for each part."""
         inner = [prefix + self.expression(each, hint, "", 1 << 30) for prefix, each, hint in parts]
         line = opening + ", ".join(inner) + ("," if opening == "(" and len(inner) == 1 else "") + closing
         if len(line) <= room:

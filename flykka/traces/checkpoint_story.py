@@ -69,7 +69,7 @@ STEPS: Final = {
     "attempt.commit_checkpoint": (ActorKind.BRIDGE, COMMITS, "begins to commit"),
     "attempt.checkpoint_committed": (ActorKind.TASK, COMMITS, "has committed"),
 }
-"""The actor that takes a step, its phase, and its words; the same message to another actor is a hop."""
+"""By message: the actor that takes the step, its phase and its text. To another actor, the message is a hop."""
 FAILURES: Final = (
     "checkpoint.decline",
     "coordination.checkpoint_timed_out",

@@ -72,7 +72,7 @@ class CheckpointBarrier(Value):
         return self
 
     def with_unaligned_supported(self) -> CheckpointBarrier:
-        """Return the barrier as it was before it passed such a channel."""
+        """Undo the change of alignment by a channel that does not support unaligned checkpoints."""
         if self.options.alignment is not AlignmentType.FORCED_ALIGNED:
             return self
         aligned_at_first = self.options.aligned_timeout_ms is not None

@@ -86,7 +86,7 @@ class AttemptEnd:
             self._start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing of this attempt and its predecessors runs any more; return whether that is so."""
+        """Wait until this attempt and its predecessors have ended; return False if they have not ended in time."""
         return self._ended.wait(seconds)
 
     def await_predecessor(self) -> None:

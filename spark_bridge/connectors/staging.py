@@ -441,7 +441,7 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
 
 
 def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
-    """Return True if none of the paths exists; the folder must exist before and after, or the disk was away."""
+    """Return True if none of the paths exists, while `folder` does: otherwise its disk may be unavailable."""
     was_there = filesystem.is_folder(folder)
     current = current_path(
         paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists

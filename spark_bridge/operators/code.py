@@ -151,7 +151,7 @@ class LocalCode(OperatorCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """The kind of such parts in the runtime; their own unless it covers several."""
+        """The kind of this operator in the runtime, which may cover several kinds of the program."""
         return self.kind
 
     def name_of(self, operator: str) -> str:

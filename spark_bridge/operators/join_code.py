@@ -567,7 +567,7 @@ class KeyRanges:
     def within(
         self, readings: Sequence[Reading[DataFrame]], few: Callable[[], tuple[Any, Any]]
     ) -> Sequence[Reading[DataFrame]]:
-        """Return the segments that may have keys in the range of a few rows, or else the smallest segment."""
+        """Return the segments that may have keys within the bounds that `few` returns, else the smallest segment."""
         if not self._observed:
             return readings
         bounds = few()

@@ -52,7 +52,7 @@ _LATE_COLUMN = "__late"
 
 
 class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
-    """The join of one attempt. Late rows stay late after a restart: versions of their time may be gone."""
+    """The join of one attempt. Late rows stay late after a restart, since versions of their time may be removed."""
 
     def __init__(self, context: OperatorContext, code: TemporalJoinCode) -> None:
         function = SparkTimedTables(context, code)

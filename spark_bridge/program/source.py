@@ -179,7 +179,7 @@ def positive(number: int, what: str) -> int:
 
 
 def checked_millis(timestamp: datetime | int) -> int:
-    """Return a time in ms since the epoch, given so or as a datetime. Raises `ValueError` for one without a zone."""
+    """Return a time in ms since the epoch. Raises `ValueError` for a datetime without a time zone."""
     if not isinstance(timestamp, datetime):
         return timestamp
     if timestamp.tzinfo is None:

@@ -58,7 +58,7 @@ class Collated(StringType):
 
 
 class NoVoid(NullType):
-    """Stands for parts of a column that have no values but may not be null, which is impossible."""
+    """Stands for parts of a column of the type VOID that are not nullable, which can have no value."""
 
 
 class Empty(StructType):

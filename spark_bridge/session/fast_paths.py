@@ -25,7 +25,7 @@ class FastPaths:
     background_merges: bool = True
     """Keyed state is merged in parallel to stages, instead of by the stage that finds too many segments."""
     warm_up: bool = True
-    """A driver that waits for another one to end runs some stages meanwhile."""
+    """A driver runs some stages to warm up Spark while it waits for another driver to end."""
     lazy_reading: bool = True
     """A few small files of a source are read by the stage that receives them, with those of other sources."""
 

@@ -115,7 +115,7 @@ _NEW_CONTEXT = {
 }
 
 CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
-"""The setting with the folder of cancelled attempts, if Python workers look there."""
+"""The setting for the folder of cancelled attempts; set if Python workers look there."""
 
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")

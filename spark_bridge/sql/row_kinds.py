@@ -113,7 +113,7 @@ class RetractedCall:
         )
 
     def fields(self, arguments: DataFrame) -> list[StructField]:
-        """Return the types of these columns, for arguments of such types."""
+        """Return the fields of the count and of the total, if there is one, for arguments of these types."""
         value = named(self.argument)
         aggregates = [F.count(value).alias(self.count)]
         if self._function is not None:

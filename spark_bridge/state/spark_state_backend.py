@@ -180,7 +180,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         )
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
-        """Return True if they fit into the attempt's memory; else they are read from the checkpoint to disk."""
+        """Return True if the batches fit into the attempt's memory; else they are read from the checkpoint to disk."""
         return self._memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:

@@ -51,7 +51,7 @@ Follower = Event | SilenceChecked
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Stage:
-    """A stage: its command, what the attempt needs when it ends, and its result.
+    """A stage: its command, its result, and the data that the attempt needs when it ends.
 
     `channels` are those of the batches that it processes, `None` for one that was recovered: their credits are
     returned. `cost` is that of the splits that it reads, by the reader's limit. `barrier` is sent after the snapshot of

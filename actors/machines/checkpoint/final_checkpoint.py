@@ -36,7 +36,7 @@ FINAL_MOVES: dict[FinalPhase, tuple[FinalPhase, ...]] = {
     F.PENDING: (F.COMPLETED, F.WANTED, F.WAITING_TO_RETRY, F.NOT_REQUESTED),
     F.COMPLETED: (F.WANTED, F.NOT_REQUESTED),
 }
-"""COMPLETED is not terminal: the attempts that follow need a final checkpoint of their own."""
+"""COMPLETED is not terminal: after a restart, the new attempts need a final checkpoint of their own."""
 
 
 class FinalCheckpoint:

@@ -339,7 +339,7 @@ class PendingCheckpoints:
         return len(self._pending)
 
     def __iter__(self) -> Iterator[PendingCheckpoint]:
-        """Iterate over those that are pending now, even if some end meanwhile."""
+        """Iterate over the pending checkpoints; some may end during the iteration."""
         return iter(tuple(self._pending.values()))
 
     def needed_from(self, completed_id: int) -> int:

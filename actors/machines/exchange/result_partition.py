@@ -37,7 +37,7 @@ from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
 
 _UNREAD_MOST = 128
-"""The number of last-sent batches that are released if their reader has failed: it cannot hold more."""
+"""The number of batches, the last sent, that are released if their reader fails: it cannot hold more unread ones."""
 
 
 class Subpartition:

@@ -198,7 +198,7 @@ class AscendingTimestampsWatermarks:
 
 
 class PunctuatedWatermarks:
-    """The watermark is the latest event time of the rows that mark one: batches have only such rows."""
+    """The watermark is the latest event time of the rows that carry one. Batches report only the times of these rows."""
 
     __slots__ = ("watermark_ms",)
 

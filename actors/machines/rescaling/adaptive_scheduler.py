@@ -91,7 +91,7 @@ RESCALE_MOVES: dict[RescalePhase, tuple[RescalePhase, ...]] = {
     R.CHECKPOINTING: (R.COUNTING, R.APPLYING, R.IDLE),
     R.APPLYING: (R.COUNTING, R.IDLE),
 }
-"""Back to COUNTING if the job fails meanwhile: it restarts with the slots that are available then."""
+"""If the job fails meanwhile, the state is COUNTING again: the job restarts with the slots available then."""
 
 
 _COUNT, _WAIT = "count-slots", "resource-wait"

@@ -109,7 +109,7 @@ def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy,
 
 
 def _ordered(transformations: Sequence[Transformation]) -> set[Transformation]:
-    """The operators whose results are read by one that needs them in order, directly or after others that pass it on.
+    """The operators whose results must be in order, because an operator downstream needs the order.
 
     All others may read files and exchange rows in any order, which is faster.
     """

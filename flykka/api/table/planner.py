@@ -117,7 +117,7 @@ class Planner:
         return node.view_name in self._streams or any(self._reads_stream(child) for child in node.children)
 
     def _tables(self, node: PlanNode) -> tuple[PlanNode, ...]:
-        """Return the common tables without a stream, if a node reads one beside its stream."""
+        """Return the common table expressions without a stream, if a node reads one together with its stream."""
         beside = (each for each in (*node.children, *node.subqueries) if not self._reads_stream(each))
         if not any(each.reads_common_tables for each in beside):
             return ()

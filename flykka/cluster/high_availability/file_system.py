@@ -99,7 +99,7 @@ class FileSystemBackend:
             raise self._unavailable("read", path, refusal) from refusal
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set; the lock excludes all other processes meanwhile."""
+        """Compare and set. The lock excludes other processes."""
         with self._lock:
             if self._is_held():
                 for each, value in expected.items():

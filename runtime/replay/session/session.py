@@ -98,7 +98,7 @@ class Walk:
         return self.here if self.position > begun else None
 
     def run(self, is_wanted: Callable[[Turn], bool]) -> Step | None:
-        """Move to the next turn that is wanted, which is checked before it is replayed."""
+        """Move to after the next turn that `is_wanted` accepts. It is called before the turn is replayed."""
         while self.position < self._replayed:
             step = self._step()
             if step is not None and (is_wanted(step.turn) or self.divergence is not None):
@@ -275,7 +275,7 @@ class ReplaySession(Walk):
         return stopped_at
 
     def run_until(self, wanted: str | type[Value], **fields: object) -> Step | None:
-        """Move to after the next turn that handles such a message, or that diverges; return None if there is none.
+        """Move to after the next turn that handles a `wanted` message, or that diverges; return None if there is none.
 
         `wanted` is a class of messages, or a text such as `"CheckpointCoordinator <- DeclineCheckpoint"`; `fields` are
         values in the message.

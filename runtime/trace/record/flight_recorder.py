@@ -38,7 +38,7 @@ DEFAULT_TURNS = 50_000
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
 
 _PAGES = 1_000
-"""Number of pages: the limits may be exceeded by one page."""
+"""The number of pages of the ring. It drops whole pages, so it may exceed its limits by one page."""
 _TURN_FIELDS = 9
 """Number of fields of a turn before its effects: those listed at `TURN`, with the failure before the effects."""
 

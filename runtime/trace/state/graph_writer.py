@@ -76,7 +76,7 @@ class NoFormError(Exception):
 
 
 class GraphWriter:
-    """Writes the objects of one cell, in a turn of it, so that nothing changes meanwhile; or Props, without a cell."""
+    """Writes the objects of a cell, or (None) Props. Used in a turn of the cell, so that its objects do not change."""
 
     def __init__(self, cell: Cell | None) -> None:
         self._cell = cell

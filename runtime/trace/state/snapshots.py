@@ -69,7 +69,7 @@ def read_snapshots(packed: bytes) -> list[Snapshot]:
 
 
 def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
-    """Return Props, state, and the reason if there is none; called in a turn of the cell before it does anything."""
+    """Return the Props, the state, and if there is no state the reason. Called when a turn of the cell begins."""
     props = pack_props(cell.props)
     if cell.state not in _RESTORABLE:
         return props, None, f"it was {cell.state.name.lower()} when the ring began"

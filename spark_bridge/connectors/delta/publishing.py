@@ -412,7 +412,7 @@ def _quoted(name: str) -> str:
 
 _TRIES = 20
 _RECENT = 100
-"""Only the last of so many versions may not be durable yet."""
+"""The number of latest versions that may not be durable yet."""
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:

@@ -241,7 +241,7 @@ class DeltaSplitDiscovery:
         self.changed: Callable[[], bool] | None = self._changed if self.interval_ms is not None and is_local else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the files that were not found before.
+        """Return the files after `position`.
 
         Raises:
             SourceError: the table cannot be read, or a version has removed rows.

@@ -107,7 +107,7 @@ class FileWriter(StagingWriter[PendingFile]):
         files_limit: int | None = None,
         file_size_bytes: int | None = None,
     ) -> None:
-        """With a limit of files, or their size, batches are staged to be written again for each checkpoint."""
+        """Create the writer. With a limit, batches are staged, and rewritten as fewer files for each checkpoint."""
         super().__init__(context)
         self._path_as_given = path
         self._layout = layout

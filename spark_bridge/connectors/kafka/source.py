@@ -284,7 +284,7 @@ class KafkaSplitDiscovery:
         self.changed: Callable[[], bool] | None = self._changed if source.rate is None else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the records that were not found before.
+        """Return the ranges of records after `position`.
 
         Raises:
             SourceError: the cluster does not answer, unread records were deleted, or a topic does not exist.
@@ -488,7 +488,7 @@ def _records(ranges: Sequence[OffsetRange]) -> int:
 
 
 RECORDS_PER_TASK = 20_000
-"""With fewer, starting a task takes longer than reading."""
+"""The least number of records per task: with fewer, starting a task takes longer than reading."""
 
 
 def read_records(

@@ -322,7 +322,7 @@ _INSERTED = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 
 
 class PostgresCdcDiscovery:
-    """Queries how far the database's log goes. Not thread-safe. Each discovery connects.
+    """Discovers pages of the table and ranges of the database's log. Not thread-safe. Each discovery opens a connection.
 
     Splits are the pages of the table, and then the growing log, in ranges. The first discovery creates the slot, and
     only then the snapshot: so the slot's log has all transactions that are not visible in the snapshot. Those that are
@@ -337,7 +337,7 @@ class PostgresCdcDiscovery:
         self.interval_ms: int | None = source.poll_interval_ms
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return pages and log that were not found before.
+        """Return the pages of the table and the ranges of the log after `position`.
 
         Raises:
             SourceError: the database does not answer, or does not retain the next changes.
