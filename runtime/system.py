@@ -316,7 +316,7 @@ class ActorSystem:
         return EmptyLocalActorRef(self, path, incarnation).ref
 
     def promise(self, recipient: ActorRef) -> PromiseRef:
-        """Return a ref for one reply of `asked`."""
+        """Return a ref for one reply of `recipient`."""
         number = next(self._promise_numbers)
         promise = self._promises[number] = PromiseRef(self, number, recipient, self._promises)
         return promise

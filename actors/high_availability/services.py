@@ -9,7 +9,7 @@ The leader gets a `LeaderStore` for its session, and each coordinator of a job i
 fences off the previous coordinator in the same way.
 
 All of that is built on a `Backend`: small values by path, and a latch that one process holds at a time. Backends are
-memory (`embedded_ha_services`), a file system, or ZooKeeper (`flykka.cluster.high_availability`).
+memory (`embedded`), a file system, or ZooKeeper (`flykka.cluster.high_availability`).
 """
 
 from __future__ import annotations

@@ -253,7 +253,7 @@ class OperatorCoordinatorHandler:
             Gateway(execution.slot.task_manager, self._session).tell(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """Pending split discoveries by source. A fork calls them itself, as their threads are missing there."""
+        """Pending split discoveries by source. A fork calls them itself, as it lacks their threads."""
         return {
             operator_id: partial(self._discoveries[operator_id].discover, position)
             for operator_id, position in self._discovering.items()

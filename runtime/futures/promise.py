@@ -88,7 +88,7 @@ class Reply(Future["Message"]):
 
 
 class PromiseRef(Ref):
-    """Ref for the first reply. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
+    """Ref for the first reply. The asked actor finds it in `context.sender`, or in a field of the message."""
 
     __slots__ = ("_alarm", "_recipient", "_system", "future", "incarnation", "path")
 

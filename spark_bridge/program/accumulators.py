@@ -194,7 +194,7 @@ class AccumulatorRegistry:
         self._accumulators: dict[tuple[str, MetricScope | None], Accumulator[Any]] = {}
 
     def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
-        """Register an accumulator. Raises `AccumulatorConflictError` if the name is taken or it has another name."""
+        """Register an accumulator. Raises `AccumulatorConflictError` if it is not one, or the name is taken."""
         if not isinstance(accumulator, Accumulator):
             raise AccumulatorConflictError(
                 f"the accumulator {name!r} is none, but of type {type(accumulator).__name__}"

@@ -54,6 +54,16 @@ def test_code_in_pages_is_not_prose(prose: Any) -> None:
     ]
 
 
+def test_the_rule_of_a_table_is_not_prose(prose: Any) -> None:
+    page = "| option | default |\n|:---|---:|\n| `a` | none |\n\n---\n"
+
+    assert [(each.line, each.text) for each in prose.prose_of_markdown("a.md", page)] == [
+        (1, "| option | default |"),
+        (3, "| `a` | none |"),
+        (5, "---"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "habits"),
     [

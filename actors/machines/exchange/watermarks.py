@@ -198,7 +198,7 @@ class AscendingTimestampsWatermarks:
 
 
 class PunctuatedWatermarks:
-    """The watermark is the latest event time of the rows that carry one. Batches report only the times of these rows."""
+    """The watermark is the latest event time of the rows that carry one. Batches report only those times."""
 
     __slots__ = ("watermark_ms",)
 

@@ -322,7 +322,7 @@ _INSERTED = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 
 
 class PostgresCdcDiscovery:
-    """Discovers pages of the table and ranges of the database's log. Not thread-safe. Each discovery opens a connection.
+    """Discovers pages of the table and ranges of its log. Not thread-safe. Each discovery opens a connection.
 
     Splits are the pages of the table, and then the growing log, in ranges. The first discovery creates the slot, and
     only then the snapshot: so the slot's log has all transactions that are not visible in the snapshot. Those that are

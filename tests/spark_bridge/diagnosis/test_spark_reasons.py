@@ -122,8 +122,8 @@ MEMORY = (
             " was created at:",
             SparkReason(
                 name="SessionStoppedError",
-                text="rows of a Spark session were asked for that was stopped; a DataFrame that was made in it cannot"
-                " be read any more: start the program again",
+                text="rows of a stopped Spark session were requested; its DataFrames cannot be read any more: start the"
+                " program again",
             ),
         ),
     ],

@@ -104,7 +104,7 @@ def test_the_error_names_table_column_value_key_and_the_option() -> None:
         read_days("fail")
 
     assert str(raised.value) == (
-        "the column 'day' of public.days has the value 'infinity' in the row id = 2, and date of Spark has no such"
+        "the column 'day' of public.days has the value 'infinity' in the row id = 2, but date of Spark has no such"
         ' value: with on_unreadable="null" it is read as null, with on_unreadable="side-output" its row goes to a side'
         " output"
     )
