@@ -58,7 +58,7 @@ CANCELLATION_TIMEOUT_SECONDS = 30.0
 """The time to wait for cancelled work to end."""
 
 LONG_WORK_MS = 1_000
-"""Shorter work is not reported as long."""
+"""Work that takes at least this time is reported as long."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -59,7 +59,7 @@ class LatchHolder(Protocol):
     """Receives the state of a backend's latch; called on any thread, but never concurrently."""
 
     def acquired(self) -> None:
-        """The latch is held."""
+        """The backend has acquired the latch."""
 
     def lost(self) -> None:
         """The latch is lost, or may be; the backend tries to acquire it again."""

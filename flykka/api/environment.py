@@ -725,7 +725,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._tolerate(not_negative(number, "number of tolerable checkpoint failures"), causes)
 
     def set_fail_on_checkpointing_errors(self, fails: bool, *causes: CheckpointFailureReason | str) -> Self:
-        """Set whether the first checkpoint that fails for one of these causes fails the job, or (False) never does.
+        """Set whether a single checkpoint that fails for one of these causes fails the job; with False, none ever does.
 
         Without `causes` it applies to all causes that are not set otherwise. A job that fails this way restarts from
         its last checkpoint if its restart strategy allows that.

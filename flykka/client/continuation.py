@@ -51,13 +51,13 @@ class LastRunState(Enum):
 
     NONE = auto()
     LEFT_OFF = auto()
-    """It did not reach its end: its process was killed, or it left a checkpoint."""
+    """The job did not reach its end: its process was killed, or it left a checkpoint."""
     ENDED = auto()
-    """It finished its input, or it ended without a record and left nothing."""
+    """The job finished its input, or it ended without a record and left nothing."""
     ENDED_WITHOUT_CHECKPOINT = auto()
-    """It was cancelled or failed, and retained no checkpoint."""
+    """The job was cancelled or failed, and retained no checkpoint."""
     RUNS_HERE = auto()
-    """It is running in this process."""
+    """The job is running in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,9 +63,9 @@ _GAP = 2
 _WANTED = 6
 """Columns up to this importance are never dropped to make room for a long name: it gets its own line if possible."""
 _OTHER_LINES = 10
-"""The lines of a display without its vertices, and some for other output above it."""
+"""The number of lines of a display besides its vertices, including some for the output above it."""
 CHECKPOINTS_SHOWN = 5
-"""The number of checkpoints, the last ones."""
+"""The number of last checkpoints to show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ _AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
 _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
 """Faults that may be injected between the messages of one instant. Virtual time advances only when all are handled."""
 _WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
-"""Weights: faults after which attempts restart from a checkpoint are drawn more often."""
+"""The weights of faults: those after which attempts restart from a checkpoint are drawn more often."""
 _TELLING = {
     FaultKind.CRASH: COMPLETED,
     FaultKind.KILL: COMPLETED,

@@ -247,7 +247,7 @@ def step_of(facts: Facts, kind: ActorKind) -> tuple[str, str, bool]:
 
 
 def step_of_sent(facts: Facts, message: str, kind: ActorKind) -> tuple[str, str, bool]:
-    """The same for a turn whose message `facts` does not name the checkpoint, but which sent one that does."""
+    """Phase and words for a turn whose message `facts` does not name the checkpoint, but which sent one that does."""
     if kind is ActorKind.COORDINATOR and facts.tag in _BEGINNINGS:
         return TRIGGER, f"begins it after {message}", False
     if kind is ActorKind.COORDINATOR and facts.tag in _ENDS:

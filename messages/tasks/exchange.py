@@ -27,7 +27,7 @@ class BatchRef(Value):
 
 
 WATERMARK_MIN = -(2**63)
-"""No watermark yet, in ms."""
+"""The watermark (ms) before there is one."""
 WATERMARK_MAX = 2**63 - 1
 """The end of event time: no rows follow."""
 

@@ -36,7 +36,7 @@ REF_CODE = 1
 
 _MAX_ADDRESS_BYTES = 64 * 1024
 _ADDRESSES_KEPT = 4096
-"""The same few refs occur again and again."""
+"""The number of cached addresses. The same few refs occur again and again."""
 
 _SCALARS = (NoneType, bool, int, float, str, bytes)
 

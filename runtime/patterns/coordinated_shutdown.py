@@ -71,7 +71,7 @@ _PHASES = (
     SERVICE_STOP,
     BEFORE_ACTOR_SYSTEM_TERMINATE,
 )
-"""In order; the phase of the actors follows."""
+"""The phases in order; the phase of the actors follows."""
 
 
 class CoordinatedShutdown:

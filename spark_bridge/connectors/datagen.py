@@ -52,7 +52,7 @@ _LONG_RANGE = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """The field to generate, for its generator."""
+    """A field to generate, as its generator sees it."""
 
     name: str
     seed: int

@@ -75,7 +75,7 @@ class ForeachBatchSink(Sink):
 
     @property
     def format(self) -> str:
-        """The format: it depends on the function."""
+        """The name of the connector; the format of the target depends on the function."""
         return "foreach_batch"
 
     def writer(self, context: SinkContext) -> ForeachBatchWriter:

@@ -144,7 +144,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 _CONNECT_SECONDS = 5.0
 _BYTES_AT_ONCE = 64 * 1024
 BYTES_PER_LOOK = 1024 * 1024
-"""More data stays in the socket, and the server waits."""
+"""The bytes received at once. More data stays in the socket, and the server waits."""
 
 
 class LineReader:

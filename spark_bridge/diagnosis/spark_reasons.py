@@ -109,7 +109,7 @@ FATAL = frozenset(pattern.name for pattern in _PATTERNS if pattern.fatal)
 
 
 def spark_reason(text: str) -> SparkReason | None:
-    """Return the failure of Spark in `text`, its whole message, or None."""
+    """Return Spark's failure, recognised by its whole message `text`; None for an unknown one."""
     for kind in _PATTERNS:
         match = kind.mark.search(text)
         if match is not None:

@@ -134,7 +134,7 @@ class Source(ABC):
         return SplitNumbers()
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
-        """Return the partitions of the source that these splits know, read or not.
+        """Return the partitions of the source that are known from these splits, read or unread.
 
         Each partition has a watermark of its own; without partitions, the default, all rows share one.
         """

@@ -120,7 +120,7 @@ CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
 )
-"""Settings that a context adds itself: the next one has others."""
+"""Settings that a context adds itself, with other values in the next context."""
 
 _ENGINE = {
     # Our plans are small and many: planning them again while they run costs more than it gains.
@@ -278,7 +278,7 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 
 def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
-    """The settings of the session with other values of which results would be others."""
+    """The settings of the session that decide the results."""
     return tuple(SessionSetting(name=name, text=str(session.conf.get(name))) for name in _OF_RESULTS)
 
 

@@ -99,7 +99,7 @@ class RetractedCall:
 
     @property
     def over_rows(self) -> AggregateCall:
-        """The same columns, computed from all values."""
+        """The columns of `sums`, computed from all values."""
         is_distinct = bool(self.call.java.isDistinct())
         return AggregateCall(
             argument=self.argument,

@@ -83,7 +83,7 @@ def reduced(
     kept: pa.ChunkedArray | None = None,
     wraps: bool = False,
 ) -> pa.ChunkedArray:
-    """Merge the parts of each of `number` keys, ascending numbers, with `kept` ones, if any.
+    """Merge the parts of each of `number` keys, which are ascending numbers, and the `kept` parts, if any.
 
     Raises:
         OverflowError: a sum that does not wrap is too large for its type. An intermediate sum may be.

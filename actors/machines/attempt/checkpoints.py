@@ -126,7 +126,7 @@ class Checkpoint:
 
     @property
     def is_durable(self) -> bool:
-        """Every part of its state is durable."""
+        """True if every part of the checkpoint's state is durable."""
         return self.written is not None and (self.overtaken is None or self.overtaken.written is not None)
 
     @property

@@ -195,7 +195,7 @@ class Stages:
 
     @property
     def has_room(self) -> bool:
-        """Another stage may begin: the limit is not reached, and consumers keep up."""
+        """True if another stage may begin: the limit is not reached, and consumers keep up."""
         return self.line.has_room and not self.outputs.is_back_pressured
 
     @property

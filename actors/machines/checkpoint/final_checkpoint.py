@@ -59,7 +59,7 @@ class FinalCheckpoint:
 
     @property
     def begun(self) -> int | None:
-        """Its id from its begin until it is aborted; its properties are fixed by then."""
+        """The id of the checkpoint from its begin until it is aborted. Its properties do not change in that time."""
         return self._begun
 
     @property
@@ -90,7 +90,7 @@ class FinalCheckpoint:
         return self._request()
 
     def stop_with(self, stop: StopCheckpointRequest) -> bool:
-        """Request it for a stop, one at a time; True if this is the first request."""
+        """Request the checkpoint for a stop, one at a time; return True if this is the first request."""
         self._stop = self._stop or stop
         return self._request()
 
@@ -107,7 +107,7 @@ class FinalCheckpoint:
             self.move(FinalPhase.WANTED if self.is_needed else FinalPhase.NOT_REQUESTED)
 
     def fail(self) -> StopCheckpointRequest | None:
-        """Abort it; return the stop that fails with it."""
+        """Abort the checkpoint; return the stop that fails with it."""
         stop, self._stop, self._begun = self._stop, None, None
         self.move(FinalPhase.WAITING_TO_RETRY if self._at_end_of_data else FinalPhase.NOT_REQUESTED)
         return stop

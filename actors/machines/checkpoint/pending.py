@@ -396,7 +396,7 @@ class PendingCheckpoints:
         return TaskAcknowledgeResult.DUPLICATE if is_known else TaskAcknowledgeResult.DISCARDED
 
     def discard(self, checkpoint_id: int, handles: Iterable[ExclusiveStateHandle]) -> tuple[ExclusiveStateHandle, ...]:
-        """The part of this state that was not discarded before: it may come in parts, and each part twice."""
+        """Return the handles that were not discarded before. They may arrive in several parts, and each part twice."""
         recent = self._recent.get(checkpoint_id)
         if recent is None:
             return tuple(handles)

@@ -133,7 +133,7 @@ class InputChannel:
 
     @property
     def is_drained(self) -> bool:
-        """Read to its end, and all its batches are processed."""
+        """True if the channel is read to its end and all its batches are processed."""
         return self.state is _ENDED and not self.queue and not self.credits.in_use
 
     def request(self) -> RequestPartition:

@@ -133,7 +133,7 @@ class InputGate:
 
     @property
     def has_priority(self) -> bool:
-        """An element that overtakes data can be read now."""
+        """True if an element that overtakes data can be read now."""
         return bool(self._priority_turns) and self.failure is None
 
     @property

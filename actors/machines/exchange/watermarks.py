@@ -377,7 +377,7 @@ class TimestampsAndWatermarks:
         return Watermark(timestamp_ms=watermark_ms)
 
     def _time(self, partition: _Partition, now: int) -> int:
-        """The watermark of a partition; after its quiet period it has advanced with the clock."""
+        """The watermark of a partition; while the partition is silent for long, it advances with the clock."""
         watermark_ms, silent_ms = partition.generator.watermark_ms, now - partition.last_read_ms
         is_quiet = self._quiet_period_ms is not None and silent_ms >= self._quiet_period_ms
         return watermark_ms + silent_ms if is_quiet and partition.has_event_time else watermark_ms

@@ -25,7 +25,7 @@ START_RETRY_MS = 3_000
 """
 START_RETRY_MS_MAX = 60_000
 START_FAILURES_MAX = 3
-"""After as many failures in a row, requests no longer wait for a new TaskManager."""
+"""After this many failed starts in a row, requests no longer wait for a new TaskManager."""
 TASK_MANAGER_TIMEOUT_MS = 30_000
 """Flink's resourcemanager.taskmanager-timeout."""
 

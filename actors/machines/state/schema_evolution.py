@@ -18,7 +18,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
 }
 _DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-"""The digits of the decimals that hold all values of a type of integers."""
+"""The digits of a decimal that holds all values of the integer type."""
 
 _TO_DOUBLE = ("tinyint", "smallint", "int")
 """The integers that a double represents exactly."""

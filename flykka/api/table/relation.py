@@ -146,7 +146,7 @@ class Relation:
     def settled(
         self, names: Iterable[str] | None = None, *, is_result: bool = False, carries_keys: bool = False
     ) -> Rows:
-        """Apply the nodes as one operator, with the column names of the plan, or others.
+        """Apply the nodes as one operator; its columns get these names, by default those of the plan.
 
         The end of a window is carried along as event time, but not into the result of the query. The row kinds come
         after the columns, and before them, with `carries_keys`, the keys that are not columns.

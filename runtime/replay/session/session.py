@@ -71,7 +71,7 @@ class Walk:
         self._replayed = 0
         """The number of turns that the engine has replayed; the session may be before the last of them."""
         self._last_aside = 0
-        """The last turn with changes of actors outside of it: the steps are complete from here on."""
+        """The last turn in which other actors than its own changed. Kept steps before it lack those changes."""
         self._divergences: dict[int, Divergence] = {}
 
     @property

@@ -36,7 +36,7 @@ FORMAT_VERSION = 4
 
 FRAME = struct.Struct("<II")
 MAX_FRAME_BYTES = 1 << 30
-"""A length above this is damage, not a frame."""
+"""The maximum length of a frame; a greater one shows damage."""
 
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
 """Size limit of a decompressed frame: a chunk ends when it has 1 MiB, not counting its last message."""

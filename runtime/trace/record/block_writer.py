@@ -22,7 +22,7 @@ _BACKLOG_BYTES = 32 * 1024 * 1024
 """A thread that adds to this much waiting packed data writes it: a slow disk slows actors instead of filling memory."""
 
 _END_BYTES = 256
-"""Reserved for the end mark."""
+"""Bytes reserved for the end mark."""
 
 
 class BlockWriter:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flykka.runtime.cell.cell import Cell
 
 IDLE = "it took no turn in the ring"
-"""The reason why an actor has no state that needs none."""
+"""The reason why a snapshot lacks the state of an actor that needs none."""
 
 _RESTORABLE = frozenset({CellState.STARTING, CellState.RUNNING, CellState.STOPPING})
 

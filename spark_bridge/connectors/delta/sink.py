@@ -130,7 +130,7 @@ class DeltaSink(TransactionalSink):
 
     @property
     def read_as(self) -> str:
-        """Format and partitions: a table has one of each."""
+        """The format and the partitions, which all sinks of a table must share."""
         return str(FileLayout(partition_by=self.partition_columns)).replace("parquet", self.format)
 
     def __str__(self) -> str:

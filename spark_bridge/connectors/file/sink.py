@@ -374,7 +374,7 @@ class FileSink(Sink):
 
     @property
     def read_as(self) -> str:
-        """Format and partitions: Spark reads a folder in one way."""
+        """The format and the partitions, which all sinks of a folder must share."""
         return str(self.layout)
 
     def writer(self, context: SinkContext) -> FileWriter:

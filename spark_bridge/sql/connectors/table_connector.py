@@ -20,7 +20,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 class OptionError(ValueError):
-    """An option of a table is wrong or missing; `option` names it or a clause, or is None if it is missing."""
+    """An option or clause of a table is wrong or missing; `option` is its name, None if it is missing."""
 
     def __init__(self, text: str, option: str | None = None) -> None:
         super().__init__(text)
@@ -70,7 +70,7 @@ class TableOptions:
         return tuple(each.strip() for each in (self.text(name) or "").split(",") if each.strip())
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """Return the options with this prefix, by the rest of their names."""
+        """Return the options whose names have this prefix; the keys are the names without it."""
         return {key[len(prefix) :]: text for key, text in self.texts.items() if key.lower().startswith(prefix)}
 
 
