@@ -51,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Apply the file budget, if there is one, limit the JVMs, and enable Ctrl-C.
 
-    Shells make background programs ignore it.
+    A program that a shell has started in the background ignores Ctrl-C.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -101,7 +101,7 @@ def faults_of(text: str) -> frozenset[FaultKind]:
     unknown = [word for word in words if word not in kinds]
     if unknown:
         raise argparse.ArgumentTypeError(
-            f"there is no fault {unknown[0]!r}; there are {', '.join(kinds)}, or 'all' or 'none' alone"
+            f"unknown fault {unknown[0]!r}: use {', '.join(kinds)}, or 'all' or 'none' alone"
         )
     return frozenset(kinds[word] for word in words)
 

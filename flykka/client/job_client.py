@@ -376,7 +376,7 @@ class JobClient:
             chosen = CheckpointType(checkpoint_type.upper())
         except ValueError:
             types = ", ".join(each.lower() for each in CheckpointType)
-            raise CheckpointError(f"there is no type of checkpoints {checkpoint_type!r}: there are {types}") from None
+            raise CheckpointError(f"unknown checkpoint type {checkpoint_type!r}: use one of {types}") from None
         if self.done():
             raise CheckpointError(f"no checkpoint of {self._label}: it is {self.status} already")
         late = f"no checkpoint of {self._label} is complete after {timeout} s"

@@ -72,7 +72,7 @@ class CheckpointBarrier(Value):
         return self
 
     def with_unaligned_supported(self) -> CheckpointBarrier:
-        """Undo the change of alignment by a channel that does not support unaligned checkpoints."""
+        """Return the barrier as it was before a channel that supports no unaligned checkpoints changed it."""
         if self.options.alignment is not AlignmentType.FORCED_ALIGNED:
             return self
         aligned_at_first = self.options.aligned_timeout_ms is not None

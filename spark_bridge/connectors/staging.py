@@ -205,7 +205,7 @@ class Staging:
         if job == self.owner.root and not self._filesystem.exists(self._job_folder):
             raise SinkError(
                 f"{self._context.operator}: {self._job_folder} is missing, in which the job has staged its files: is"
-                " its disk or share unavailable? The files that wait there to be published are not given up"
+                " its disk or share unavailable? The unpublished files in it are not discarded"
             )
         return is_published
 
@@ -435,8 +435,8 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
     top = job_folder(paths[0]).rsplit("/", 2)[0]
     if not _is_gone(filesystem, top, *paths):
         raise SinkError(
-            f"{paths[0]} was not found for a while: is the disk or share of {top} unavailable, or was it? Its files"
-            " that wait to be published are not given up"
+            f"{paths[0]} was not found for a while: is the disk or share of {top} unavailable, or was it? Its"
+            " unpublished files are not discarded"
         )
 
 

@@ -32,8 +32,8 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
         raise PrototypeError(f"the output is to be partitioned by {min(repeated)!r} twice")
     if len(folders) == len(prototype.columns):
         raise PrototypeError(
-            f"the output is to be partitioned by all columns of the stream, {', '.join(folders)}: none is left to be"
-            " written into the files"
+            f"the output cannot be partitioned by all columns of the stream, {', '.join(folders)}: its files would"
+            " have no columns"
         )
     files = prototype.drop(*folders)
     if layout.format == "csv":

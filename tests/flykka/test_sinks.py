@@ -27,8 +27,8 @@ COLUMNS = "auction, bidder, price, channel, at"
         ),
         (
             FileSink.json("/out").partition_by("at", "price", "channel", "bidder", "auction"),
-            "json /out: the output is to be partitioned by all columns of the stream, at, price, channel,"
-            " bidder, auction: none is left to be written into the files",
+            "json /out: the output cannot be partitioned by all columns of the stream, at, price, channel,"
+            " bidder, auction: its files would have no columns",
         ),
         (
             FileSink.csv("/out").partition_by("price", "at", "PRICE"),

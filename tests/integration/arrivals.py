@@ -2,8 +2,8 @@
 
     python -m tests.integration.arrivals ARRIVALS OUTPUT [OBJECT_STORE]
 
-prints a line per completed checkpoint. If checkpoints are in an object store, for which Spark would need a jar to write
-state, it copies the sales.
+prints a line per completed checkpoint. With an object store for the checkpoints it copies the sales unchanged: Spark
+needs a jar to write state there.
 """
 
 from __future__ import annotations

@@ -99,7 +99,7 @@ def attempt_numbers(changes: list[ExecutionStateChanged], *, of_source: bool) ->
 
 
 def kill_reader_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
-    """Kill the task, but not its TaskManager, right before its bridge handles the moment's message."""
+    """Kill the task, but not its TaskManager, right before its bridge handles the message that `moment` selects."""
     tasks: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:

@@ -81,5 +81,5 @@ def _mapping(file: Path) -> Mapping[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise ConfigurationError(f"{file}: it has no options, each on a line of its own such as parallelism: 4")
+        raise ConfigurationError(f"{file} contains no options: write each on its own line, such as parallelism: 4")
     return {str(name): value for name, value in document.items()}

@@ -187,7 +187,7 @@ class KafkaSource(Source):
         own = self.value_format.schema(session)
         if twice := [name for name in self.metadata if name in own.names]:
             raise PrototypeError(
-                f"{self} has two columns {twice[0]!r}: one of its values, and one of with_metadata(...)"
+                f"{self} has two columns {twice[0]!r}: one from its values, and one from with_metadata(...)"
             )
         declared = ", ".join(f"`{name}` {METADATA[name]}" for name in self.metadata)
         more = session.createDataFrame([], declared).schema if declared else StructType()

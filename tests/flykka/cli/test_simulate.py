@@ -96,7 +96,7 @@ def test_a_passing_seed_leaves_no_trace(simulate: Shell, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--faults", "crash,fire"), "there is no fault 'fire'; there are delay, loss, "),
+        (("--faults", "crash,fire"), "unknown fault 'fire': use delay, loss, "),
         (("--seed", "-1"), "a seed is a whole number from 0, not '-1'"),
         (("--seeds", "0"), "'0' is not a whole number from 1"),
         (("--seed", "1", "--seeds", "2"), "not allowed with argument"),

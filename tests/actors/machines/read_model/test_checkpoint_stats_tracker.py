@@ -88,7 +88,7 @@ def test_a_subtask_counts_once_and_unknown_checkpoints_are_ignored() -> None:
     assert harness.stats.details(JOB, 2).checkpoint is None
 
 
-def test_the_subtasks_are_kept_of_the_last_checkpoints_that_have_ended_and_of_those_in_progress() -> None:
+def test_the_last_ended_checkpoints_and_those_in_progress_keep_their_subtasks() -> None:
     harness = two_tasks()
     harness.trigger()
 

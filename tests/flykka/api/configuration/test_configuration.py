@@ -98,7 +98,7 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
         ),
         ("ring: 5\nmax_bytes: 7", "ring bounds a recording already"),
         ("parallelism: [", "cannot be read: while parsing"),
-        ("- parallelism", "it has no options, each on a line of its own such as parallelism: 4$"),
+        ("- parallelism", "contains no options: write each on its own line, such as parallelism: 4$"),
     ],
 )
 def test_errors_in_a_file_name_the_file(text: str, told: str, tmp_path: Path) -> None:
