@@ -129,13 +129,9 @@ class SparkDataPlane:
         check_sources(job_graph, registry, self._filesystem)
 
     def own(self, job_graph: JobGraph) -> None:
-        """Own the folders of the job, unless they are owned already. May block for longer than a lease. Raises
-        `JobOwnershipError` if another process owns one, or its record cannot be used.
-        """
         self._owners.acquire(job_graph, self._filesystem, logger.info)
 
     def confirm_owner(self, job_id: JobId) -> None:
-        """Raise `OwnershipLostError` if another process has taken the job's folders over. May block."""
         JobOwner(job_id, self._owners).confirm()
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
@@ -194,7 +190,6 @@ class SparkDataPlane:
             self._end(job, job_id)
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Free the rows in BLOCKING partitions of a job."""
         with self._lock:
             job = self._jobs.get(job_id)
         if job is not None:

@@ -32,7 +32,6 @@ def make_folder(
 
 
 def make_inheriting_folder(filesystem: AbstractFileSystem, folder: str) -> None:
-    """Create a folder and its missing parents with the permissions of the nearest existing folder."""
     if isinstance(filesystem, LocalFileSystem):
         permissions.make_inheriting_folder(folder)
     else:

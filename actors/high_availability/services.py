@@ -320,11 +320,9 @@ class LeaderStore:
         return self._backend.names(path)
 
     def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:
-        """Set the value at `path` if all `expected` values match; otherwise return the first path that differs."""
         return self._write(path, encode(value), expected)
 
     def remove(self, path: str, expected: Mapping[str, bytes | None] | None = None) -> str | None:
-        """Remove the value at `path`, if there is one, under the same conditions as `write`."""
         return self._write(path, None, expected)
 
     def _write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None] | None) -> str | None:

@@ -229,7 +229,6 @@ class JobMaster(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """Pending split discoveries by source. A fork calls them itself, as it lacks their threads."""
         return self._sources.unanswered()
 
     def explain(self, now: int) -> JobExplained:

@@ -370,7 +370,6 @@ class _TraceSearch:
 
 
 def _matching_folder(path: str, folders: SinkFolders, filesystem: FileSystem) -> str:
-    """Return the matching folder of a sink, or the path unchanged."""
     target = filesystem.qualified(filesystem.absolute(path))
     same = (each.folder for each in folders.published if filesystem.qualified(each.folder) == target)
     return next(same, path)

@@ -55,7 +55,6 @@ def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformatio
 
 
 def _is_cached(operator: Transformation) -> bool:
-    """Return True if the operator caches a stream or reads a cached one."""
     return isinstance(operator.code, CacheCode) or (
         isinstance(operator.code, SourceCode) and isinstance(operator.code.source, DatasetSource)
     )

@@ -26,7 +26,6 @@ Key = tuple[str, str]
 
 class AsyncOperations:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` returns seconds."""
         self._clock = clock
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flykka-rest-operation")
         # An operation may end before its callback is added, which then runs on the same thread.

@@ -131,7 +131,6 @@ def _value_of(plain: object) -> object:
 
 
 def _explicit_fields(what: object) -> list[tuple[str, object]]:
-    """The fields that do not have their default."""
     values = ((field, getattr(what, field.name)) for field in fields(what))  # type: ignore[arg-type]
     return [(field.name, value) for field, value in values if value != _default(field)]
 

@@ -246,7 +246,6 @@ def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> i
 
 
 def _timers_before(place: _Place, before: CompletedCheckpoint | None) -> DataFrame | None:
-    """Return the timers of an operator in the existing savepoint, or None."""
     with_timers = (
         [] if before is None else [each.operator_id for each in keyed_operators(before) if each.kind in WITH_TIMERS]
     )

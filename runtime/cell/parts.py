@@ -145,7 +145,6 @@ class Behaviours:
         self._cell.set_behaviour(behaviour)
 
     def unbecome(self) -> None:
-        """Pop the current behaviour; below the last one is `handle_message`."""
         self._stack.pop()
         if not self._stack:
             self._stack.append(self._first)
@@ -195,7 +194,6 @@ class Stash:
             self.reject_all()
 
     def unstash_all(self) -> None:
-        """Queue all of them ahead of the waiting messages, in order."""
         self._cell.mailbox.prepend(list(self._popped()))
 
     def reject_all(self) -> None:

@@ -79,7 +79,6 @@ class BlockingPool:
             self._ready.put(work)
 
     def shutdown(self) -> None:
-        """Let every thread end when it is free."""
         with self._lock:
             self._closed = True
             for _ in range(self._threads):

@@ -78,7 +78,6 @@ class ControlAwareMailbox:
     """
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Create two empty lanes."""
         return _ControlAwareQueue()
 
 
@@ -134,7 +133,6 @@ class StablePriorityMailbox:
             raise TypeError(f"the priority of a mailbox is a function of the message, not {self.priority!r}")
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Create an empty heap."""
         return _StablePriorityQueue(self.priority)
 
 
@@ -215,7 +213,6 @@ class BoundedMailbox:
             raise ValueError(f"unknown overflow {self.overflow!r}: use 'drop_new', 'drop_oldest' or 'fail'")
 
     def create(self, owner: Cell) -> MessageQueue:
-        """Create an empty queue."""
         return _BoundedQueue(owner, self)
 
 
@@ -249,7 +246,6 @@ class _BoundedQueue:
         return len(self._entries)
 
     def _make_room_for(self, entry: Entry) -> Entry:
-        """Return the entry that is dropped for the new one, or the new one itself."""
         if self._type.overflow == "drop_oldest":
             for place, queued in enumerate(self._entries):
                 if not _is_always_accepted(queued):

@@ -55,7 +55,6 @@ class Divergence(EffectDifference):
 
     @classmethod
     def of(cls, difference: EffectDifference, trace: str, turn: Turn, modules: tuple[str, ...] = ()) -> Divergence:
-        """Return the divergence of a turn with this difference."""
         details = {each.name: getattr(difference, each.name) for each in fields(difference)}
         return cls(trace=trace, turn=turn, modules=modules, **details)
 

@@ -284,7 +284,6 @@ class TurnReplayer:
         self._findings: list[Nondeterminism] = []
 
     def observe(self, path: str) -> list[Nondeterminism]:
-        """Watch the actor at `path` for nondeterminism from here on; return the list to which findings are added."""
         self._observed, self._findings = path, []
         return self._findings
 

@@ -141,7 +141,6 @@ class TraceReplayer:
         )
 
     def _only(self, trace: TraceReader, actor: str | None) -> frozenset[str] | None:
-        """Return the paths of the actors to be replayed, None for all."""
         if actor is None:
             return None
         pattern = actor if actor.startswith(("/", "*")) else f"{USER}/{actor}"

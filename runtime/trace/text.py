@@ -183,7 +183,6 @@ def _verb(effect: effects.Send) -> str:
 
 
 def _details(effect: Effect) -> str:
-    """Return the text after the words of an effect."""
     match effect:
         case effects.StartTimer(delay_ms=int() as delay_ms):
             return f", then every {delay_ms} ms"

@@ -149,7 +149,6 @@ class DataGenSource(Source):
     event_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse invalid settings."""
         positive(self.rows_per_batch, "rows per batch")
         if self.number_of_rows is not None:
             positive(self.number_of_rows, "number of rows")
@@ -252,7 +251,6 @@ class IndexRangeDiscovery:
     def __init__(
         self, source: DataGenSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` returns seconds."""
         self._source = source
         self._operator_id = operator_id
         self._clock = clock

@@ -246,7 +246,6 @@ class IcebergSink(TransactionalSink):
         return filesystem.qualified(self.data_path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Return a folder next to the table's files, for a rename must stay within the file system."""
         return f"{self.data_path}/{STAGING}/{file_name_part(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:

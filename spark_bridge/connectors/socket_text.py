@@ -59,7 +59,6 @@ class SocketTextSource(Source):
     event_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse invalid settings."""
         if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 < self.port <= _PORT_MAX:
             raise ValueError(f"a port is a number from 1 to {_PORT_MAX}, not {self.port!r}")
         if not self.delimiter:
@@ -164,7 +163,6 @@ class LineReader:
         retry_delay_ms: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` returns seconds."""
         self._host, self._port = host, port
         self._clock = clock
         self._delimiter = delimiter.encode()

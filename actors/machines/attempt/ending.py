@@ -87,7 +87,6 @@ class AttemptState:
         return self._end is not None and self._end.state is not S.FINISHED
 
     def on_tick(self, now: int) -> None:
-        """Set the time of the current event."""
         self._now = now
 
     def deploy(self, job: TaskCancellationSettings) -> None:

@@ -110,7 +110,6 @@ class NetworkBufferPool:
         return resized
 
     def take_buffer(self) -> bool:
-        """Hand one buffer to a pool; False if no buffer is free."""
         if self.is_destroyed:
             raise BufferPoolDestroyedError("the network buffers are destroyed and cannot be taken")
         if not self._free:

@@ -179,7 +179,6 @@ class ExecutionSlotAllocator:
         return self._join(shared, request, now)
 
     def _occupy(self, free: AllocationId, request: SlotRequest, now: int) -> list[AllocatorEffect]:
-        """Make a free slot a shared one."""
         shared = self.sharing.create(request.slot_sharing_group)
         for effect in self.pool.handle(slot_pool.SlotRequested(request_id=shared.request_id, held=free), now):
             assert isinstance(effect, slot_pool.SlotAssigned), f"a free slot was not simply taken: {effect}"

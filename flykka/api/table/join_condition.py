@@ -29,7 +29,6 @@ class Key:
     right: Expression
 
     def of(self, side: Side) -> Expression:
-        """Return the expression of a side."""
         return self.left if side is Side.LEFT else self.right
 
 
@@ -77,7 +76,6 @@ class _Parts:
         )
 
     def add(self, condition: Expression) -> None:
-        """Add one condition."""
         key = self._key(condition) if condition.kind == "EqualTo" else None
         if key is not None:
             self._keys.append(key)

@@ -203,7 +203,6 @@ class Relation:
         return tuple(key for key in self.stream.changelog.keys or () if key not in found)
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
-        """Return the new names of the keys of upserts."""
         keys = self.stream.changelog.keys or ()
         # If several columns are the key, the first one is used.
         roles = reversed(list(self.roles.items()))

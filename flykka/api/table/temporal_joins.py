@@ -123,7 +123,6 @@ class _TemporalJoin:
         self._rest: list[Expression] = []
 
     def relation(self) -> Relation:
-        """Return the rows, with those columns of the node that are read."""
         self._check_kind()
         self._check_times()
         self._take_apart()

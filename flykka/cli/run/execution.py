@@ -104,7 +104,6 @@ class AppRun(Launch):
             self._end_of(client)
 
     def notify(self, text: str) -> None:
-        """Print a line above the live display."""
         self._console.notify(text)
 
     def running(self) -> list[JobClient]:

@@ -130,7 +130,6 @@ class Fork:
 
     @property
     def expects_more(self) -> bool:
-        """True if a recorded input from outside is still to come."""
         return self._environment.expects_more
 
     def run(

@@ -325,7 +325,6 @@ class ReplaySession(Walk):
         return Fork(self._before_turn(self._make_engine()), unrecorded=unrecorded)
 
     def _before_turn(self, engine: ReplayEngine) -> ReplayEngine:
-        """Return the engine, advanced to right before the turn of this session."""
         turn = self.turn
         while turn is not None and (upcoming := engine.records.turns(1)) and upcoming[0].sequence < turn.sequence:
             engine.advance()

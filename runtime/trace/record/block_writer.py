@@ -77,7 +77,6 @@ class BlockWriter:
                 self._end()
 
     def close(self) -> None:
-        """Write the remaining data and close the file."""
         self.write_waiting()
         with self._writing:
             if not self.ended and self._file is not None:

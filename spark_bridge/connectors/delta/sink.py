@@ -173,7 +173,6 @@ class DeltaSink(TransactionalSink):
         return filesystem.qualified(self.path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Return a folder below the table, for a rename must stay within the file system."""
         return f"{self.path}/{STAGING}/{file_name_part(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:

@@ -115,7 +115,6 @@ class DecodeAvro:
     emitted: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode the values of batches."""
         from fastavro import parse_schema
 
         parsed = parse_schema(json.loads(self.avro_schema))

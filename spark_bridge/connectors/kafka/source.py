@@ -270,7 +270,6 @@ class KafkaSplitDiscovery:
     def __init__(
         self, source: KafkaSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` returns seconds."""
         self._source = source
         self._operator_id = operator_id
         self._clock = clock
