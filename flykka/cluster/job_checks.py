@@ -67,9 +67,8 @@ def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
         if not fits(together, total):
             names = ", ".join(repr(vertex.name) for vertex in members if vertex.resources != UNSPECIFIED)
             raise InsufficientResourcesError(
-                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need"
-                f" {resources_text(together)} together, and {there}: give them slots of their own (slot_sharing_group),"
-                f" or {advice}"
+                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need {resources_text(together)}"
+                f" together, and {there}: give them slots of their own (slot_sharing_group), or {advice}"
             )
 
 

@@ -577,9 +577,8 @@ class CheckpointOptions(TypedDict, total=False):
         ExternalizedCheckpointRetention | str | None,
         _one_of(ExternalizedCheckpointRetention),
         Meaning(
-            "jobs that retain their last checkpoint, in addition to stopped ones:"
-            " no-externalized-checkpoints: none; delete-on-cancellation: failed ones; retain-on-cancellation:"
-            " failed and cancelled ones",
+            "jobs that retain their last checkpoint, in addition to stopped ones: no-externalized-checkpoints: none;"
+            " delete-on-cancellation: failed ones; retain-on-cancellation: failed and cancelled ones",
             "retain-on-cancellation",
             sets=lambda settings, retention: settings.with_retention(retention),
         ),
@@ -588,9 +587,8 @@ class CheckpointOptions(TypedDict, total=False):
         int | str | None,
         Form("OCTAL", permissions),
         Meaning(
-            "permissions of new folders of checkpoints, savepoints and archives on a file system of this"
-            " machine, whatever the umask; files have the same without the right to execute: 0750 lets the"
-            " group read",
+            "permissions of new folders of checkpoints, savepoints and archives on a file system of this machine,"
+            " whatever the umask; files have the same without the right to execute: 0750 lets the group read",
             "0700: the user only",
             sets="checkpointing.permissions",
         ),

@@ -210,9 +210,8 @@ class Relation:
         lost = [self._written(key) for key in self._lost_keys if key not in carried]
         if lost:
             raise RefusedError(
-                f"the rows are upserts by {', '.join(map(self._written, keys))}, but the SELECT leaves"
-                f" out {', '.join(lost)}, so the current rows would be unknown; add {' and '.join(lost)} to the"
-                " SELECT",
+                f"the rows are upserts by {', '.join(map(self._written, keys))}, but the SELECT leaves out"
+                f" {', '.join(lost)}, so the current rows would be unknown; add {' and '.join(lost)} to the SELECT",
                 self.position,
             )
         return {**found, **{key: key for key in self._lost_keys}}

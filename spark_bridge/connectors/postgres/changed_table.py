@@ -117,9 +117,8 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
             continue
         if not member.identity:
             raise SourceError(
-                f"{member} at {database} has no primary key: once its changes are published, PostgreSQL would"
-                f" refuse to update it. Give it one that is not DEFERRABLE, or ALTER TABLE {member} REPLICA IDENTITY"
-                " FULL"
+                f"{member} at {database} has no primary key: once its changes are published, PostgreSQL would refuse to"
+                f" update it. Give it one that is not DEFERRABLE, or ALTER TABLE {member} REPLICA IDENTITY FULL"
             )
         missing = [key for key in keys if key not in member.identity]
         if missing or not keys:

@@ -1,3 +1,5 @@
+"""Futures: their results, failures and callbacks, and waiting for them."""
+
 from __future__ import annotations
 
 import os
