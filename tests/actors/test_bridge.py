@@ -115,7 +115,7 @@ def test_the_engine_has_a_method_for_every_command(kind: type[Command]) -> None:
     assert hints["return"] is type(None) or hints["return"] in get_args(Answer)
 
 
-def test_commands_have_lanes_and_some_fail_their_checkpoint_alone() -> None:
+def test_commands_have_lanes_and_some_fail_only_their_checkpoint() -> None:
     lanes = {kind: kind.lane for kind in COMMANDS}
 
     assert (lanes[UpdateState], lanes[PrepareCommit], lanes[HoldBatches], lanes[CloseChain]) == (

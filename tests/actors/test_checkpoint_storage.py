@@ -273,7 +273,7 @@ def test_state_is_deleted_be_it_a_file_or_a_folder(tmp_path: Path) -> None:
     assert files_below(shared) == ["batch-3"]
 
 
-def test_state_that_cannot_be_deleted_does_not_keep_what_follows() -> None:
+def test_state_that_cannot_be_deleted_does_not_block_later_deletions() -> None:
     with mounted("harness") as storage:
         storage.write("harness/first", b"state")
         storage.write("harness/second", b"state")

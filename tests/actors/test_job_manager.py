@@ -33,7 +33,7 @@ def test_a_job_is_stored_before_its_acceptance_is_sent(cluster: JobCluster) -> N
     assert [each.job_id for each in cluster.received(cluster.resource_manager, RegisterJobMaster)] == [JOB]
 
 
-def test_a_job_whose_code_is_not_there_is_refused_with_the_reason(cluster: JobCluster) -> None:
+def test_a_job_whose_code_is_missing_is_refused_with_the_reason(cluster: JobCluster) -> None:
     cluster.data_plane.refusal = LookupError("no code for 'source'")
 
     cluster.submit(cluster.graph())

@@ -39,7 +39,7 @@ def test_each_contender_does_the_measured_work(side: Side, discipline: Disciplin
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [PykkaSide(), FlykkaSide()], ids=["pykka", "flykka"])
 @pytest.mark.parametrize("discipline", [each for each in Discipline if each not in QUICK])
-def test_each_contender_does_the_work_with_many_actors(side: Side, discipline: Discipline) -> None:
+def test_each_library_completes_each_discipline_with_many_actors(side: Side, discipline: Discipline) -> None:
     assert 0 < side.measure(discipline, 2 * FAN) < 60
 
 

@@ -24,7 +24,7 @@ def test_a_conformance_case_holds(area: str, case: Case) -> None:
             ADAPTERS[area](case)
 
 
-def test_few_cases_are_not_applicable_and_each_is_there_and_has_a_reason() -> None:
+def test_few_cases_are_not_applicable_and_each_exists_and_has_a_reason() -> None:
     assert len(NOT_APPLICABLE) <= LIMIT
     assert NOT_APPLICABLE.keys() <= known_cases()
     assert all(NOT_APPLICABLE.values())

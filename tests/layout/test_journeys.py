@@ -66,7 +66,7 @@ def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_only_files_on_the_way_to_the_message_count(journeys: Any, way: Path) -> None:
+def test_only_files_whose_code_leads_to_the_message_are_counted(journeys: Any, way: Path) -> None:
     profiler = journeys.Profiler(way, ["way"])
     acting, kernel = import_module("way.acting"), import_module("way.kernel")
     hops = []

@@ -40,7 +40,7 @@ def test_a_snapshot_lists_the_actors_as_a_tree_in_spawning_order(system: SeededS
     assert snapshot.find("/user/p/q") is None
 
 
-def test_turns_are_counted_and_their_rate_is_that_since_the_look_before(system: SeededSystem) -> None:
+def test_turns_are_counted_and_their_rate_is_that_since_the_last_snapshot(system: SeededSystem) -> None:
     ref = system.spawn(scripted_actor([]), "a")
     system.run_until_idle()
     system.advance(1_000)
@@ -94,7 +94,7 @@ def test_restarts_and_the_last_failure(system: SeededSystem) -> None:
     assert actor.last_failure.message == "as scripted"
 
 
-def test_an_actor_that_waits_for_its_restart_shows_what_waits_with_it(system: SeededSystem) -> None:
+def test_an_actor_that_waits_for_its_restart_shows_its_waiting_messages(system: SeededSystem) -> None:
     child = scripted_actor([], {"fail": fails})
     strategy = OneForOne(backoff=Backoff(min_backoff="1s", random_factor=0))
     system.spawn(scripted_actor([], {"start": lambda context: context.spawn(child, "c")}, strategy), "p")

@@ -129,7 +129,7 @@ def test_published_files_are_no_damage(staged_output: Staged) -> None:
     assert staged_output.damages() == []
 
 
-def test_files_taken_away_after_their_batch_was_published_are_no_damage(staged_output: Staged) -> None:
+def test_files_removed_after_their_batch_was_published_are_no_damage(staged_output: Staged) -> None:
     for file in (staged_output.files[2], staged_output.files[4], staged_output.files[3]):
         file.unlink()
         file.parent.rmdir()
@@ -137,7 +137,7 @@ def test_files_taken_away_after_their_batch_was_published_are_no_damage(staged_o
     assert staged_output.damages() == []
 
 
-def test_files_are_missing_when_the_folder_of_their_job_is_away(staged_output: Staged) -> None:
+def test_files_are_missing_when_the_folder_of_their_job_is_missing(staged_output: Staged) -> None:
     staged_output.job.rename(staged_output.job.with_name("away"))
 
     assert [damage.split()[0] for damage in staged_output.damages()] == [str(file) for file in staged_output.files[:3]]

@@ -69,7 +69,7 @@ def test_the_table_of_ends_in_the_documentation_is_that_of_the_code() -> None:
 
 
 @pytest.mark.parametrize("diagram", [job_status_diagram, execution_state_diagram, task_state_diagram])
-def test_the_diagrams_of_the_documentation_are_those_of_the_tables(diagram: Callable[[], str]) -> None:
+def test_the_diagrams_of_the_documentation_equal_the_tables(diagram: Callable[[], str]) -> None:
     documented = (Path(__file__).parents[3] / "docs" / "states.md").read_text()
 
     assert f"```mermaid\n{diagram()}```" in documented

@@ -176,7 +176,7 @@ def test_the_caption_of_the_bars_covers_the_drawn_checkpoints() -> None:
     assert "time of checkpointstime of checkpoints: at most 415 msat most 415 ms" in picture.text
 
 
-def test_before_anything_is_measured_there_is_no_picture() -> None:
+def test_there_is_no_picture_before_the_first_measurement() -> None:
     assert "svg" not in read_html(NEW).tags
 
 

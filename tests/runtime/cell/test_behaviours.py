@@ -64,7 +64,7 @@ def say(system: SeededSystem) -> Callable[..., list[str]]:
     return say
 
 
-def test_the_next_message_is_handled_by_what_the_actor_has_become(say: Callable[..., list[str]]) -> None:
+def test_the_next_message_is_handled_by_the_new_behaviour(say: Callable[..., list[str]]) -> None:
     assert say("x", "become second", "x", "become third", "x") == ["first x", "second x", "third x"]
 
 

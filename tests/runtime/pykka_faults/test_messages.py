@@ -102,7 +102,9 @@ def test_p6_a_message_to_a_dead_actor_is_a_dead_letter_and_no_error(
     assert [(letter.message, letter.sender) for letter in letters] == [(says("x"), our_sender)]
 
 
-def test_p11_what_waits_when_an_actor_stops_is_a_dead_letter(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p11_messages_waiting_when_an_actor_stops_are_dead_letters(
+    threaded: ActorSystem, stage: Stage, ours: Play
+) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     stock.ref.tell("hold")
@@ -150,7 +152,7 @@ def test_p12_a_broadcast_skips_dead_actors(system: SeededSystem, stage: Stage, m
     pykka_seam.sweep()
 
 
-def test_p21_a_stop_overtakes_what_waits(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p21_a_stop_overtakes_waiting_messages(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     for word in ("hold", "x", "x"):

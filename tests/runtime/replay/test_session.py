@@ -72,7 +72,7 @@ def test_a_session_runs_until_an_actor_gets_a_message(session: ReplaySession) ->
     assert by_path.turn.recipient.path == COURIER
 
 
-def test_a_session_stands_at_the_end_without_a_match(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_session_without_a_match_is_at_the_end_of_the_trace(session: ReplaySession, trace: TraceReader) -> None:
     assert session.run_until(Retry) is None
     assert session.turn == trace.turns[-1]
     assert session.step() is None

@@ -47,7 +47,7 @@ def place_of_line(function: Callable[..., object], line: int) -> str:
     return f"{os.path.relpath(__file__)}:{inspect.getsourcelines(function)[1] + line}"
 
 
-def test_the_line_is_that_of_the_case_which_names_the_class(system: SeededSystem) -> None:
+def test_the_line_is_that_of_the_match_case_for_the_class(system: SeededSystem) -> None:
     ref = system.spawn(Props(Matches), "a")
     system.run_until_idle()
 

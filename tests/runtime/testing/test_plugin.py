@@ -49,7 +49,7 @@ def run_with_plugin(pytester: pytest.Pytester, body: str, *options: str) -> pyte
     return pytester.runpytest_inprocess(*plugins, *options)
 
 
-def test_a_test_is_lent_a_system_that_ends_with_it(pytester: pytest.Pytester) -> None:
+def test_a_fixture_provides_a_system_that_ends_with_the_test(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -67,7 +67,7 @@ def test_a_test_is_lent_a_system_that_ends_with_it(pytester: pytest.Pytester) ->
             seeded_system.advance(3_600_000)
             assert seeded_system.manual_clock.now_ms() == 3_600_000
 
-        def test_both_lent_systems_have_ended():
+        def test_both_provided_systems_have_ended():
             assert [system.terminated.done() for system in lent] == [True, True]
         """,
     )

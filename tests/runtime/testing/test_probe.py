@@ -124,7 +124,7 @@ def test_a_block_that_takes_too_long_has_failed(probe: TestProbe, system: Seeded
 # Acting
 
 
-def test_the_probe_is_the_sender_of_what_it_sends(probe: TestProbe, system: SeededSystem) -> None:
+def test_a_probe_is_the_sender_of_its_messages(probe: TestProbe, system: SeededSystem) -> None:
     echo = system.spawn(scripted_actor([], {"question": replies}), "echo")
 
     probe.send(echo, says("question"))

@@ -167,7 +167,7 @@ def value_error() -> ValueError:
     return ValueError("no")
 
 
-def test_an_error_explains_what_an_exiting_function_should_do() -> None:
+def test_an_error_explains_the_alternative_to_exiting_in_a_function() -> None:
     failure = serialized("stage 3", SystemExit(3))
 
     assert failure.type_name == "SystemExit"

@@ -168,7 +168,7 @@ def test_a_long_row_is_truncated_in_the_note() -> None:
     assert len(notes_of_error) < 500
 
 
-def test_a_failed_call_leaves_no_rows_to_the_next() -> None:
+def test_rows_of_a_failed_call_are_not_left_to_the_next_call() -> None:
     kept = StateTable(Dividing())
 
     with pytest.raises(ZeroDivisionError):

@@ -144,7 +144,7 @@ def test_a_checkpoint_aborted_before_its_barrier_is_skipped() -> None:
     assert kept.begin(Checkpoint(checkpoint_id=2)) is SnapshotDecision.SKIPPED
 
 
-def test_state_that_is_durable_too_late_is_acknowledged_alone_for_its_deletion() -> None:
+def test_state_that_becomes_durable_after_an_abort_is_acknowledged_for_its_deletion() -> None:
     kept = book()
     checkpoint = begun(kept, 1, states=(READER,))
     prepare(kept, checkpoint)

@@ -159,7 +159,7 @@ def test_batches_after_a_barrier_are_in_no_stage_before_the_snapshot() -> None:
     assert runs(behind) == ["c"]
 
 
-def test_batches_of_a_channel_whose_barrier_is_not_there_go_before_the_snapshot() -> None:
+def test_batches_of_a_channel_without_its_barrier_are_processed_before_the_snapshot() -> None:
     task = reader()
     task.arrive(0, batch("a"), batch("b"), barrier(1), batch("e"))
     task.arrive(1, batch("c"), batch("d"), barrier(1))
@@ -178,14 +178,14 @@ def test_large_batches_are_read_on_arrival_two_at_a_time() -> None:
     assert runs(task.arrive(0, large("a"), large("b"))) == ["a", "b"]
 
 
-def test_a_stage_reads_no_more_than_so_many_bytes() -> None:
+def test_a_stage_reads_a_limited_number_of_bytes() -> None:
     task = reader(channels=1)
     task.arrive(0, batch("a"), large("b", COALESCED_BYTES // 2 - 1), large("c", COALESCED_BYTES - 1), batch("d"))
     # Enough batches wait by now: another stage has begun beside the first.
     assert runs(task.feed(finished(0), finished(1))) == ["d"]
 
 
-def test_a_stage_reads_no_more_than_so_many_batches() -> None:
+def test_a_stage_reads_a_limited_number_of_batches() -> None:
     count = COALESCED_BATCHES + 2
     deployed = recovering(descriptor(OperatorKind.SINK, channels=1), inputs=count)
     task = Harness(replace(deployed, coalesces_batches=True))

@@ -77,7 +77,7 @@ def test_known_row_counts_apply_if_the_file_is_small_for_them() -> None:
         ([250, 1_900, 1_000], [64, 33, 33]),
     ],
 )
-def test_the_limit_becomes_what_full_batches_would_have_read_in_a_second(
+def test_the_limit_becomes_the_rows_that_full_batches_would_read_in_a_second(
     durations_ms: list[int], limits_mib: list[int]
 ) -> None:
     limit = warm()
@@ -137,7 +137,7 @@ def test_batches_stay_large_if_the_machine_becomes_busy() -> None:
     assert limit.bytes > SMALL
 
 
-def test_the_limit_finds_what_a_second_holds_from_both_sides() -> None:
+def test_the_limit_approaches_the_rows_of_a_second_from_both_sides() -> None:
     for mib_per_second in (4, 16, 100):
         limit = warm()
 
@@ -160,7 +160,7 @@ def test_the_limit_stays_within_its_bounds_for_any_measurements(stages: list[tup
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, LIMIT_MAX)), min_size=1))
-def test_batches_hold_every_split_once_and_more_than_the_limit_only_alone(sizes: list[int | None]) -> None:
+def test_batches_contain_every_split_once_and_exceed_the_limit_only_with_one_split(sizes: list[int | None]) -> None:
     limit, waiting = ReadLimit(), [split(size) for size in sizes]
     batches: list[list[SourceSplit]] = []
 

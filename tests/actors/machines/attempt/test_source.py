@@ -44,7 +44,7 @@ def test_reading_a_split_makes_room_to_ask_for_one() -> None:
     assert held.splits_to_request() == 1
 
 
-def test_small_splits_that_wait_are_read_together_and_others_alone() -> None:
+def test_small_waiting_splits_are_read_together_and_others_separately() -> None:
     held = reader()
     held.add((small("a"), small("b"), split("c"), split("d"), small("e")))
 
@@ -75,7 +75,7 @@ def test_the_reader_holds_few_splits_again_if_they_are_not_small() -> None:
     assert held.splits_to_request() == 3
 
 
-def test_a_restored_reader_reads_together_what_waits() -> None:
+def test_a_restored_reader_reads_its_waiting_splits_together() -> None:
     held = reader()
     held.add((small("a"), small("b")))
 
@@ -85,7 +85,7 @@ def test_a_restored_reader_reads_together_what_waits() -> None:
     assert restored.next() == (small("a"), small("b"))
 
 
-def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
+def test_a_restored_reader_holds_the_splits_that_were_unread_at_the_checkpoint() -> None:
     held = reader()
     held.add((split("a"), split("b"), split("c")))
     held.next()

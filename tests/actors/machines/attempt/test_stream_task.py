@@ -91,7 +91,7 @@ def test_a_running_source_asks_for_splits_ahead() -> None:
     assert RequestSplits(attempt=ATTEMPT, operator_id=SOURCE, count=SPLITS_AHEAD) in to_job_master(effects)
 
 
-def test_two_stages_are_in_flight_and_no_more() -> None:
+def test_at_most_two_stages_are_in_flight() -> None:
     task = source()
 
     started = to_bridge(task.feed(splits("a", "b", "c")))

@@ -179,7 +179,7 @@ def test_existing_shared_state_is_registered_once() -> None:
     assert harness.written_checkpoints()[1].task_states[1].state == state
 
 
-def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to() -> None:
+def test_subsuming_deletes_a_checkpoint_and_the_state_that_only_it_refers_to() -> None:
     harness = two_tasks()
     complete_checkpoint(harness, 1, exclusive=["s"], shared=["x", "y"])
 

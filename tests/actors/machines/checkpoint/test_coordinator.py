@@ -52,7 +52,7 @@ def test_a_checkpoint_is_complete_only_when_its_metadata_is_durable() -> None:
     assert [effect.attempt for effect in harness.effects(NotifyCheckpointComplete)] == ["source", "sink"]
 
 
-def test_the_metadata_holds_what_every_task_acknowledged() -> None:
+def test_the_metadata_contains_the_state_that_every_task_has_acknowledged() -> None:
     harness = two_tasks()
     harness.advance(100)
     harness.trigger()

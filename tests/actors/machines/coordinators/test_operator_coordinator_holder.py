@@ -163,7 +163,7 @@ def test_a_coordinator_is_notified_of_complete_checkpoints() -> None:
     assert harness.at_work is None, "nothing is to be committed for a savepoint"
 
 
-def test_events_in_flight_are_those_before_the_barrier_received_after_the_state() -> None:
+def test_events_sent_before_the_barrier_and_received_after_the_state_are_in_flight() -> None:
     harness = Harness().run()
     harness.tell(events_sent(b"in the state"), snapshot(1))
     harness.answer()

@@ -194,7 +194,7 @@ channel.
 
 
 @given(streams=STREAMS, data=st.data())
-def test_a_snapshot_is_taken_when_every_open_channel_stands_at_its_barrier(
+def test_a_snapshot_is_taken_when_every_open_channel_has_delivered_its_barrier(
     streams: list[list[BarrierEvent]], data: st.DataObject
 ) -> None:
     aligner = BarrierAligner(CHANNELS)

@@ -133,7 +133,7 @@ def test_a_cancelled_attempt_that_is_unknown_counts_as_ended() -> None:
     assert running.graph.status is JobStatus.CANCELED
 
 
-def test_attempts_with_slots_of_their_own_are_waited_for_by_themselves() -> None:
+def test_attempts_with_separate_slots_are_waited_for_separately() -> None:
     running = Running(graph_of(vertex("left"), vertex("right"), failover=FailoverStrategyKind.REGION))
     running.deploy()
     keys = {each.key for each in running.effects_of(StartTimer)}

@@ -61,7 +61,7 @@ def test_an_attempt_without_a_slot_cannot_be_deployed() -> None:
         new_execution().deploy(now=1)
 
 
-def test_the_state_to_start_from_leaves_with_the_deployment() -> None:
+def test_the_initial_state_is_sent_with_the_deployment() -> None:
     execution = new_execution()
     execution.restore = TaskStateSnapshot()
     execution.assign(slot())

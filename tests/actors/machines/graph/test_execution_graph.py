@@ -152,7 +152,7 @@ def test_a_vertex_and_its_producers_adopt_the_key_groups_of_a_checkpoint() -> No
     assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
 
 
-def test_a_late_slot_has_been_returned_before() -> None:
+def test_a_slot_that_comes_after_a_cancellation_is_not_returned_again() -> None:
     running = Running()
     running.schedule()
     running.tell(CANCEL)

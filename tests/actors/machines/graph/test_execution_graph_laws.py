@@ -48,7 +48,7 @@ happenings = st.one_of(
 
 @pytest.mark.slow
 @given(events=st.lists(happenings, max_size=40))
-def test_no_sequence_of_events_breaks_an_invariant_or_leaves_an_end(events: list[Event]) -> None:
+def test_no_sequence_of_events_breaks_an_invariant_or_leaves_an_end_state(events: list[Event]) -> None:
     running = Running()
     ended: JobStatus | None = None
 

@@ -82,7 +82,7 @@ def test_a_restart_counts_no_published_row_twice_and_drops_staged_rows() -> None
     assert (restarted.vertices[1].rows_published, restarted.vertices[1].rows_staged) == (360, 7)
 
 
-def test_throughput_is_what_sources_read_since_the_job_began() -> None:
+def test_throughput_is_the_rows_that_sources_have_read_since_the_job_began() -> None:
     begun = status(JobStatus.RUNNING, at=1_000)
 
     details = folded((1_000, begun), (1_500, source_metrics(50)), (2_500, source_metrics(250)), (3_000, metrics(999)))

@@ -50,7 +50,7 @@ def test_the_queues_of_a_vertex_are_those_of_its_running_subtasks_together() -> 
     assert (running.input_queue_length, running.output_queue_length) == (4, 10)
 
 
-def test_waiting_files_are_those_of_running_readers_and_unassigned_ones() -> None:
+def test_files_of_running_readers_and_unassigned_files_are_waiting() -> None:
     reported = [
         MetricsReported(
             job_id=JOB,
@@ -68,7 +68,7 @@ def test_waiting_files_are_those_of_running_readers_and_unassigned_ones() -> Non
     assert (running.files_waiting, ended.files_waiting) == (103, 0)
 
 
-def test_a_vertex_names_what_its_event_time_waits_for_the_longest() -> None:
+def test_a_vertex_names_the_source_that_holds_its_event_time_back_the_longest() -> None:
     holds = [EventTimeHold(subtask=subtask, since_ms=0, watermark_ms=9 - subtask) for subtask in range(2)]
     reported = [
         MetricsReported(

@@ -188,7 +188,7 @@ def test_a_job_that_ends_ends_its_rescale() -> None:
     assert scheduling.rescales()[0].reason is RescaleTerminatedReason.JOB_FINISHED
 
 
-def test_an_adaptive_job_waits_for_all_slots_and_then_takes_what_there_are() -> None:
+def test_an_adaptive_job_waits_for_all_slots_and_then_uses_the_available_ones() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.StartRequested(), events.SlotsCounted(slots=1))
     assert scheduling.targets() == []

@@ -51,7 +51,7 @@ def test_vertices_connected_by_forward_edges_are_one_group() -> None:
     assert forward_groups(KEYED) == (("source", "map"), ("sums",))
 
 
-def test_a_job_without_bounds_has_its_parallelism_and_an_adaptive_one_maybe_less() -> None:
+def test_a_job_without_bounds_runs_at_its_parallelism_or_below_if_adaptive() -> None:
     adaptive = replace(KEYED, scheduler_type=SchedulerType.ADAPTIVE)
 
     assert initial_requirements(KEYED) == require(source=(2, 2), map=(2, 2), sums=(3, 3))
@@ -102,7 +102,7 @@ def test_a_group_has_as_many_slots_as_its_widest_vertex_has_subtasks(slots: int,
         (99, {"source": 2, "sink": 8}),
     ],
 )
-def test_groups_share_the_slots_and_what_one_leaves_is_the_others(slots: int, fitting: dict[str, int] | None) -> None:
+def test_slots_that_one_group_leaves_unused_go_to_the_others(slots: int, fitting: dict[str, int] | None) -> None:
     assert determine_parallelism(APART, require(source=(1, 2), sink=(2, 8)), slots) == fitting
 
 

@@ -66,7 +66,7 @@ def test_dynamic_slots_reduce_the_resources_for_default_slots() -> None:
     assert slots.waiting_requests == ("c",)
 
 
-def test_a_slot_of_the_default_size_takes_what_could_be_cut() -> None:
+def test_a_small_request_waits_while_default_slots_use_all_resources() -> None:
     slots = with_one()
     feed(slots, requested("a"), requested("b"))
 

@@ -106,7 +106,7 @@ def test_a_restarted_reader_is_awaited_and_notified_again() -> None:
     assert bounds_by_source(machine, SourcesReset(), reported_watermark("left", 1, number=2)) == {"left": WATERMARK_MIN}
 
 
-def test_each_group_is_of_its_own_and_each_source_has_its_drift() -> None:
+def test_groups_are_independent_and_each_source_has_its_drift() -> None:
     other = replace(ALIGNMENT, group="h")
     machine = alignments(
         aligned("left"), aligned("right", replace(ALIGNMENT, max_drift_ms=50)), aligned("far", other), vertex("free")

@@ -91,7 +91,7 @@ def assigned(
     return {place: snapshot.operators for place, snapshot in made.states.items()}
 
 
-def test_at_the_same_parallelism_each_subtask_gets_its_own_back() -> None:
+def test_at_the_same_parallelism_each_subtask_gets_its_own_state_back() -> None:
     states = [
         (list_state_of("source", "0"), keyed_state("window", "x")),
         (list_state_of("source", "1"), keyed_state("window", "y", subtask=1)),
@@ -224,7 +224,7 @@ def test_a_removed_operator_without_state_is_no_error() -> None:
     assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "a", parallelism=1)) == {}
 
 
-def test_files_that_belong_to_the_checkpoint_alone_go_with_the_keyed_state_they_are_of() -> None:
+def test_files_of_one_checkpoint_alone_are_deleted_with_their_keyed_state() -> None:
     copied = ExclusiveStateHandle(path="copy", size_bytes=1)
     state = OperatorSubtaskState(
         operator_id=OperatorId("window"), key_groups=key_groups_of(0, MAX, 1), exclusive=(copied,)

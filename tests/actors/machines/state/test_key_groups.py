@@ -27,7 +27,7 @@ def test_the_ranges_of_the_subtasks_divide_the_key_groups(groups: tuple[int, int
     assert all(keys.start <= keys.end for keys in ranges)
 
 
-def test_ranges_that_are_neighbours_have_nothing_in_common() -> None:
+def test_adjacent_ranges_have_no_element_in_common() -> None:
     left, right = KeyGroupRange(start=0, end=4), KeyGroupRange(start=5, end=9)
 
     assert intersection(left, right) is None

@@ -51,7 +51,7 @@ def test_a_segment_that_straddles_the_bound_is_read_on_both_sides_of_it_once() -
     segments.check()
 
 
-def test_a_segment_within_the_bound_is_read_without_one() -> None:
+def test_a_segment_within_the_bound_is_read_without_a_bound() -> None:
     segments = of(segment(1, 0, 2))
 
     (reading,) = segments.fire(2).readings
@@ -88,7 +88,7 @@ def test_the_bound_never_moves_back() -> None:
     assert (again.readings, again.finished, segments.emitted_to_ms) == ((), (), 4)
 
 
-def test_only_what_a_complete_checkpoint_holds_is_durable() -> None:
+def test_only_segments_of_a_complete_checkpoint_are_durable() -> None:
     segments = of(segment(1, 0, 1), segment(2, 0, 1))
 
     segments.mark_written([BatchId("1")], written_state(7))

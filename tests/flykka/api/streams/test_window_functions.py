@@ -164,7 +164,7 @@ def test_windows_over_all_rows_are_preaggregated_locally_and_merged_in_one_subta
     assert counted.columns == ["window_start", "window_end", "bids"]
 
 
-def test_windows_over_all_rows_run_in_one_subtask_and_no_more(spark: SparkSession) -> None:
+def test_windows_over_all_rows_run_in_only_one_subtask(spark: SparkSession) -> None:
     counted = bids(spark).window_all(HOURS).aggregate(F.count("*")).uid("counts")
 
     with pytest.raises(ProgramError, match=r"^the parallelism of counts .* is 1 at most, not 2$"):

@@ -134,7 +134,7 @@ def test_a_key_is_never_read_as_null() -> None:
         read_days("null", keys=("day",))
 
 
-def test_a_row_goes_to_the_side_output_with_its_texts() -> None:
+def test_an_unreadable_row_goes_to_the_side_output_as_texts() -> None:
     first, second, third = read_days("side-output").to_pylist()
 
     assert (first[UNREADABLE], third[UNREADABLE]) == (None, None)
