@@ -69,7 +69,7 @@ _REPORT_TIMER = "checkpoint-report"
 
 @trace_tag("actor.checkpoint_coordinator")
 class CheckpointCoordinator(Actor):
-    """Its state machine cannot be rebuilt, so it is never restarted: its failure is a failure of the JobMaster."""
+    """The actor is never restarted, because its state machine cannot be rebuilt: its JobMaster fails with it."""
 
     def __init__(
         self,

@@ -129,19 +129,19 @@ class ManagedJob:
         self.phase = JobPhase.ACCEPTING
         self.job_master: Ref | None = None
         self.is_busy = False
-        """True while work for it runs outside the JobManager's turns."""
+        """True while work for the job runs outside the JobManager's turns."""
         self.is_kept = False
         self.is_bound = True
-        """True if its code is loaded in this process."""
+        """True if the job's code is loaded in this process."""
         self.cancellation: CancelJob | None = None
-        """The request to cancel it, which later JobMasters receive too."""
+        """The request to cancel the job, which later JobMasters receive too."""
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
-        """True if its JobMaster has cleaned up everything."""
+        """True if the job's JobMaster has cleaned up everything."""
         self.is_over_elsewhere = False
-        """True if another leader has archived it: its record is dropped once no work for it runs here."""
+        """True if another leader has archived the job: this record is dropped once no work for the job runs here."""
         self.is_asked_again = False
-        """True if it was submitted again after its end."""
+        """True if the job was submitted again after its end."""
         self.failure: SerializedThrowable | None = None
         self._failures = 0
         self._began_ms = 0
@@ -171,7 +171,7 @@ class ManagedJob:
             self.move(JobPhase.AWAITING_CODE)
 
     def bind(self, job_graph: JobGraph) -> None:
-        """Continue it with the graph that its application has submitted again."""
+        """Continue the job with the graph that its application has submitted again."""
         self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
         self.move(JobPhase.ACCEPTING)
 
@@ -184,7 +184,7 @@ class ManagedJob:
         self.is_busy = True
 
     def accept(self, starts: int) -> bool:
-        """Record that the store has it, after this many starts; return True if clients have not been notified yet."""
+        """Record that the store has the job, after this many starts; return True if clients are not notified yet."""
         is_new = self.phase is not JobPhase.STARTING
         self.submitted = replace(self.submitted, starts=starts)
         self.is_kept, self.is_bound, self.is_busy = True, True, False
@@ -195,11 +195,11 @@ class ManagedJob:
         self.job_master, self._began_ms = job_master, now
 
     def record_end(self, end: JobEnded) -> None:
-        """Record its end, which implies that its JobMaster has cleaned up everything."""
+        """Record the end of the job: its JobMaster has cleaned up everything."""
         self.end, self.is_cleaned_up = end, True
 
     def end_elsewhere(self, end: JobEnded) -> None:
-        """Record that another leader has archived it, with this end."""
+        """Record that another leader has archived the job, with this end."""
         self.end, self.is_kept, self.is_over_elsewhere = end, False, True
 
     def record_failure(self, failure: SerializedThrowable, now: int) -> None:
@@ -209,14 +209,14 @@ class ManagedJob:
         self.failure = failure
 
     def lose_job_master(self, now: int) -> None:
-        """Report that its JobMaster has died and will be replaced."""
+        """Report that the job's JobMaster has died and will be replaced."""
         text = f"the JobMaster of {self.job_id} ended unexpectedly; a new one continues from the latest checkpoint"
         cause = self.failure or SerializedThrowable(type_name="JobMasterLostError", message=text)
         self.give_up_requests(text)
         self._tell_status(JobStatus.RESTARTING, now, cause)
 
     def release(self, end: JobEnded | None, checkpoint_path: str | None) -> None:
-        """Record that its last JobMaster has been released, with its end if it had one."""
+        """Record that the last JobMaster was released, with the end of the job if there was one."""
         self.is_busy = False
         if end is not None:
             self.end = end
@@ -232,7 +232,7 @@ class ManagedJob:
         client.tell(JobSubmitSuccess(job_id=self.job_id))
 
     def suspend(self, now: int) -> None:
-        """Suspend it: the new leader continues it."""
+        """Suspend the job: the new leader continues it."""
         if self.phase is JobPhase.RUNNING:
             self._tell_status(JobStatus.SUSPENDED, now)
         self.move(JobPhase.SUSPENDED)
@@ -276,7 +276,7 @@ class ManagedJob:
             client.tell(changed)
 
     def cancel(self, message: CancelJob) -> None:
-        """Cancel it, in this JobMaster and in later ones."""
+        """Cancel the job, in this JobMaster and in later ones."""
         if self.end is not None or self.phase is JobPhase.AWAITING_CODE:
             message.client.tell(not_cancelled(self.job_id))
             return
@@ -291,7 +291,7 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def stop(self, message: StopJob) -> None:
-        """Stop it; the client gets its answer when the job has ended, or when the stop has failed."""
+        """Stop the job; the client gets its answer when the job has ended, or when the stop has failed."""
         if self.end is not None:
             message.client.tell(
                 not_stopped(self.job_id, f"job {self.job_id} does not exist or has ended: it cannot be stopped")

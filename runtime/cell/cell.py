@@ -91,7 +91,7 @@ class Cell(PykkaActor):
     )
 
     on_loop = False
-    """True if its thread is an event loop, which it shares and must not block."""
+    """True if the cell's thread is an event loop, which other cells share and no cell may block."""
 
     death_watch = LazyPart(DeathWatch)
     timers = LazyPart(Timers)

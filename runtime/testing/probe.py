@@ -62,7 +62,7 @@ class TestProbe:
         self.last_message: Message | None = None
         """The last expected message."""
         self.last_sender: Ref | None = None
-        """Its sender; for an ask, the ref to reply to."""
+        """The sender of the last message; for an ask, the ref to reply to."""
 
     @overload
     def expect_message(

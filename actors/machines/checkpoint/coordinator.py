@@ -581,7 +581,7 @@ class CheckpointCoordinatorMachine:
         yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _is_retried(self, pending: PendingCheckpoint) -> bool:
-        """True if it should have stopped attempts that have ended: the stop waits for their successors."""
+        """True if the checkpoint was to stop attempts that have ended: the stop waits for their successors."""
         final = self._trigger.final
         is_needed = final.stop is not None and final.stop.request_id == pending.request_id
         return is_needed and final.begun != pending.checkpoint_id

@@ -69,7 +69,7 @@ class FinalCheckpoint:
 
     @property
     def is_next(self) -> bool:
-        """True if it is pending or begins as soon as possible."""
+        """True if the checkpoint is pending or begins as soon as possible."""
         return self.phase in (FinalPhase.WANTED, FinalPhase.REQUESTED, FinalPhase.PENDING)
 
     @property
@@ -85,7 +85,7 @@ class FinalCheckpoint:
         self.phase = next_phase(FINAL_MOVES, self.phase, phase)
 
     def reach_end_of_data(self) -> bool:
-        """Request it for the end of the input; True if this is the first request."""
+        """Request the checkpoint for the end of the input; return True if this is the first request."""
         self._at_end_of_data = True
         return self._request()
 

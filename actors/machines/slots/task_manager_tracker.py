@@ -78,7 +78,7 @@ class TaskManagerTracker:
     # Queries
 
     def knows(self, task_manager: TaskManagerId) -> bool:
-        """True if it is running or starting."""
+        """True if the TaskManager is running or starting."""
         return task_manager in self._starting or task_manager in self._registered
 
     def is_registered(self, task_manager: TaskManagerId) -> bool:

@@ -294,7 +294,7 @@ class SplitEnumerator:
     """
 
     def __init__(self, job_id: JobId, vertex_id: JobVertexId, operator_id: OperatorId, *, parallelism: int) -> None:
-        """Its readers are subtasks 0 to `parallelism` - 1 of the vertex."""
+        """The readers are subtasks 0 to `parallelism` - 1 of the vertex."""
         self._job_id = job_id
         self._vertex_id = vertex_id
         self._operator_id = operator_id

@@ -48,7 +48,7 @@ class IsWindow:
     size_ms: int | None
 
     def part(self, field: str) -> Role | None:
-        """Return the role of its start or end."""
+        """Return the role of the start or end of the window."""
         if field == "end":
             return IsEventTime()
         return None if self.size_ms is None else IsWindowStart(size_ms=self.size_ms)

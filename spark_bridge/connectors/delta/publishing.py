@@ -351,7 +351,7 @@ class UpsertIntoDelta:
         message = F.concat(
             F.lit(f"the column {self.kind!r} has "),
             F.coalesce(kind, F.lit("null")),
-            F.lit(f", which is no kind of a row: {INSERT}, {UPDATE_AFTER}, {UPDATE_BEFORE} and {DELETE} are"),
+            F.lit(f", which is not a row kind; use {INSERT}, {UPDATE_AFTER}, {UPDATE_BEFORE} or {DELETE}"),
         )
         return F.when(is_valid, kind).otherwise(F.raise_error(message))
 

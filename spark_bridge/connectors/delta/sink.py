@@ -59,7 +59,7 @@ class DeltaSink(TransactionalSink):
 
     needs_order: ClassVar[bool] = False
     removes: ClassVar[bool] = False
-    """True if it removes existing rows of the table."""
+    """True if the sink removes existing rows of the table."""
 
     path: str
     partition_columns: tuple[str, ...] = ()

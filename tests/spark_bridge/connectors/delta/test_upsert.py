@@ -152,10 +152,10 @@ def test_a_restore_merges_once(spark: SparkSession, table: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ((1, "a", 1, "I"), "the column 'row_kind' has I, which is no kind of a row"),
+        ((1, "a", 1, "I"), "the column 'row_kind' has I, which is not a row kind"),
         pytest.param(
             (1, "a", 1, None),
-            "the column 'row_kind' has null, which is no kind of a row",
+            "the column 'row_kind' has null, which is not a row kind",
             marks=pytest.mark.long,
         ),
         ((None, "a", 1, "+I"), "a change has no 'id', by which it is merged"),
