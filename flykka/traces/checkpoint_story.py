@@ -19,7 +19,7 @@ from flykka.traces.story import Story, StoryStep
 from flykka.views.text.formats import format_bytes
 
 _DECIDERS = (ActorKind.COORDINATOR, ActorKind.JOB_MASTER)
-"""These act on a checkpoint after messages that do not name it. Other actors only forward messages."""
+"""The actors that act on a checkpoint after messages that do not name it. Others only forward messages."""
 TRIGGER: Final = "trigger"
 BARRIERS: Final = "barriers"
 SNAPSHOTS: Final = "snapshots"

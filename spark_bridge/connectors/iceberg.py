@@ -121,7 +121,7 @@ class AppendToIceberg:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Add them, unless that was done. Raises `SinkError` if the table rejects them, or others keep committing."""
+        """Add the files, unless that was done. Raises `SinkError` if the table rejects them or is too busy."""
         from pyiceberg.exceptions import CommitFailedException
 
         for _ in range(_TRIES):

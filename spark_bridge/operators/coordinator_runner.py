@@ -155,7 +155,7 @@ class CoordinatorRunner:
             )
 
     def close(self, timeout_seconds: float) -> None:
-        """Close it after running calls. Raises `OperatorCoordinatorError` if they take too long or closing raises."""
+        """Close the coordinator after running calls. Raises `OperatorCoordinatorError` if that fails or times out."""
         if not self._lock.acquire(timeout=timeout_seconds):
             raise OperatorCoordinatorError(
                 f"the coordinator of operator {self._description} has not returned from a call within"

@@ -149,7 +149,7 @@ _PARTITIONS = {
 """Numbers of partitions, by Spark's setting and with its default: never more than there are cores."""
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""Only the quick compiler, and a garbage collector without threads: starts in four seconds instead of five.
+"""The JVM with only the quick compiler and a single-threaded garbage collector: it starts in 4 s instead of 5 s.
 
 The quick compiler alone gets a fifth of the code cache: a job of a minute fills it, and new code is interpreted.
 """

@@ -35,7 +35,7 @@ def nested(levels: int, leaf: object = None) -> object:
 
 
 def chained(levels: int) -> object:
-    """Messages within messages of a class that may hold any."""
+    """Messages within messages, of a class that may contain any message."""
     chain: object = {"": "leader.session_message", "leader_session_id": "a", "message": None}
     for _ in range(levels):
         chain = {"": "leader.session_message", "leader_session_id": "a", "message": chain}

@@ -56,7 +56,7 @@ class AppendToDelta:
     _moved: list[tuple[StagedFile, FileNumbers]] | None = field(default=None, init=False)
 
     def publish(self) -> None:
-        """Add them, unless that was done. Raises `SinkError` if the table does not accept them."""
+        """Add the files, unless that was done. Raises `SinkError` if the table does not accept them."""
         commit_once(self.location, self.transaction, self._commit)
 
     def _commit(self, table: DeltaTable | None) -> None:
@@ -291,7 +291,7 @@ class UpsertIntoDelta:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Merge them, unless that was done. Raises `SinkError` if the table does not accept them."""
+        """Merge the rows, unless that was done. Raises `SinkError` if the table does not accept them."""
         changes: list[str] | None = None
 
         def commit(table: DeltaTable | None) -> None:

@@ -21,7 +21,7 @@ def barrier(checkpoint_id: int, options: CheckpointOptions) -> CheckpointBarrier
 
 
 def serve_credit(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
-    """Add so much credit, and return the buffers that are sent to the reader."""
+    """Add credit, and return the buffers that are sent to the reader."""
     subpartition.credit += credit
     return buffers_sent(subpartition.serve())
 
