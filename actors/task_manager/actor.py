@@ -338,7 +338,6 @@ class ConfiguredTaskManagers:
     task_cancellation: TaskCancellationSettings | None = None
 
     def __call__(self, task_manager_id: TaskManagerId, resource_manager: Ref) -> Props:
-        """Return the props of the TaskManager with this id, which is to register at `resource_manager`."""
         props = Props(
             TaskManager,
             task_manager_id,

@@ -216,7 +216,6 @@ def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
 
 
 def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") -> Text:
-    """Format a row: a name, then the cells."""
     row = Text(style=style, no_wrap=True, overflow="crop")
     name.align("left", name_width)
     row.append_text(name)

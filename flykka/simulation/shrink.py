@@ -274,7 +274,6 @@ def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
 
 
 def _past(removed: JobVertex, vertex: JobVertex) -> JobVertex:
-    """A vertex that reads the inputs of a removed one, if it has read that one."""
     inputs: list[JobEdge] = []
     for edge in vertex.inputs:
         if edge.source == removed.vertex_id:

@@ -78,6 +78,7 @@ class ControlAwareMailbox:
     """
 
     def create(self, owner: Cell) -> MessageQueue:
+        """Create two empty lanes."""
         return _ControlAwareQueue()
 
 
@@ -133,6 +134,7 @@ class StablePriorityMailbox:
             raise TypeError(f"the priority of a mailbox is a function of the message, not {self.priority!r}")
 
     def create(self, owner: Cell) -> MessageQueue:
+        """Create an empty heap."""
         return _StablePriorityQueue(self.priority)
 
 
@@ -213,6 +215,7 @@ class BoundedMailbox:
             raise ValueError(f"unknown overflow {self.overflow!r}: use 'drop_new', 'drop_oldest' or 'fail'")
 
     def create(self, owner: Cell) -> MessageQueue:
+        """Create an empty queue."""
         return _BoundedQueue(owner, self)
 
 

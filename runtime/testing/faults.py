@@ -45,6 +45,7 @@ class PlannedFault:
         return self._done.wait(timeout)
 
     def cancel(self) -> None:
+        """Cancel the fault."""
         self._remove()
 
     def _on_delivery(self, recipient: ActorRef, message: Message, _sender: Ref | None) -> None:

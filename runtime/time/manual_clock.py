@@ -26,6 +26,7 @@ class ManualClock:
             return self._alarms.add(due_ms, callback)
 
     def next_due(self) -> int | None:
+        """Return the time of the next alarm, or None."""
         with self._lock:
             return self._alarms.next_due()
 

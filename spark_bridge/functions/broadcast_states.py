@@ -32,15 +32,19 @@ class ReadOnlyBroadcastState(Generic[K, V]):
         return self._state.contains(key)
 
     def keys(self) -> list[K]:
+        """Return the keys."""
         return self._state.keys()
 
     def values(self) -> list[V]:
+        """Return the values."""
         return self._state.values()
 
     def items(self) -> list[tuple[K, V]]:
+        """Return keys and values."""
         return self._state.items()
 
     def is_empty(self) -> bool:
+        """True if the map has no key."""
         return self._state.is_empty()
 
     def __contains__(self, key: K) -> bool:

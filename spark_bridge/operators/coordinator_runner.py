@@ -119,7 +119,6 @@ class CoordinatorRunner:
         parallelism: int,
         woken: Callable[[], object],
     ) -> None:
-        """`description` is the operator's name in errors."""
         self._function = function
         self._operator_id = operator_id
         self._description = description

@@ -289,7 +289,6 @@ def _name_of(prototype: DataFrame, column: str) -> str:
 
 
 def _column_of(prototype: DataFrame, name: str, key: Column | str) -> str | None:
-    """Return the column of the rows that a key of this name is; None if it is computed."""
     column = next((each for each in prototype.columns if each.lower() == name.lower()), None)
     if column is None or not prototype.select(key).sameSemantics(prototype.select(quoted(column))):
         return None

@@ -193,7 +193,6 @@ class SavedState:
         return {keys[row[_REQUESTED]]: row[stored_name] for row in collected(values)}
 
     def _requested(self, keys: Sequence[tuple[Any, ...]], stored: list[str]) -> DataFrame:
-        """Return a row for each key, with its index."""
         types = list(columns_of(self.schema.keys).values())
         try:
             for key in keys:

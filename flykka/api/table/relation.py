@@ -198,7 +198,6 @@ class Relation:
 
     @property
     def _lost_keys(self) -> tuple[str, ...]:
-        """The keys of upserts that are not columns of the relation."""
         found = {role.name for role in self.roles.values() if isinstance(role, IsKey | IsNumber)}
         return tuple(key for key in self.stream.changelog.keys or () if key not in found)
 
