@@ -48,7 +48,7 @@ def test_partitions_must_be_columns_of_the_stream(spark: SparkSession, sink: Fil
 def test_a_partition_must_be_named_by_a_value(spark: SparkSession) -> None:
     stream = bids(spark).select("auction", F.struct("price", "at").alias("both"))
 
-    with pytest.raises(StreamTypeError, match="struct<price:bigint,at:timestamp>, which names of folders do not take"):
+    with pytest.raises(StreamTypeError, match="struct<price:bigint,at:timestamp>, which names of folders do not support"):
         stream.sink_to(FileSink.parquet("/out").partition_by("both"))
 
 
