@@ -99,7 +99,7 @@ class RetractedCall:
 
     @property
     def over_rows(self) -> AggregateCall:
-        """The same columns, computed from all values."""
+        """The columns of `sums`, computed from all values."""
         is_distinct = bool(self.call.java.isDistinct())
         return AggregateCall(
             argument=self.argument,
@@ -113,7 +113,7 @@ class RetractedCall:
         )
 
     def fields(self, arguments: DataFrame) -> list[StructField]:
-        """Return the types of these columns, for arguments of such types."""
+        """Return the fields of the count and of the total, if there is one, for arguments of these types."""
         value = named(self.argument)
         aggregates = [F.count(value).alias(self.count)]
         if self._function is not None:

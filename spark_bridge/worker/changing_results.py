@@ -145,7 +145,6 @@ def _of_frames(call: FrameCall, argument: pa.ChunkedArray, numbers: Rows) -> Any
 
 
 def _within_type(sums: Any, is_too_large: Mask, overflow: Overflow, sql: str) -> Any:
-    """Handle sums that are too large for their type."""
     if overflow is Overflow.WRAP or not is_too_large.any():
         return sums
     if overflow is Overflow.NULL:

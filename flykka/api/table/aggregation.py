@@ -173,7 +173,6 @@ class _Aggregate:
         return tuple(columns.column(call).alias(name) for call, name in self._calls)
 
     def _windows(self) -> PeriodicEventTimeWindows | EventTimeSessionWindows | None:
-        """Return the windows of the aggregation, or None."""
         event_time = self._rows.stream.flow.type.event_time
         if self._cut is not None:
             if event_time is None:

@@ -29,7 +29,6 @@ class Key:
     right: Expression
 
     def of(self, side: Side) -> Expression:
-        """Return the expression of a side."""
         return self.left if side is Side.LEFT else self.right
 
 
@@ -77,7 +76,6 @@ class _Parts:
         )
 
     def add(self, condition: Expression) -> None:
-        """Add one condition."""
         key = self._key(condition) if condition.kind == "EqualTo" else None
         if key is not None:
             self._keys.append(key)
@@ -141,7 +139,7 @@ class _Parts:
         return term.micros % MICROS_PER_MS == 0
 
     def _bound(self, comparison: str, micros: int) -> None:
-        """Note how the right event time minus the left one compares with some microseconds.
+        """Note a bound, in microseconds, of the right event time minus the left one.
 
         Intervals have whole milliseconds: a value between two becomes the next one.
         """

@@ -48,7 +48,7 @@ class IsWindow:
     size_ms: int | None
 
     def part(self, field: str) -> Role | None:
-        """Return the role of its start or end."""
+        """Return the role of the start or end of the window."""
         if field == "end":
             return IsEventTime()
         return None if self.size_ms is None else IsWindowStart(size_ms=self.size_ms)
@@ -128,8 +128,8 @@ class Relation:
         """Raise `RefusedError` if rows may change later, which the clause cannot handle."""
         if self.is_upserts:
             raise RefusedError(
-                f"{clause} of rows that are {self.stream.changelog} cannot run: a row would count again with each"
-                " change. Windows, GROUP BY window(...), give each result once",
+                f"{clause} of rows that are {self.stream.changelog} is not supported: a row would count again with"
+                " each change. Windows, GROUP BY window(...), emit each result once",
                 node.position,
             )
 
@@ -146,7 +146,7 @@ class Relation:
     def settled(
         self, names: Iterable[str] | None = None, *, is_result: bool = False, carries_keys: bool = False
     ) -> Rows:
-        """Apply the nodes as one operator, with the column names of the plan, or others.
+        """Apply the nodes as one operator; its columns get these names, by default those of the plan.
 
         The end of a window is carried along as event time, but not into the result of the query. The row kinds come
         after the columns, and before them, with `carries_keys`, the keys that are not columns.
@@ -198,12 +198,10 @@ class Relation:
 
     @property
     def _lost_keys(self) -> tuple[str, ...]:
-        """The keys of upserts that are not columns of the relation."""
         found = {role.name for role in self.roles.values() if isinstance(role, IsKey | IsNumber)}
         return tuple(key for key in self.stream.changelog.keys or () if key not in found)
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
-        """Return the new names of the keys of upserts."""
         keys = self.stream.changelog.keys or ()
         # If several columns are the key, the first one is used.
         roles = reversed(list(self.roles.items()))
@@ -211,9 +209,8 @@ class Relation:
         lost = [self._written(key) for key in self._lost_keys if key not in carried]
         if lost:
             raise RefusedError(
-                f"the rows are upserts by {', '.join(map(self._written, keys))}, but the SELECT leaves"
-                f" out {', '.join(lost)}, so the current rows would be unknown; add {' and '.join(lost)} to the"
-                " SELECT",
+                f"the rows are upserts by {', '.join(map(self._written, keys))}, but the SELECT leaves out"
+                f" {', '.join(lost)}, so the current rows would be unknown; add {' and '.join(lost)} to the SELECT",
                 self.position,
             )
         return {**found, **{key: key for key in self._lost_keys}}
@@ -290,7 +287,7 @@ def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:
-    """Return the rows as those of a node: its columns are theirs, in order, under its own ids."""
+    """Return the relation of a plan node that has the columns of `rows`, in the same order, under its own ids."""
     pairs = zip(rows.output, node.output, strict=True)
     return Relation(
         stream=rows.stream,

@@ -31,7 +31,7 @@ BY_N = (RowOrder(column="n", is_descending=False, nulls_first=True),)
 
 
 class Kept:
-    """A function with its state, which it receives for the keys of each batch."""
+    """A function and its state; each batch gets the state of its keys."""
 
     def __init__(self, function: Any, rows: pa.Schema, state: pa.Schema) -> None:
         self._function = function
@@ -200,7 +200,7 @@ def sum_of(numbers: list[Any], kind: pa.DataType, overflow: Overflow, *, doubles
 
 
 def frame_of(function: FrameFunction, overflow: Overflow) -> list[Any]:
-    """Apply a function to frames of two rows for each of three; the first two are too large together."""
+    """Apply a function to frames of two rows for each of three rows; the sum of the first two rows overflows."""
     over = OverChangingRows(
         keys=("key",),
         columns=tuple(COLUMNS.names),

@@ -99,7 +99,7 @@ QUERIES = {
 
 
 SOME = ("greatest", "placed", "means", "best")
-"""Each of these needs functions that the others do not."""
+"""Each of these needs functions that the others do not need."""
 
 
 @pytest.fixture
