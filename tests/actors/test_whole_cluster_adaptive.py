@@ -183,6 +183,6 @@ def test_a_job_without_a_single_slot_fails_when_it_has_waited_for_long(tmp_path:
 
         [failed] = [each for each in job.stage.client.recorded(JobResultFailure) if each.job_id == JOB]
         assert failed.cause.type_name == "NoResourceAvailableError"
-        assert "needs 1 slots at least" in failed.cause.message
+        assert "needs at least 1 slots" in failed.cause.message
         statuses = [each.status for each in job.stage.client.recorded(JobStatusChanged) if each.job_id == JOB]
         assert statuses == [JobStatus.FAILING, JobStatus.FAILED]

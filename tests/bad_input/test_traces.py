@@ -125,7 +125,7 @@ def test_a_flipped_bit_is_an_error_after_the_intact_part(flykka: Shell, trace: P
     assert code == UNREADABLE
     assert re.fullmatch(
         rf"flykka {' '.join(command)}: {trace} is damaged at byte [\d,]+, and was read up to there only:"
-        r" the checksum of a frame does not fit\n",
+        r" the checksum of a frame does not match\n",
         err,
     )
     assert "the checksum of a frame does not match" in out

@@ -173,7 +173,7 @@ def test_cached_rows_are_listed_and_deleted_over_http(
     headers = {"Authorization": f"Bearer {env.rest_token}"}
     with httpx.Client(base_url=env.rest_address, timeout=30, headers=headers) as http:
         (begun,) = http.get("/datasets").json()["dataSets"]
-        with pytest.raises(ProgramError, match="still being computed, by job 'waiting': wait for its end"):
+        with pytest.raises(ProgramError, match="still being computed by job 'waiting': wait for its end"):
             write_stream(env, cached, tmp_path / "b")
         Waiting.may_go.set()
         client.wait(timeout=60)
@@ -244,5 +244,5 @@ def test_an_application_resumed_in_another_driver_finds_its_cached_rows(
 def test_only_batch_jobs_can_cache_a_stream(env: StreamExecutionEnvironment, numbers: Path, tmp_path: Path) -> None:
     cached = doubled(env.set_runtime_mode("STREAMING"), numbers).cache()
 
-    with pytest.raises(ProgramError, match=r"cached doubled.*batch jobs alone.*set_runtime_mode\('BATCH'\)"):
+    with pytest.raises(ProgramError, match=r"cached doubled.*only in batch jobs.*set_runtime_mode\('BATCH'\)"):
         write_stream(env, cached, tmp_path / "a")

@@ -145,7 +145,7 @@ def test_the_next_attempt_does_not_start_beside_a_blocked_one(impatient: Blockin
     failed = after.expect_failure()
 
     assert failed.cause.type_name == "PredecessorRunsError"
-    assert "job_source_0_0, still runs" in failed.cause.message
+    assert "job_source_0_0, is still running" in failed.cause.message
 
 
 def test_an_attempt_closed_before_opening_takes_its_predecessors_place(impatient: Blocking) -> None:

@@ -134,7 +134,7 @@ def test_damaged_file_is_found_by_its_size_before_a_commit(
 
     raised = failure(lambda: writer.commit(1))
 
-    assert f"{file} is damaged: {size} bytes were staged, {file.stat().st_size} are there" in str(raised)
+    assert f"{file} is damaged: {size} bytes were staged, and it has {file.stat().st_size}" in str(raised)
     assert target.published() == []
 
 
@@ -165,7 +165,7 @@ def test_missing_file_in_an_existing_folder_is_an_error(
     raised = failure(lambda: target.writer(attempt=1).restore(prepared) if restores else writer.commit(1))
 
     assert str(file) in str(raised)
-    assert "is gone" in str(raised)
+    assert "is missing" in str(raised)
     assert target.published() == []
 
 

@@ -128,7 +128,7 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
                 else f"the other columns, which identify rows of {members[0]}"
             )
             raise SourceError(
-                f"the log contains only {member} of a changed or deleted row of {database} at"
+                f"of a changed or deleted row of {member} at {database} the log contains only"
                 f" {', '.join(member.identity)}, by its replica identity, and not {key}: ALTER TABLE {member} REPLICA"
                 " IDENTITY FULL"
             )

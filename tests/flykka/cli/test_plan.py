@@ -91,7 +91,7 @@ def test_a_plan_is_cached_unless_spark_has_read_data_for_it(
 
     output = capsys.readouterr().err
     assert codes == [0, 0]
-    assert (f"{app} as seen at" in output) is is_kept
+    assert (f"{app} was cached at" in output) is is_kept
     assert output.count("said by the app") == (1 if is_kept else 2)
 
 

@@ -160,7 +160,7 @@ def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
             with system.expect_failure("RuntimeError", of="/user/a"), system.expect_failure(RuntimeError, of=ref):
                 ref.tell(says("fail"))
                 ref.tell(says("fail"))
-            with system.expect_failure(RuntimeError, match="part", count=2) as expected:
+            with system.expect_failure(RuntimeError, match="script", count=2) as expected:
                 ref.tell(says("fail"))
                 ref.tell(says("fail"))
             assert [failed.ref for failed in expected.failures] == [ref, ref]

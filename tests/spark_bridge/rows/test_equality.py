@@ -128,7 +128,7 @@ def test_a_collation_is_found_at_any_depth(columns: str, *, expected: bool) -> N
 
 
 PEOPLE = "id long, name string collate UTF8_LCASE, tags map<string, int>, at timestamp"
-NAME = "'name' is of the type string collate UTF8_LCASE, which keys do not take: give a column without a collation"
+NAME = "'name' is of the type string collate UTF8_LCASE, which keys do not support: give a column without a collation"
 
 
 @pytest.fixture(scope="module")

@@ -102,7 +102,7 @@ def test_columns_without_an_order_cannot_be_compared(spark: SparkSession) -> Non
     stream = bids(spark).with_column("tags", F.create_map(F.lit("a"), F.lit(1)))
 
     with pytest.raises(
-        StreamTypeError, match="'tags' is of the type map<string,int>, which running minima and maxima do not take"
+        StreamTypeError, match="'tags' is of the type map<string,int>, which running minima and maxima do not support"
     ):
         stream.key_by("auction").max_by("tags")
 

@@ -70,7 +70,9 @@ def test_forwarding_to_another_parallelism_is_refused_by_name(spark: SparkSessio
     program = Program()
     bids(spark, program).uid("bids").set_parallelism(2).forward().where("price > 1").uid("reader")
 
-    with pytest.raises(ProgramError, match=r"'bids' -> 'reader' joins parallelism 2 and 1; use another partitioning"):
+    with pytest.raises(
+        ProgramError, match=r"'bids' -> 'reader' connects parallelism 2 and 1; use another partitioning"
+    ):
         into_reader(program)
 
 

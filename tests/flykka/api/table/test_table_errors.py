@@ -39,7 +39,7 @@ BAD = {
         "PRIMARY KEY names b, but the columns of x are a",
     ),
     f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_CSV}": (1, 24, "PRIMARY KEY has no meaning for csv"),
-    f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_KAFKA})": (1, 24, "read as format 'debezium-json'"),
+    f"CREATE TABLE x (a INT, PRIMARY KEY (a)) {_KAFKA})": (1, 24, "with the format 'debezium-json'"),
     f"CREATE TABLE x (a INT, UNIQUE (a)) {_CSV}": (1, 1, "constraints are not checked"),
     "CREATE TABLE x (a INT) USING print PARTITIONED BY (a)": (1, 36, "PARTITIONED BY has no meaning for print"),
     f"CREATE TABLE x (a INT, WATERMARK FOR a AS a - INTERVAL 1 SECOND) {_CSV}": (1, 43, "a column of type TIMESTAMP"),

@@ -166,7 +166,7 @@ def test_a_cached_plan_is_drawn_without_running_the_app(app: App, capsys: pytest
     output = capsys.readouterr()
     assert drawn == 0
     assert "sums of <orders>" in output.out
-    assert output.err.startswith("flykka: app.py as seen at ")
+    assert output.err.startswith("flykka: app.py was cached at ")
 
     looked_again = main(["plan", "app.py", "--no-cache"])
 

@@ -207,7 +207,7 @@ def test_unwritable_rows_are_refused(spark: SparkSession, tmp_path: Path) -> Non
     (tmp_path / "unknown" / "_delta_log" / f"{0:020d}.json").write_text(json.dumps({"protocol": features}))
     with pytest.raises(SinkError, match=r"the Delta table .*unknown cannot be opened: "):
         DeltaSink.append(tmp_path / "unknown").check_target(FileSystem(spark))
-    with pytest.raises(PrototypeError, match="no columns of type void, as 'nothing' is"):
+    with pytest.raises(PrototypeError, match="no columns of type void, such as 'nothing'"):
         sink.check_rows(spark.sql("SELECT 1 AS id, NULL AS nothing"))
     with pytest.raises(PrototypeError, match="cannot be partitioned by 'at' of type timestamp here: make a column"):
         sink.partition_by("at").check_rows(spark.sql("SELECT 1 AS id, current_timestamp() AS at"))

@@ -298,7 +298,7 @@ def delete(table: Path) -> None:
 @pytest.mark.parametrize(
     ("act", "text"),
     [
-        (rewrite, r"version 4 of .*table has rewritten rows, in 1 files such as part-.*: skip_change_commits\(\) pass"),
+        (rewrite, r"version 4 of .*table has rewritten rows, in 1 files such as part-.*: skip_change_commits\(\) skip"),
         (delete, r"version 4 of .*table has deleted rows, in 1 files such as part-.*: ignore_deletes\(\) or skip_ch"),
     ],
 )

@@ -194,7 +194,7 @@ def test_an_existing_target_file_is_not_replaced(sink: Sink) -> None:
     in_the_way = Path(pending.target.removeprefix("file:"))
     in_the_way.write_bytes(b"somebody else's")
 
-    with pytest.raises(SinkError, match="is there already"):
+    with pytest.raises(SinkError, match="exists already"):
         writer.commit(1)
 
     assert in_the_way.read_bytes() == b"somebody else's"

@@ -132,7 +132,7 @@ def test_unwritable_rows_are_refused(spark: SparkSession, broker: Broker, topic:
         sink.check_rows(spark.sql("SELECT 'a' AS value, 1 AS key"))
     with pytest.raises(SinkError, match=f"there is no topic {topic} at"):
         sink.check_target(FileSystem(spark))
-    with pytest.raises(ValueError, match=r"property .transactional\.id. does not apply"):
+    with pytest.raises(ValueError, match=r"property .transactional\.id. is not allowed"):
         KafkaSink.to_topic(broker.address, topic, transactional_id="mine")
 
 

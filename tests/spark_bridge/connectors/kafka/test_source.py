@@ -277,7 +277,7 @@ def test_invalid_settings_are_refused(spark: SparkSession) -> None:
 
     with pytest.raises(ValueError, match="needs the name of a topic"):
         KafkaSource.of_topics("127.0.0.1:1")
-    with pytest.raises(ValueError, match=r"property .enable\.auto\.commit. does not apply"):
+    with pytest.raises(ValueError, match=r"property .enable\.auto\.commit. is not allowed"):
         KafkaSource.of_topics("127.0.0.1:1", "orders", enable_auto_commit=True)
     with pytest.raises(ValueError, match="a record has no 'colour'"):
         source.with_metadata("colour")

@@ -84,7 +84,7 @@ def test_an_ignored_column_is_reported_at_once_and_when_read_later(
     [
         ("DROP COLUMN name", "'name' was dropped"),
         ("RENAME COLUMN name TO title", "'name' is called 'title'"),
-        ("ALTER COLUMN name TYPE varchar(9)", r"'name' is character varying\(9\), it was text"),
+        ("ALTER COLUMN name TYPE varchar(9)", r"'name' is character varying\(9\), but was text"),
     ],
 )
 def test_a_dropped_renamed_or_retyped_column_always_fails_the_job(

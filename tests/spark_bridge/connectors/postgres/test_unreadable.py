@@ -191,7 +191,7 @@ def test_an_unread_side_output_of_unreadable_rows_is_refused(
 ) -> None:
     collected(env, env.from_source(source_of(database, "side-output").bounded(), uid="days"), "out")
 
-    with pytest.raises(ProgramError, match=r"puts rows aside, and nothing reads them: .*OutputTag\('unreadable'\)"):
+    with pytest.raises(ProgramError, match=r"a side output that is not read: .*OutputTag\('unreadable'\)"):
         env.execute("days")
 
 
@@ -237,7 +237,7 @@ def test_an_error_names_a_type_changed_before_the_discovery(
     database.run("ALTER TABLE days ALTER COLUMN id TYPE bigint", "INSERT INTO days VALUES (3000000000, NULL, NULL)")
     discovered = discover_all_splits(odd.start_from("latest-offset"), begun.position)
 
-    with expect_refusal(r"'id' is bigint, it was integer\. Run the program again"):
+    with expect_refusal(r"'id' is bigint, but was integer\. Run the program again"):
         read_by(spark, bound, discovered)
 
 

@@ -114,12 +114,12 @@ def test_a_table_is_created_for_the_rows(
         (
             "id integer",
             "SELECT 1L AS id",
-            "'id' of public.t is of type integer and takes no bigint: cast it",
+            "'id' of public.t is of type integer and accepts no bigint: cast it",
         ),
-        ("id bigint", "SELECT 'a' AS id", "the column 'id' of public.t is of type bigint and takes no string"),
-        ("n numeric(9,2)", "SELECT CAST(1 AS DECIMAL(9,3)) AS n", r"type numeric\(9,2\) and takes no decimal\(9,3\)"),
-        ("a text", "SELECT array(1) AS a", "type text and takes no array<int>"),
-        ("a text[]", "SELECT array(1) AS a", r"type text\[\] and takes no array<int>"),
+        ("id bigint", "SELECT 'a' AS id", "the column 'id' of public.t is of type bigint and accepts no string"),
+        ("n numeric(9,2)", "SELECT CAST(1 AS DECIMAL(9,3)) AS n", r"type numeric\(9,2\) and accepts no decimal\(9,3\)"),
+        ("a text", "SELECT array(1) AS a", "type text and accepts no array<int>"),
+        ("a text[]", "SELECT array(1) AS a", r"type text\[\] and accepts no array<int>"),
         ("id bigint, x text NOT NULL", "SELECT 1L AS id", "the column 'x' of public.t must have a value"),
         (
             "id bigint, twice bigint GENERATED ALWAYS AS (2 * id) STORED",
