@@ -1,28 +1,31 @@
-"""Operators over changing rows: an index of the rows that are there, and what a batch of changes adds to the results.
+"""Operators over changing rows: an index of the current rows, and the changes of results that a batch causes.
 
-Each batch is one Spark job. A worker applies the changes to the index and emits what its function makes of them;
-`results` turns that into weighted rows of the results, by plans of Spark.
+Each batch is one Spark job. A worker applies the changes to the index and emits the result of its function;
+`results` turns that into weighted rows by plans of Spark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import LongType, StructField
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from flykka.actors.machines.state.schema_evolution import quoted
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, with_keys
+from flykka.spark_bridge.program.prototype import check_types, key_schema
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.rows.type_support import Use
+from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.segment_file import POSITION
-from flykka.spark_bridge.worker.weighted_results import IS_AFTER
-from flykka.spark_bridge.worker.weighted_rows import ROW_BITS, WEIGHT, ChangeFunction, ProcessChanges
+from flykka.spark_bridge.worker.weighted_results import IS_AFTER, JoinChanges, RowsBeforeAndAfter
+from flykka.spark_bridge.worker.weighted_rows import ROW_BITS, WEIGHT, ProcessChanges
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,15 +36,12 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
     from flykka.spark_bridge.worker.process_batch import KeyedWork
 
-Results = "Callable[[DataFrame], DataFrame]"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesCode(OperatorCode):
-    """Keeps weighted rows of these `columns` by `keys`, and emits the changes of results.
+    """Keeps the current rows, with these `columns`, by `keys`, and emits the changes of results.
 
-    `does` names the operator and everything in it that its state depends on. If its `results` read what the worker
-    emits more than once, it is computed once, before.
+    `does` names the operator and everything in it that its state depends on.
     """
 
     kind = OperatorKind.KEYED_PROCESS
@@ -53,12 +53,14 @@ class ChangesCode(OperatorCode):
     columns: tuple[str, ...]
     key_fields: tuple[StructField, ...]
     emitted: tuple[StructField, ...]
-    function: ChangeFunction
+    function: JoinChanges | RowsBeforeAndAfter
     results: Callable[[DataFrame], DataFrame] = field(repr=False)
-    reads_often: bool = False
     side: tuple[SideOutput, ...] = ()
 
     state_fields = (StructField(WEIGHT, LongType()),)
+
+    def needs_order(self, *, readers_do: bool) -> bool:
+        return False
 
     @property
     def fingerprint(self) -> str:
@@ -75,11 +77,47 @@ class ChangesCode(OperatorCode):
         return with_keys(rows, self.key_fields, values).select(*names, WEIGHT)
 
 
+def changes_code(
+    prototype: DataFrame,
+    keys: Sequence[Column | str],
+    does: str,
+    function: JoinChanges | RowsBeforeAndAfter,
+    results: Callable[[DataFrame], DataFrame],
+) -> tuple[DataFrame, ChangesCode]:
+    """Return the prototype of weighted results, and the code.
+
+    Raises:
+        PrototypeError: rows or keys have a type that cannot be compared.
+    """
+    rows = prototype.select(*map(quoted, function.stored))
+    check_types(rows.schema, Use.KEY)
+    types = [*key_schema(prototype, keys), *rows.schema]
+    fields = [StructField(f"{KEY_PREFIX}{place}", each.dataType) for place, each in enumerate(types)]
+    emitted = StructType(
+        [
+            *(StructField(name, rows.schema[name].dataType) for name in function.emitted),
+            StructField(IS_AFTER, BooleanType())
+            if isinstance(function, RowsBeforeAndAfter)
+            else StructField(WEIGHT, LongType()),
+        ]
+    )
+    code = ChangesCode(
+        does=does,
+        keys=tuple(keys),
+        columns=tuple(rows.columns),
+        key_fields=tuple(fields),
+        emitted=tuple(emitted),
+        function=function,
+        results=results,
+    )
+    return results(prototype.sparkSession.createDataFrame([], emitted)), code
+
+
 class SparkChanges(SparkKeyedBatches):
     """Implements `KeyedBatches` for changing rows."""
 
     def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
-        super().__init__(context, code, lambda _: code.function)
+        super().__init__(context, code, lambda _: code.function)  # type: ignore[arg-type,return-value]
         self._changes = code
 
     @cached_property
@@ -89,7 +127,7 @@ class SparkChanges(SparkKeyedBatches):
 
     @property
     def has_several_readers(self) -> bool:
-        return self._changes.reads_often
+        return isinstance(self._changes.function, RowsBeforeAndAfter)
 
     @property
     def work(self) -> Callable[..., KeyedWork]:
@@ -103,23 +141,46 @@ class SparkChanges(SparkKeyedBatches):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed:
-    """Lets Spark compute results of the rows of the touched keys before and after a batch; the difference is the change.
+    """Lets Spark compute the results of the touched keys before and after a batch; the difference is the change.
 
-    `compute` gets the rows without weights, each as often as it is there.
+    `compute` receives rows without weights: each occurs as often as its weight says. Without keys there is one result
+    even without rows, except before the first batch: `IS_AFTER` is null in a row that says that there was one.
     """
 
     compute: Callable[[DataFrame], DataFrame]
+    has_keys: bool
 
     def __call__(self, emitted: DataFrame) -> DataFrame:
-        parts = [
-            self.compute(emitted.where(is_version).drop(IS_AFTER)).withColumn(WEIGHT, F.lit(weight))
-            for is_version, weight in ((F.col(IS_AFTER), 1), (~F.col(IS_AFTER), -1))
-        ]
-        return consolidated(parts[0].unionAll(parts[1]))
+        after = self._computed(emitted, F.col(IS_AFTER), 1)
+        before = self._computed(emitted, ~F.col(IS_AFTER), -1)
+        if not self.has_keys:
+            before = before.join(emitted.where(F.col(IS_AFTER).isNull()).select(), how="left_semi")
+        return consolidated(after.unionAll(before))
+
+    def _computed(self, emitted: DataFrame, condition: Column, weight: int) -> DataFrame:
+        # In one partition, like the rows of a worker, Spark shuffles nothing.
+        rows = emitted.where(condition).drop(IS_AFTER).coalesce(1)
+        # What Spark leaves to the order of rows, such as the first of equal ones, must be the same each time.
+        ordered = rows.sortWithinPartitions(F.xxhash64(*map(quoted, rows.columns)))
+        return self.compute(ordered).withColumn(WEIGHT, F.lit(weight).cast("bigint"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedBySpark:
+    """Joins the rows of two sides, which are in one table; `left` and `right` are their columns."""
+
+    side: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    join: Callable[[DataFrame, DataFrame], DataFrame]
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        is_right = F.col(quoted(self.side))
+        left = rows.where(~is_right).select(*map(quoted, self.left))
+        return self.join(left, rows.where(is_right).select(*map(quoted, self.right)))
 
 
 def consolidated(rows: DataFrame) -> DataFrame:
-    """Add the weights of equal rows, and leave out those whose weights add up to zero."""
+    """Add the weights of equal rows of one subtask, and leave out those whose weights add up to zero."""
     columns = [F.col(quoted(name)) for name in rows.columns if name != WEIGHT]
-    added = rows.groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT))
-    return added.where(F.col(WEIGHT) != 0)
+    return rows.coalesce(1).groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT) != 0)

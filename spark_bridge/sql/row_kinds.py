@@ -42,6 +42,17 @@ def kind_of(row_kind: str | None) -> Column:
     return F.lit(INSERT) if row_kind is None else named(row_kind)
 
 
+def weight_of(row_kind: str | None) -> Column:
+    """Return 1 for rows that come, and -1 for rows that go."""
+    return (F.lit(1) if row_kind is None else _sign(row_kind)).cast("bigint")
+
+
+def kind_of_weight(weight: str) -> Column:
+    """Return a row for each one that comes or goes, as its weight says, with its kind."""
+    kind = F.when(named(weight) > 0, F.lit(INSERT)).otherwise(F.lit(DELETE))
+    return F.explode(F.array_repeat(kind, F.abs(named(weight)).cast("int")))
+
+
 def constant(value: bool) -> Column:
     return F.lit(value)
 
@@ -75,8 +86,13 @@ class RetractedCall:
 
     @property
     def supports_retraction(self) -> bool:
-        """False if the result needs all values: a sum that is null if it is too large must be exact."""
+        """False if the result needs all values.
+
+        A sum that is null if it is too large must be exact, and floating-point sums depend on the order.
+        """
         if self._function not in (None, PartFunction.SUM) or self.call.java.isDistinct():
+            return False
+        if self._function is not None and not isinstance(self._argument_type, IntegralType | DecimalType):
             return False
         digits = self._argument_type.precision if isinstance(self._argument_type, DecimalType) else 0
         return digits <= EXACT_DIGITS or overflow_of(self.call.called) is Overflow.ERROR

@@ -1,4 +1,4 @@
-"""What changes of rows add to results: of joins by key, and of whatever Spark computes again for the touched keys."""
+"""Functions of changing rows: joins by key, and the rows that Spark needs to compute results again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.spark_bridge.worker.keys import Mask, Rows
 from flykka.spark_bridge.worker.weighted_rows import WeightedRows
 
 IS_AFTER = "__is_after"
-"""True for the rows of a key after a batch, False for those before it."""
+"""True for the rows of a key after a batch, False for those before it; null in the row of `tells_if_known`."""
 
 
 class JoinKind(StrEnum):
@@ -28,33 +28,56 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsBeforeAndAfter:
-    """Emits the rows of the touched keys before and after a batch, each as often as its weight says."""
+    """Emits the rows of the touched keys before and after a batch, each as often as its weight says.
+
+    With `keeps_empty` a key without rows stays known, and a row of nulls is emitted if the key was known before.
+    """
 
     columns: tuple[str, ...]
+    keeps_empty: bool = False
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
+    def emitted(self) -> tuple[str, ...]:
+        return self.columns
 
     def results(self, keys: pa.Table, before: WeightedRows, changes: WeightedRows) -> pa.Table:
-        parts = [(before, False), (before + changes, True)]
-        return pa.concat_tables(
-            [
-                rows.repeated()
-                .rename_columns(list(self.columns))
-                .append_column(IS_AFTER, pa.array([is_after] * int(rows.weights.sum()), pa.bool_()))
-                for rows, is_after in parts
-            ]
-        )
+        versions = [(before, False), (before + changes, True)]
+        parts = [self._marked(rows.repeated(), is_after) for rows, is_after in versions]
+        if self.keeps_empty and len(before.weights):
+            parts.append(self._marked(pa.Table.from_batches([], before.rows.schema), None, nulls=1))
+        return pa.concat_tables(parts)
+
+    def _marked(self, rows: pa.Table, is_after: bool | None, *, nulls: int = 0) -> pa.Table:
+        marks = pa.array([is_after] * (rows.num_rows + nulls), pa.bool_())
+        columns = [pa.concat_arrays([*each.chunks, pa.nulls(nulls, each.type)]) for each in rows.columns]
+        return pa.Table.from_arrays([*columns, marks], names=[*self.columns, IS_AFTER])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinChanges:
-    """The changes of a join of two sides with equal keys, which no other condition narrows; nulls match nothing.
+    """The changes of a join of two sides by their keys alone; nulls match nothing.
 
-    A row has the number of its side (0 or 1), the columns of the left side and those of the right one, null in those
+    A row has its `side` (True for the right one), the columns of the left side and those of the right one, null in those
     of the other side. Results have the columns of both sides, or of the left one, and their weight.
     """
 
     kind: JoinKind
+    side: str
     left: tuple[str, ...]
     right: tuple[str, ...]
+    keeps_empty = False
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        return (self.side, *self.left, *self.right)
+
+    @property
+    def emitted(self) -> tuple[str, ...]:
+        return self.left if self.kind in (JoinKind.SEMI, JoinKind.ANTI) else (*self.left, *self.right)
 
     def results(self, keys: pa.Table, before: WeightedRows, changes: WeightedRows) -> pa.Table:
         matches = np.ones(keys.num_rows, np.bool_)
@@ -88,7 +111,7 @@ class JoinChanges:
         )
 
     def _joined(self, left: WeightedRows, right: WeightedRows, matches: Mask) -> WeightedRows:
-        left, right = left.sorted_by_key(), right.sorted_by_key()
+        left, right = left.present().sorted_by_key(), right.present().sorted_by_key()
         ones, others = _pairs(left.key_of, right.key_of, matches)
         if self.kind in (JoinKind.SEMI, JoinKind.ANTI):
             has_match = np.isin(np.arange(len(left.weights)), ones)

@@ -56,6 +56,10 @@ class WeightedRows:
         present = np.flatnonzero(weights)
         return WeightedRows(rows=rows.take(first[present]), weights=weights[present], key_of=key_of[first[present]])
 
+    def present(self) -> WeightedRows:
+        """Return the rows without those that went before they came."""
+        return self.taken(np.flatnonzero(self.weights > 0))
+
     def __neg__(self) -> WeightedRows:
         return WeightedRows(rows=self.rows, weights=-self.weights, key_of=self.key_of)
 
@@ -63,15 +67,19 @@ class WeightedRows:
         return self.rows.append_column(WEIGHT, pa.array(self.weights))
 
     def repeated(self) -> pa.Table:
-        """Return each row as often as its weight says."""
-        return self.rows.take(np.repeat(np.arange(len(self.weights)), self.weights))
+        """Return each present row as often as its weight says."""
+        return self.rows.take(np.repeat(np.arange(len(self.weights)), np.maximum(self.weights, 0)))
 
 
 class ChangeFunction(Protocol):
     """Returns what the changes of a batch add to the results.
 
-    `before` has the rows of the batch's index keys that were there before it; `keys` are those index keys.
+    `before` has the rows of the batch's index keys that were there before it; `keys` are those index keys. With
+    `keeps_empty` the last row of a key stays, with the weight 0.
     """
+
+    @property
+    def keeps_empty(self) -> bool: ...
 
     def results(self, keys: pa.Table, before: WeightedRows, changes: WeightedRows) -> pa.Table: ...
 
@@ -118,7 +126,10 @@ class ProcessChanges(KeyedWork):
         now = deltas + np.where(place < 0, 0, np.append(weights, 0)[place])
         changed = np.flatnonzero(deltas)
         state = pa.table({WEIGHT: now[changed]})
-        processed = Processed(rows=state, state=state, changed=changed, deleted=now[changed] == 0)
+        deleted = now[changed] == 0
+        if self.function.keeps_empty and weights.sum() + deltas.sum() == 0:
+            deleted[:1] = False
+        processed = Processed(rows=state, state=state, changed=changed, deleted=deleted)
         emitted = self.function.results(
             keys,
             WeightedRows(rows=stored.select(row_names), weights=weights, key_of=key_of_stored),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from flykka.actors.machines.state.schema_evolution import ddl_name
 from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.stream_type import APPEND_ONLY
 from flykka.api.table.refusals import RefusedError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.program.functions import only_key
@@ -120,18 +121,9 @@ class Relation:
     tables: tuple[PlanNode, ...] = ()
 
     @property
-    def is_upserts(self) -> bool:
-        """True if the rows replace earlier ones."""
-        return self.stream.changelog.keys is not None
-
-    def check_append_only(self, clause: str, node: PlanNode) -> None:
-        """Raise `RefusedError` if rows may change later, which the clause cannot handle."""
-        if self.is_upserts:
-            raise RefusedError(
-                f"{clause} of rows that are {self.stream.changelog} cannot run: a row would count again with each"
-                " change. Windows, GROUP BY window(...), give each result once",
-                node.position,
-            )
+    def is_changing(self) -> bool:
+        """True if rows may replace or delete earlier ones."""
+        return self.stream.changelog != APPEND_ONLY
 
     def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:
         """Apply a stateless node that reads these rows as its child at a place, and possibly common tables."""
@@ -154,8 +146,9 @@ class Relation:
         Raises:
             RefusedError: the rows are upserts, and have lost a key.
         """
-        kind = self.stream.changelog.row_kind
-        carried = (*(self._lost_keys if carries_keys else ()), *(() if kind is None else (kind,)))
+        kind, weight = self.stream.changelog.row_kind, self.stream.changelog.weight
+        kinds = tuple(each for each in (kind, weight) if each is not None)
+        carried = (*(self._lost_keys if carries_keys else ()), *kinds)
         called = tuple(names) if names is not None else distinct((each.name for each in self.output), taken=carried)
         rows = Rows(stream=self.stream, output=self.output, called=called, roles=self.roles)
         ids = rows.names
@@ -287,6 +280,20 @@ def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
         return role if isinstance(role, IsKey | IsNumber) else None
     window = roles.get(value.children[0].column_id) if value.kind == "GetStructField" else None
     return window.part(value.field) if isinstance(window, IsWindow) else None
+
+
+def relation_of(rows: Rows, node: PlanNode) -> Relation:
+    """Return the rows as those of a node, whose other columns are left out."""
+    expressions = {each.attribute.id: each for each in node.part("output")}
+    read = frozenset(each.id for each in rows.output)
+    return Relation(
+        stream=rows.stream,
+        attributes=tuple(expressions[each.id] for each in rows.output),
+        output=rows.output,
+        roles=rows.roles,
+        left_out=frozenset(each.id for each in node.output) - read,
+        position=node.position,
+    )
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:
