@@ -136,9 +136,6 @@ class ReplyReturnedError(KernelError, TypeError):
 class AskCycleError(KernelError):
     """A blocking ask that could never be answered, because its chain of waiting actors leads back to the asker."""
 
-    def __init__(self, chain: Sequence[object]) -> None:
-        super().__init__(" -> ".join(str(link) for link in chain))
-
 
 class MailboxOverflowError(KernelError):
     """The message was dropped, or displaced by a newer one, because the mailbox of the asked actor is full."""

@@ -340,6 +340,11 @@ class ActorSystem:
         """Return the incarnation of the next actor at `path`: `following`, unless a replay knows another."""
         return following
 
+    @property
+    def is_live(self) -> bool:
+        """False while recorded turns are replayed: their waits have the recorded outcomes."""
+        return True
+
     def waits(self, cell: Cell, future: Future[Any]) -> None:
         """Called when a coroutine of `cell` waits for `future`. A replay provides the recorded outcome."""
 

@@ -17,7 +17,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from fcntl import LOCK_EX, LOCK_NB, flock
+from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
 from pathlib import Path
 
 _PREFIX = "tmp-"
@@ -125,10 +125,10 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def lock(descriptor: int) -> bool:
-    """Lock an open file; return False if another process holds the lock."""
+def lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Lock an open file; return False if another process holds the lock, which several may share."""
     try:
-        flock(descriptor, LOCK_EX | LOCK_NB)
+        flock(descriptor, (LOCK_SH if shared else LOCK_EX) | LOCK_NB)
     except BlockingIOError:
         return False
     return True

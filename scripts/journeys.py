@@ -231,7 +231,7 @@ def _holdings(parts: list[object]) -> frozenset[str]:
 
 def watch_kernel(profiler: Profiler) -> Journal:
     """Return the journal that the turns, the mailboxes and the blocking work of the kernel fill from now on."""
-    from flykka.messages.control.high_availability import LeaderSessionMessage
+    from flykka.messages.kernel.leader_session import LeaderSessionMessage
     from flykka.runtime import recording
     from flykka.runtime.dispatch.dispatcher import Pipe
     from flykka.runtime.mailbox.envelope import Envelope

@@ -197,8 +197,7 @@ class StreamExecutionEnvironment(MigrationHints):
         follow_cells(environment)
         return environment
 
-    # --- sources
-    # ------------------------------------------------------------------------------------------------------
+    # --- sources ------------------------------------------------------------------------------------------------------
 
     def from_source(
         self,
@@ -416,12 +415,11 @@ class StreamExecutionEnvironment(MigrationHints):
         Raises:
             ProgramError: there is no such scheduler.
         """
-        return self._set(scheduler=one_of(SchedulerType, scheduler.upper(), "scheduler"))
+        chosen = scheduler.upper() if isinstance(scheduler, str) else scheduler
+        return self._set(scheduler=one_of(SchedulerType, chosen, "scheduler"))
 
     def set_resource_wait_timeout(self, timeout: Duration) -> Self:
-        """Set how long the adaptive scheduler waits for all slots before it starts a job with those that are available.
-
-        10 seconds by default.
+        """Set how long the adaptive scheduler waits for all slots before it starts a job with fewer: by default 10 s.
 
         Raises:
             DurationError: `timeout` cannot be parsed.
@@ -429,9 +427,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._set(resource_wait_timeout=duration_ms(timeout, "resource wait timeout"))
 
     def set_rescale_cooldown(self, pause: Duration) -> Self:
-        """Set how long the adaptive scheduler waits after a rescale before it uses new slots.
-
-        30 seconds by default: each rescale restarts all tasks.
+        """Set how long the adaptive scheduler waits after a rescale before it uses new slots: by default 30 s.
 
         Raises:
             DurationError: `pause` cannot be parsed.
@@ -894,8 +890,7 @@ class StreamExecutionEnvironment(MigrationHints):
             raise ProgramError(str(refusal)) from None
         return self
 
-    # --- observation
-    # --------------------------------------------------------------------------------------------------
+    # --- observation --------------------------------------------------------------------------------------------------
 
     def enable_rest(
         self,
@@ -1066,6 +1061,7 @@ class StreamExecutionEnvironment(MigrationHints):
             was_named=survives,
         )
         self._registry.assign(start.job_graph)
+        client: JobClient | None = None
         try:
             client = self._cluster_for(start.job_graph).submit(
                 start.job_graph,
@@ -1077,9 +1073,11 @@ class StreamExecutionEnvironment(MigrationHints):
             self._running.add(client, self.rest_address, self.rest_token)
             remember_job(client, self)
             client.wait_submitted()
-        except Exception as failed:
-            # A job that has failed was accepted; after any other error it was not.
-            self._owners.release(start.job_graph.job_id, unused=not isinstance(failed, JobExecutionError))
+        except BaseException as failed:
+            # A job that has failed was accepted; after any other error it was not. A submitted one runs on after an
+            # interrupt, and releases its folders at its end.
+            if client is None or isinstance(failed, Exception):
+                self._owners.release(start.job_graph.job_id, unused=not isinstance(failed, JobExecutionError))
             raise
         start.note()
         self._starts.remember(client)

@@ -20,7 +20,8 @@ EXIT_CODES = """exit codes:
   0    every job has finished or was stopped
   1    a job has failed, the app raised an error, or it executed no job
   2    the command line is wrong
-  130  the jobs were cancelled (Ctrl-C twice), or the app was interrupted
+  130  the jobs were cancelled (Ctrl-C twice, or once for batch jobs), or the app was
+       interrupted
   An app that calls sys.exit(N) with N other than 0 ends with N.
 """
 

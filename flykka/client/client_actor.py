@@ -94,7 +94,8 @@ class JobView:
     outcome: Future[JobExecutionResult]
     submitted: Future[JobId]
     attached: Future[JobId]
-    """Completed when a client that was detached, or did not submit the job, is registered for its events."""
+    """Completed when a client that was detached, or did not submit the job, is registered for its events, or when the
+    job has ended."""
     details: JobDetails
     """The last details received from the job."""
     is_final: bool = False
@@ -235,8 +236,6 @@ class JobClientActor(Actor):
         self._on_event(result)
 
     def _on_event(self, message: Message) -> None:
-        if isinstance(message, RegisterJobClientSuccess | JobResultSuccess | JobResultFailure):
-            self._view.attached.try_set(message.job_id)
         match message:
             case AddJobListener(listener=listener):
                 self._on_add_listener(listener)
@@ -250,6 +249,7 @@ class JobClientActor(Actor):
                 self._view.submitted.try_set(job_id)
             case RegisterJobClientSuccess(job_id=job_id):
                 self._view.submitted.try_set(job_id)
+                self._view.attached.try_set(job_id)
             case JobStatusChanged(status=status):
                 self._view.status = status
             case ExceptionHistoryChanged(entry=entry) if entry.outcome is FailureOutcome.RESTARTING:
@@ -267,7 +267,7 @@ class JobClientActor(Actor):
                 if self._untold is None:
                     return  # It arrived after the timeout.
                 message = self._on_flight_record(message, self._untold)
-            case Terminated() | LeaderLookupDue() | ClusterFailed() if self._has_ended:
+            case Terminated() | LeaderLookupDue() | ClusterFailed() | JobNotFound() if self._has_ended:
                 return
             case ClusterFailed(cause=cause):
                 # Listeners must receive an end too.
@@ -351,6 +351,7 @@ class JobClientActor(Actor):
                 is_earlier=success.is_earlier,
             )
         )
+        self._view.attached.try_set(success.job_id)
 
     def _needs_flight_record(self, failure: JobResultFailure) -> bool:
         if not self._view.submitted.done() or failure.status is not JobStatus.FAILED:
@@ -427,6 +428,7 @@ class JobClientActor(Actor):
             # Set first, because a thread that waits for the outcome reads it.
             self._view.failure = failure()
             self._view.outcome.try_fail(failure)
+            self._view.attached.try_set(self._graph.job_id)
 
 
 @trace_tag("actor.job_listener")

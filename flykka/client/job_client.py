@@ -26,6 +26,7 @@ from flykka.client.flight_record import WriteFlightRecord
 from flykka.client.frames import checkpoint_frame, metric_frame, vertex_checkpoint_frame
 from flykka.client.job_execution_result import AccumulatorValue, JobExecutionResult, accumulator_values
 from flykka.client.job_manager_gateway import LOOK_TIMEOUT, JobManagerGateway, NotKnownError, RequestRefusedError
+from flykka.client.resource_requirements import Bounds, bounds_of
 from flykka.client.saved_state import read_state
 from flykka.diagnosis.collection import TIME_LIMIT, collect_reports
 from flykka.diagnosis.exception_history import JobExceptionHistory
@@ -35,6 +36,7 @@ from flykka.errors import (
     ClusterError,
     FlykkaError,
     JobCancellationError,
+    JobExecutionError,
     JobStoppingError,
     RescaleError,
     SavepointError,
@@ -42,8 +44,8 @@ from flykka.errors import (
 from flykka.ipython import interruptible, waking_loop
 from flykka.messages.checkpointing.statistics import CheckpointStatsStatus
 from flykka.messages.control.job import CheckpointType, JobStatus, ListeningBehaviour, RegisterJobClient
-from flykka.messages.control.rescaling import JobResourceRequirements, JobVertexResourceRequirements, Rescale
-from flykka.messages.graph.job_graph import JobGraph, JobVertex
+from flykka.messages.control.rescaling import Rescale
+from flykka.messages.graph.job_graph import JobGraph
 from flykka.messages.monitoring.job_details import CHECKPOINT_HISTORY, AwaitArchives, JobDetails, RequestJobDetails
 from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
@@ -83,9 +85,6 @@ SNAPSHOT_TIMEOUT = 600.0
 RESCALE_TIMEOUT = 10.0
 """Seconds that a client waits for the confirmation of new requirements."""
 
-Bounds = int | tuple[int, int]
-"""The maximum number of subtasks, with a minimum of 1; or the minimum and the maximum."""
-
 _ATTEMPTS = 5
 """The number of attempts: a checkpoint may be subsumed, and its files deleted, while it is being read."""
 
@@ -93,7 +92,7 @@ _HERE = "localhost"
 """The host of all metrics: all actors are in this process."""
 
 _NUMBERS = count(1)
-"""Numbers for clients that attach to a running job."""
+"""Numbers for clients that attach to a running job, and for listeners: a job may have several clients."""
 
 
 class JobClient:
@@ -283,12 +282,14 @@ class JobClient:
             TimeoutError: it is still running after `timeout` seconds.
         """
         __tracebackhide__ = True  # In IPython a failure of the job should point to the user's line, not to these.
-        self._attach(to_result=True)
+        self._attach(waits=False, to_result=True)
         try:
             with interruptible(self.job_name):
-                hint = "; its why() shows what it waits for"
-                state = f"is still {self._view.status}" if self._behaviour is EVERYTHING else "has not ended"
-                return self._get(self._view.outcome, timeout, state, hint)
+                return self._view.outcome.get(timeout=timeout)
+        except AskTimeoutError as late:
+            state = f"is still {self._view.status}" if self._behaviour is EVERYTHING else "has not ended"
+            hint = "its why() shows what it waits for"
+            raise TimeoutError(f"{self._label} {state} after {timeout} seconds; {hint}") from late
         finally:
             if self._view.outcome.done():
                 self._await_archive()
@@ -465,7 +466,7 @@ class JobClient:
         heard_all: Future[None] = Future(self._system.driver)
         props = Props(JobListenerActor, self._actor, callback, heard_all).with_dispatcher("pinned")
         try:
-            self._system.spawn(props, f"job-listener-{self.job_id}-{len(self._listeners) + 1}")
+            self._system.spawn(props, f"job-listener-{self.job_id}-{next(_NUMBERS)}")
         except SpawnRefusedError as ending:
             raise ClusterError(f"no more information about {self._label}: its cluster was shut down") from ending
         self._listeners.append(heard_all)
@@ -539,20 +540,23 @@ class JobClient:
     def _stop(self, timeout: float, *, savepoint_directory: str | None, drain: bool) -> str:
         if self.done():
             raise JobStoppingError(f"{self._label} was not stopped: it is {self.status} already")
+        self._attach(waits=False, to_result=True)
         late = f"{self._label} has not stopped after {timeout} s"
         with self._requested(late, JobStoppingError, f"{self._label} was not stopped"):
             path = self._job_manager.stop(self.job_id, savepoint_directory, timeout, drain=drain)
-        # The state of the job should be FINISHED when this returns.
-        self._get(self._view.outcome, timeout, "has stopped, but has not reported its end")
+        # The state of the job should be FINISHED when this returns. It has stopped with this checkpoint even if its
+        # result is lost, with its JobManager or its store.
+        with suppress(JobExecutionError):
+            self._get(self._view.outcome, timeout, f"has stopped with {path}, but has not reported its end")
         self._await_archive()
         return path
 
-    def _get(self, future: Future[T], timeout: float | None, state: str, hint: str = "") -> T:
+    def _get(self, future: Future[T], timeout: float | None, state: str) -> T:
         __tracebackhide__ = True
         try:
             return future.get(timeout=timeout)
         except AskTimeoutError as late:
-            raise TimeoutError(f"{self._label} {state} after {timeout} seconds{hint}") from late
+            raise TimeoutError(f"{self._label} {state} after {timeout} seconds") from late
 
     def _savepoint_directory(self, directory: str | PathLike[str] | None) -> str:
         chosen = directory or self._graph.checkpointing.savepoint_directory
@@ -619,30 +623,6 @@ class JobClient:
                 f"job {self.job_name!r} has completed no checkpoint yet: there is no state to ask for"
             )
         return path
-
-
-def bounds_of(job_graph: JobGraph, requirements: Mapping[str, Bounds] | Bounds) -> JobResourceRequirements:
-    """Convert the requirements to a message. Raises `RescaleError` if there is no such vertex."""
-    if not isinstance(requirements, Mapping):
-        requested = [_of_vertex(vertex, requirements, vertex.parallelism_limit) for vertex in job_graph.vertices]
-    else:
-        requested = [_of_vertex(_vertex(job_graph, name), bounds) for name, bounds in requirements.items()]
-    return JobResourceRequirements(vertices=tuple(requested))
-
-
-def _of_vertex(vertex: JobVertex, bounds: Bounds, limit: int | None = None) -> JobVertexResourceRequirements:
-    lower, upper = (1, bounds) if isinstance(bounds, int) else bounds
-    if limit is not None:
-        lower, upper = min(lower, limit), min(upper, limit)
-    return JobVertexResourceRequirements(vertex_id=vertex.vertex_id, lower_bound=lower, upper_bound=upper)
-
-
-def _vertex(job_graph: JobGraph, name: str) -> JobVertex:
-    for vertex in job_graph.vertices:
-        if name in (vertex.vertex_id, vertex.name) or any(each.ref.uid == name for each in vertex.operators):
-            return vertex
-    vertices = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in job_graph.vertices)
-    raise RescaleError(f"job {job_graph.name!r} has no vertex {name!r}: there are {vertices}")
 
 
 def _query(path: str, uid: str, name: str, keys: list[Any]) -> dict[Any, Any]:

@@ -106,7 +106,8 @@ def _find_jobs() -> Iterator[RunningJob]:
     for path in pid_folder().glob(f"*{_SUFFIX}"):
         try:
             with path.open("rb") as file:
-                if lock(file.fileno()):
+                # Shared, so that another process that is looking at the file does not appear to be running the job.
+                if lock(file.fileno(), shared=True):
                     path.unlink(missing_ok=True)
                 else:
                     yield RunningJob(**json.loads(file.read()))

@@ -112,6 +112,9 @@ class LocalCluster:
         job_graph = replace(job_graph, slot_request_timeout_ms=self._settings.slot_request_timeout_ms)
         check_job(job_graph, self._settings, self._slots)
         write = flight_record_writer(self._system.recorder, flight_record or flight_record_path(job_graph))
+        # Clients of ended jobs are dropped, because a cluster may run any number of jobs. This may take time, so it is
+        # done first: an interrupt must not hide a submitted job.
+        self._clients = self._running()
         client = JobClient(
             self._system,
             self._job_manager,
@@ -121,8 +124,7 @@ class LocalCluster:
             allow_non_restored_state=allow_non_restored_state,
             attached=attached,
         )
-        # Clients of ended jobs are dropped, because a cluster may run any number of jobs.
-        self._clients = [*self._running(), client]
+        self._clients.append(client)
         return client
 
     def identify(

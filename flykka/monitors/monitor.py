@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from flykka.messages.checkpointing.checkpoint import TaskCheckpointMessages
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.signals import DeathWatchNotification

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from flykka.messages.checkpointing import checkpoint
 from flykka.messages.control import registration, slots
-from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.control.registration import Heartbeat, HeartbeatRequest, JobMasterHeartbeat
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.tasks import task
 from flykka.messages.tasks.operator_event import GlobalAggregateResults, OperatorEvents, SendOperatorEvents
 from flykka.messages.tasks.source import AddSplits, AlignWatermark, NoMoreSplits, ReportedWatermark, RequestSplits

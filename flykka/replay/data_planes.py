@@ -25,7 +25,7 @@ from flykka.messages.control.high_availability import SubmittedJobGraph
 from flykka.messages.control.job_control import JobEnded, JobGraphAccepted
 from flykka.messages.control.job_manager import JobArchived, JobMasterReleased
 from flykka.messages.graph.job_graph import JobGraph, Operator
-from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.kernel.blocking_work import BlockingWork
 from flykka.messages.tasks.operator_event import (
     CheckpointOperatorCoordinator,
     CoordinatorAnswer,

@@ -8,7 +8,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.schemas import TAG_KEY
 from flykka.runtime.trace.effects import Spawn, Undecoded

@@ -1,6 +1,6 @@
-"""Values that a JobManager leaves in a store for the next leader, and the fencing of leaders.
+"""Values that a JobManager leaves in a store for the next leader, and the messages of the leader election.
 
-A leader's messages carry its session, and a receiver drops those of a former leader.
+A leader's messages carry its session, and a receiver drops those of a former leader: see `kernel.leader_session`.
 """
 
 from __future__ import annotations
@@ -73,14 +73,6 @@ class NextCheckpointId(Value):
     """The lowest checkpoint id that has not been drawn yet."""
 
     checkpoint_id: int
-
-
-@message("leader.session")
-class LeaderSessionMessage(Message):
-    """gateway -> kernel filter: `message` was sent under the leader session `leader_session_id`."""
-
-    leader_session_id: LeaderSessionId
-    message: Message
 
 
 @message("leader.grant")

@@ -16,7 +16,7 @@ import logging
 from contextvars import Context
 from typing import TYPE_CHECKING, Any
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.runtime.actor import Actor
 from flykka.runtime.cell.children import Children
 from flykka.runtime.cell.death_watch import DeathWatch

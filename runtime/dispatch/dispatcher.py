@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from flykka.messages.monitoring.blocking_work import BlockingWork, LiveObject
+from flykka.messages.kernel.blocking_work import BlockingWork, LiveObject
 from flykka.messages.wire.message import Value
 from flykka.runtime.errors import serialized
 from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope

@@ -14,7 +14,7 @@ from flykka.runtime.errors import (
     MailboxOverflowError,
     ReplyReturnedError,
 )
-from flykka.runtime.futures.future import Future
+from flykka.runtime.futures.future import Future, refuse_to_block
 from flykka.runtime.path import TEMP
 from flykka.runtime.recording import record_outcome
 from flykka.runtime.turn import RUNNING
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Reply(Future["Message"]):
-    """Future of an ask. An actor that awaits it waits for the asked one, which may close an ask cycle."""
+    """Future of an ask. An actor that gets or awaits it waits for the asked one, which may close an ask cycle."""
 
     __slots__ = ("_number", "_promises", "asked")
 
@@ -59,12 +59,23 @@ class Reply(Future["Message"]):
         if cell is None:
             return super().get(timeout=timeout)
         try:
-            reply = super().get(timeout=timeout)
+            reply = self._get_in_turn(cell, timeout)
         except BaseException as failure:
             record_outcome(cell, None, failure, self.promise)
             raise
         record_outcome(cell, reply, None, self.promise)
         return reply
+
+    def _get_in_turn(self, cell: Cell, timeout: float | None) -> Message:
+        # In a replay the outcome was recorded. Without time to wait, no actor waits for another.
+        if self._completed or timeout == 0 or not cell.system.is_live:
+            return super().get(timeout=timeout)
+        refuse_to_block()
+        try:
+            begin_asking(cell, self)
+            return super().get(timeout=timeout)
+        finally:
+            cell.asking = None
 
     def _complete(self, value: Message | None, failure: Failure | None) -> bool:
         self._promises.pop(self._number, None)
@@ -158,7 +169,7 @@ def begin_asking(cell: Cell, reply: Reply) -> None:
     while link is not None:
         chain.append(link.asked)
         if link.asked == cell.ref:
-            raise AskCycleError(chain)
+            raise AskCycleError(" -> ".join(map(str, chain)))
         link = _awaited_by(link.asked)
 
 

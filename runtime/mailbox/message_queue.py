@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from operator import index
 from typing import TYPE_CHECKING, Literal, Protocol, get_args
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.message import ControlMessage
 from flykka.runtime.events import DeadLetter, MailboxOverflowed
 from flykka.runtime.mailbox.envelope import Envelope, FaultEnvelope, TellEntry

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError
 from flykka.messages.wire.message import Value

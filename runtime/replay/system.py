@@ -174,6 +174,10 @@ class ReplaySystem(ActorSystem):
         return self.schedule.fork
 
     @property
+    def is_live(self) -> bool:
+        return self.fork is not None
+
+    @property
     def _inputs(self) -> TurnInputs | None:
         """The record of the current turn; None in a fork."""
         return None if self.fork is not None else self.replayed_turn.inputs

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any, assert_never
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
-from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.kernel.blocking_work import BlockingWork
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.message import Value
 from flykka.messages.wire.ref import Ref

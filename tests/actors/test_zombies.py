@@ -18,7 +18,6 @@ from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.control.job import JobStatus
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
@@ -29,6 +28,7 @@ from flykka.messages.control.registration import (
     ResourceManagerLeaderAddress,
 )
 from flykka.messages.graph.job_graph import Operator
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.wire.ids import JobId, LeaderSessionId, TaskManagerId
 from flykka.messages.wire.message import Message, Value

@@ -24,6 +24,7 @@ from flykka import (
     TumblingEventTimeWindows,
     WatermarkStrategy,
 )
+from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import (
     ClusterError,
     InsufficientSlotsError,
@@ -262,6 +263,22 @@ def test_a_refused_program_may_be_corrected_or_repeated_and_runs_once(
 
     assert spark.read.parquet(str(tmp_path / "mended")).count() == 3_000
     assert not (tmp_path / "refused").exists()
+
+
+def test_an_interrupted_submission_may_be_repeated(
+    env: StreamExecutionEnvironment, bids: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    env.set_checkpoint_dir(str(tmp_path / "checkpoints"))
+    count(env, bids, tmp_path / "output")
+    with monkeypatch.context() as patch:
+        patch.setattr(LocalCluster, "submit", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            env.execute("counts")
+
+    assert env.execute("counts").job_name == "counts"
 
 
 def test_the_first_job_decides_the_number_of_slots_if_unset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from functools import partial
 
-from flykka.messages.monitoring.blocking_work import BlockingWork, LiveObject
+from flykka.messages.kernel.blocking_work import BlockingWork, LiveObject
 from flykka.messages.wire.codec import decode, encode
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.runtime.dispatch.dispatcher import describe_work

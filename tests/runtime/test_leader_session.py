@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.ids import LeaderSessionId
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.leader_session import Gateway

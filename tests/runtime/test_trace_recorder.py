@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.ids import LeaderSessionId
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref

@@ -112,15 +112,19 @@ def _discover(running: Sequence[RunningJob], name_or_id: str | None) -> tuple[st
         job for job in running if name_or_id is None or name_or_id == job.name or job.job_id.startswith(name_or_id)
     ]
     # A process may still know a job that has ended.
-    candidates = matches or running
-    addresses = sorted({job.address for job in candidates if job.address is not None})
-    if len(addresses) == 1:
-        return addresses[0], matches[0] if len(matches) == 1 else None
+    candidates = matches or [job for job in running if job.address is not None] or running
     listed = ", ".join(f"{job.name!r} {job.job_id} (process {job.process})" for job in candidates)
-    if addresses:
-        raise UnknownJobError(f"there are {len(candidates)} jobs, so one must be specified: {listed}")
-    if candidates:
-        raise UnknownJobError(
-            f"{listed} has no REST interface: `flykka run` and env.enable_rest() start one if flykka[web] is installed"
-        )
-    raise UnknownJobError("no job of yours is running on this machine; for a job on another machine pass its --address")
+    match list({job.address for job in candidates}):
+        case [str(address)]:
+            return address, matches[0] if len(matches) == 1 else None
+        case [None]:
+            raise UnknownJobError(
+                f"{listed} has no REST interface: `flykka run` and env.enable_rest() start one if flykka[web] is"
+                " installed"
+            )
+        case []:
+            raise UnknownJobError(
+                "no job of yours is running on this machine; for a job on another machine pass its --address"
+            )
+        case _:
+            raise UnknownJobError(f"there are {len(candidates)} jobs, so one must be specified: {listed}")

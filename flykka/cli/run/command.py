@@ -41,7 +41,7 @@ while it runs:
   Ctrl-C once stops: the jobs take a last checkpoint, publish its output and finish;
   the checkpoint is retained. With a savepoint directory it is a savepoint.
   Ctrl-C twice cancels; the last completed checkpoint is retained, unless --retention
-  deletes it.
+  deletes it. Batch jobs cannot be stopped: Ctrl-C once cancels them.
   SIGTERM acts like Ctrl-C; SIGHUP only stops.
 
 Run again, the same command continues jobs that were stopped, cancelled or killed; this

@@ -219,13 +219,12 @@ def _raised(app: App, app_run: AppRun) -> BaseException | None:
 
 
 def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose: bool) -> _Outcome:
-    request = app_run.interrupts.request
     match raised:
         case NoMoreJobsError():
-            return _Outcome(OK if request is StopRequest.STOP else CANCELLED)
+            return _Outcome(CANCELLED if app_run.interrupts.has_cancelled else OK)
         case KeyboardInterrupt():
             return _Outcome(CANCELLED, "flykka: interrupted")
-        case JobExecutionError() if request is StopRequest.CANCEL:
+        case JobExecutionError() if app_run.interrupts.has_cancelled:
             return _Outcome(CANCELLED)
         case None | SystemExit():
             return _ended(app, app_run, raised, verbose=verbose)
@@ -235,7 +234,7 @@ def _verdict(app: App, app_run: AppRun, raised: BaseException | None, *, verbose
 
 def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose: bool) -> _Outcome:
     """Determine the result from the jobs of an app that ended by itself."""
-    if app_run.interrupts.request is StopRequest.CANCEL:
+    if app_run.interrupts.has_cancelled:
         return _Outcome(CANCELLED)
     code, words = _exit_status(exit_error)
     if code != OK:

@@ -1,4 +1,5 @@
-"""Handles signals: the first Ctrl-C stops the running jobs, the second cancels them.
+"""Handles signals: the first Ctrl-C stops the running jobs, the second cancels them; batch jobs cannot be stopped, and
+the first cancels them.
 
 SIGTERM acts like Ctrl-C; SIGHUP only stops. A job that cannot be stopped because it restarts again and again keeps
 running after Ctrl-C, because its user can decide. SIGTERM and SIGHUP end the run anyway, as if it were killed: its
@@ -17,6 +18,7 @@ from types import FrameType
 
 from flykka.client.job_client import JobClient
 from flykka.errors import FlykkaError
+from flykka.messages.control.job import JobStatus
 from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobType
 from flykka.runtime.errors import ActorDeadError
 
@@ -56,6 +58,7 @@ class Interrupts:
         self._requested: float | None = None
         self._asked_by = signal.SIGINT
         self._refused: list[JobClient] = []
+        self._cancelled: list[JobClient] = []
         self._leaves = False
         self._leaving = threading.Lock()
         self._noted: SimpleQueue[StopRequest] = SimpleQueue()
@@ -79,6 +82,13 @@ class Interrupts:
             for number, before in self._before.items():
                 if before is not signal.SIG_IGN:
                     signal.signal(number, self._on_signal)
+
+    @property
+    def has_cancelled(self) -> bool:
+        """True if the jobs were cancelled: by the second request, or a batch job by the first."""
+        return self.request is StopRequest.CANCEL or any(
+            client.status is JobStatus.CANCELED for client in self._cancelled
+        )
 
     def apply_to(self, client: JobClient) -> None:
         """Apply an earlier request to a job that was being submitted when it came."""
@@ -146,6 +156,7 @@ class Interrupts:
         return "" if again is None else f" ({again} again {_cancelling(clients)})"
 
     def _cancel(self, client: JobClient) -> None:
+        self._cancelled.append(client)
         failed = _failure(client.cancel)
         if failed is not None and not client.done():
             self._notify(f"not cancelled: {failed}")

@@ -108,7 +108,10 @@ def read_requirements(body: Mapping[str, object]) -> JobResourceRequirements:
     requirements: list[JobVertexResourceRequirements] = []
     for vertex_id, bounds in body.items():
         match bounds:
-            case {"parallelism": {"lowerBound": int(lower), "upperBound": int(upper)}}:
+            case {"parallelism": {"lowerBound": int(lower), "upperBound": int(upper)}} if bool not in (
+                type(lower),
+                type(upper),
+            ):
                 requirements.append(
                     JobVertexResourceRequirements(
                         vertex_id=JobVertexId(vertex_id), lower_bound=lower, upper_bound=upper

@@ -15,7 +15,7 @@ from functools import partial
 from statistics import median_low
 from typing import TYPE_CHECKING
 
-from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.kernel.blocking_work import BlockingWork
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.cell.cell import Cell
 from flykka.runtime.cell.lifecycle import CellState

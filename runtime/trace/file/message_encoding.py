@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NewType, get_args, get_type_hints
 
 import msgpack
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
-from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.kernel.blocking_work import BlockingWork
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.annotations import class_schema
 from flykka.messages.wire.codec import encode
 from flykka.messages.wire.errors import CodecError

@@ -11,6 +11,7 @@ from flykka.messages.graph.job_graph import (
     FailoverStrategyKind,
     InputDependencyConstraint,
     ScheduleMode,
+    SchedulerType,
     TaskCancellationSettings,
 )
 from tests.flykka.api.without_spark import without_spark
@@ -47,6 +48,13 @@ def test_the_failover_strategy_defaults_to_that_of_the_cluster() -> None:
     assert without_spark().set_failover_strategy("full").job_settings.failover_strategy is FailoverStrategyKind.FULL
     with pytest.raises(ProgramError, match="failover strategy must be one of region, full, not 'individual'"):
         without_spark().set_failover_strategy("individual")
+
+
+@pytest.mark.parametrize("scheduler", ["FAIR", 3, None])
+def test_an_unknown_scheduler_is_refused(scheduler: str) -> None:
+    assert without_spark().set_scheduler("adaptive").job_settings.rescaling.scheduler_type is SchedulerType.ADAPTIVE
+    with pytest.raises(ProgramError, match=f"scheduler must be one of DEFAULT, ADAPTIVE, not {scheduler!r}"):
+        without_spark().set_scheduler(scheduler)
 
 
 def test_unset_cancellation_settings_are_left_to_the_cluster() -> None:

@@ -15,8 +15,8 @@ import msgpack
 import pytest
 
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, TriggerCheckpoint
-from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.control.job import CheckpointAborted, CheckpointCompleted, JobResultFailure, JobSubmitSuccess
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.tasks.task import ExecutionState, TaskExecutionState, UpdateTaskExecutionState
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId

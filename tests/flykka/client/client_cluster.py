@@ -11,9 +11,13 @@ from flykka.messages.control.job import (
     CancelJob,
     CancellationSuccess,
     CheckpointCompleted,
+    JobFound,
     JobNotFound,
     JobResultSuccess,
     JobSubmitSuccess,
+    ListeningBehaviour,
+    RegisterJobClient,
+    RequestJob,
     StopJob,
     StoppingSuccess,
     SubmitJob,
@@ -54,6 +58,8 @@ class Answers:
     canceled: Message | None = None
     """The job result that follows `cancellation`."""
     stopping: Message | None = None
+    forgets: bool = False
+    """If True, a client that registers is told that there is no such job, and none receives a result."""
     savepoint_path: str | None = None
     """The path of every savepoint; with a `refusal` there is no savepoint."""
     refusal: SerializedThrowable | None = None
@@ -66,6 +72,7 @@ class ScriptedJobManager(Actor):
         self._requests = requests
         self._tracker = tracker
         self._answers = answers
+        self._result: Message | None = None
 
     def handle_message(self, message: Message) -> None:
         answers = self._answers
@@ -76,11 +83,19 @@ class ScriptedJobManager(Actor):
                 else:
                     self._tracker.tell(message)
                 return
+            case RequestJob(job_id=job_id, client=client):
+                submitted = self._requests[0]
+                assert isinstance(submitted, SubmitJob)
+                client.tell(JobFound(job_id=job_id, job_graph=submitted.job_graph))
             case SubmitJob(client=client):
                 for answer in answers.submission:
                     client.tell(answer)
         self._requests.append(message)
         match message:
+            case RegisterJobClient(job_id=job_id, client=client) if answers.forgets:
+                client.tell(JobNotFound(job_id=job_id))
+            case RegisterJobClient(client=client) if self._result is not None:
+                client.tell(self._result)
             case CancelJob(client=client) if answers.cancellation is not None:
                 client.tell(answers.cancellation)
                 self._tell_result(answers.canceled)
@@ -97,9 +112,13 @@ class ScriptedJobManager(Actor):
 
     def _tell_result(self, result: Message | None) -> None:
         submitted = self._requests[0]
-        if result is not None and isinstance(submitted, SubmitJob):
-            if self._tracker is not None:
-                self._tracker.tell(result)
+        if result is None or self._answers.forgets or not isinstance(submitted, SubmitJob):
+            return
+        self._result = result
+        if self._tracker is not None:
+            self._tracker.tell(result)
+        registrations = [each for each in self._requests if isinstance(each, SubmitJob | RegisterJobClient)]
+        if registrations[-1].listening_behaviour is not ListeningBehaviour.DETACHED:
             submitted.client.tell(result)
 
 

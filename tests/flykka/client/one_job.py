@@ -24,6 +24,7 @@ from flykka.messages.graph.job_graph import (
     CheckpointingSettings,
     ExternalizedCheckpointRetention,
     JobGraph,
+    JobType,
     JobVertex,
     Operator,
     OperatorKind,
@@ -103,6 +104,7 @@ def one_job(
     stops: bool = True,
     savepoint_directory: str | None = None,
     retention: ExternalizedCheckpointRetention = GRAPH.checkpointing.retention,
+    job_type: JobType = JobType.STREAMING,
 ) -> Iterator[OneJob]:
     checkpointing = replace(GRAPH.checkpointing, savepoint_directory=savepoint_directory, retention=retention)
     stopping = StoppingSuccess(job_id=JOB, checkpoint_path=KEPT) if stops else StoppingFailure(job_id=JOB, cause=BOOM)
@@ -117,7 +119,7 @@ def one_job(
         tracker = system.spawn(Props(ExecutionGraphInfoStoreActor), INFO_STORE)
         tracker.tell(TrackJob(job_graph=GRAPH))
         job_manager = system.spawn(Props(ScriptedJobManager, received, answers, tracker), "job-manager")
-        client = JobClient(system, job_manager, replace(GRAPH, checkpointing=checkpointing))
+        client = JobClient(system, job_manager, replace(GRAPH, checkpointing=checkpointing, job_type=job_type))
         client.wait_submitted(timeout=10)
         [listening] = [message.client for message in received if isinstance(message, SubmitJob)]
         yield OneJob(client, received, listening, tracker)

@@ -30,7 +30,6 @@ from flykka.messages.control.job import (
     JobResultSuccess,
     JobStatus,
     JobStatusChanged,
-    ListeningBehaviour,
     RegisterJobClient,
     RegisterJobClientSuccess,
     ReportJobClientHeartbeat,
@@ -40,6 +39,7 @@ from flykka.messages.control.job import (
 )
 from flykka.messages.graph.job_graph import ClientHeartbeatSettings
 from flykka.messages.wire.failure import SerializedThrowable
+from flykka.messages.wire.message import Message
 from tests.flykka.client.client_cluster import BOOM, GRAPH, JOB, Answers, ClientCluster, accepted, checkpoint_completed
 
 HEARTBEAT = ClientHeartbeatSettings(interval_ms=1_000, timeout_ms=3_000)
@@ -150,47 +150,25 @@ def test_a_job_that_the_next_job_manager_does_not_know_is_lost(cluster: ClientCl
         client.wait(timeout=0)
 
 
-def test_a_detached_client_polls_its_job(cluster: ClientCluster) -> None:
-    client = cluster.submit(attached=False)
-    cluster.send(accepted())
+def test_a_known_failure_is_kept_if_the_job_manager_has_forgotten_the_job(cluster: ClientCluster) -> None:
+    heard: list[Message] = []
 
-    client.add_listener(lambda _: None)
+    def write_flight_record() -> str:
+        cluster.client_ref().tell(JobNotFound(job_id=JOB))
+        return "/kept/flight-record.trace"
+
+    client = JobClient(cluster.system, cluster.job_manager, GRAPH, write_flight_record=write_flight_record)
+    client.add_listener(heard.append)
     cluster.system.run_until_idle()
-    cluster.send(JobStatusChanged(job_id=JOB, status=JobStatus.RUNNING, timestamp_ms=0))
 
-    submitted, registered = cluster.requests
-    assert isinstance(submitted, SubmitJob)
-    assert submitted.listening_behaviour is ListeningBehaviour.DETACHED
-    assert isinstance(registered, RegisterJobClient)
-    assert client.status is JobStatus.RUNNING
+    failed = JobResultFailure(job_id=JOB, cause=BOOM)
+    cluster.send(accepted(), failed)
+    cluster.system.run_until_idle()
 
-
-def test_a_client_for_the_result_alone_polls_for_changes(
-    cluster: ClientCluster,
-) -> None:
-    client = cluster.submit(attached=ListeningBehaviour.EXECUTION_RESULT)
-    cluster.send(accepted())
-
-    with pytest.raises(TimeoutError, match=r"has not ended after 0 seconds"):
+    with pytest.raises(JobExecutionError, match="job 'counts' failed: ValueError: boom") as failure:
         client.wait(timeout=0)
-    assert not client.done()
-    (submitted,) = cluster.requests
-    assert isinstance(submitted, SubmitJob)
-    assert submitted.listening_behaviour is ListeningBehaviour.EXECUTION_RESULT
-
-    client.add_listener(lambda _: None)
-    cluster.system.run_until_idle()
-    assert isinstance(cluster.requests[-1], RegisterJobClient)
-    assert cluster.requests[-1].listening_behaviour is ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
-
-
-def test_a_client_for_the_result_alone_receives_it_when_it_arrives(cluster: ClientCluster) -> None:
-    client = cluster.submit(attached="EXECUTION_RESULT")
-    cluster.send(accepted(), JobResultSuccess(job_id=JOB))
-
-    assert client.done()
-    assert client.wait(timeout=0).job_id == JOB
-    assert client.status is JobStatus.FINISHED
+    assert failure.value.flight_record == "/kept/flight-record.trace"
+    assert heard == [accepted(), failed]
 
 
 def test_other_ways_to_listen_are_refused(cluster: ClientCluster) -> None:
@@ -210,18 +188,6 @@ def test_a_client_sends_heartbeats_until_its_job_has_ended() -> None:
 
     assert [heartbeat.expired_timestamp_ms - told[0].expired_timestamp_ms for heartbeat in told] == [0, 1_000]
     assert [message for message in cluster.requests if isinstance(message, ReportJobClientHeartbeat)] == told
-
-
-def test_a_detached_client_sends_no_heartbeats_and_its_job_survives_it() -> None:
-    cluster = ClientCluster(job_graph=replace(GRAPH, client_heartbeat=HEARTBEAT))
-    cluster.submit(attached=False)
-    cluster.send(accepted())
-
-    cluster.system.advance(5_000)
-
-    (submitted,) = cluster.requests
-    assert isinstance(submitted, SubmitJob)
-    assert submitted.job_graph.client_heartbeat is None
 
 
 def test_a_cancelled_job_states_the_reason_of_its_cancellation(cluster: ClientCluster) -> None:
@@ -302,6 +268,15 @@ def test_a_stopped_job_returns_the_path_of_its_retained_checkpoint() -> None:
 
     assert path == "/checkpoints/job/chk-4"
     assert client.wait(timeout=0).checkpoint_path == path
+
+
+def test_a_stopped_job_that_does_not_report_its_end_times_out_with_the_path() -> None:
+    stopped = StoppingSuccess(job_id=JOB, checkpoint_path="/checkpoints/job/chk-4")
+    cluster = ClientCluster(answers=Answers(stopping=stopped, forgets=True))
+    client = cluster.submit()
+
+    with pytest.raises(TimeoutError, match="has stopped with /checkpoints/job/chk-4, but has not reported its end"):
+        client.stop(timeout=2)
 
 
 def test_a_job_that_continues_was_not_stopped() -> None:

@@ -64,6 +64,18 @@ def test_repeated_failures_are_logged_if_there_is_no_listener(
     ]
 
 
+def test_two_clients_of_a_job_may_have_listeners(cluster: ClientCluster) -> None:
+    heard: list[Message] = []
+    client = cluster.submit()
+    other = JobClient(cluster.system, cluster.job_manager, GRAPH, submits=False)
+
+    client.add_listener(heard.append)
+    other.add_listener(heard.append)
+    cluster.send(accepted())
+
+    assert heard == [accepted()]
+
+
 def test_a_very_late_listener_receives_the_last_thousand_messages(cluster: ClientCluster) -> None:
     heard: list[Message] = []
     client = cluster.submit()

@@ -93,6 +93,26 @@ def test_a_job_of_another_process_is_found_until_that_process_is_killed(
     assert list(jobs_folder.iterdir()) == []
 
 
+def test_an_ended_job_is_not_found_by_two_processes_that_look_at_the_same_time(
+    other: subprocess.Popen[str], jobs_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other.kill()
+    other.wait(60)
+    found: list[RunningJob] = []
+    unlink = Path.unlink
+
+    def look_before(path: Path, missing_ok: bool = False) -> None:
+        monkeypatch.setattr(Path, "unlink", unlink)
+        found.extend(running_jobs())
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", look_before)
+
+    assert running_jobs() == ()
+    assert found == []
+    assert list(jobs_folder.iterdir()) == []
+
+
 def test_the_folder_is_private(jobs_folder: Path) -> None:
     RunningJobFile(prices()).remove()
 

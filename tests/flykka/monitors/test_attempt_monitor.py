@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from flykka.messages.checkpointing.checkpoint import CompletedCheckpoint
 from flykka.messages.control.checkpoint_coordination import CoordinatedTaskStateChanged, RestoreState
-from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.control.job import ExecutionStateChanged
 from flykka.messages.control.job_control import JobRestartDue
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.tasks.task import (
     CancelTask,
     ExecutionState,

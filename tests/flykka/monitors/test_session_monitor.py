@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
 from flykka.messages.control.registration import (
     AcknowledgeRegistration,
     DisconnectJobMaster,
@@ -15,6 +14,7 @@ from flykka.messages.control.registration import (
     RegisterTaskManager,
 )
 from flykka.messages.control.slots import AllocateSlot, SlotRequestFailed
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import AllocationId, LeaderSessionId, SlotId, TaskManagerId
 from flykka.messages.wire.message import Message

@@ -164,6 +164,9 @@ def test_an_ambiguous_target_is_refused_without_a_request(
     assert f"'prices' {JOB} (process 7) has no REST interface: " in capsys.readouterr().err
 
     add_running_job("orders", "http://127.0.0.1:1", JobId("c" * 32))
+    assert main(["stop"]) == 1
+    assert "there are 2 jobs, so one must be specified: 'prices'" in capsys.readouterr().err
+
     add_running_job("clicks", "http://127.0.0.1:2", JobId("d" * 32))
     assert main(["cancel"]) == 1
     assert "there are 3 jobs, so one must be specified: 'prices'" in capsys.readouterr().err

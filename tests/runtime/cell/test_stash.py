@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.ids import LeaderSessionId
 from flykka.messages.wire.message import Message
 from flykka.runtime.context import ActorContext

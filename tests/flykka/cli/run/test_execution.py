@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from io import StringIO
 
@@ -9,12 +10,14 @@ import pytest
 from rich.console import Console as RichConsole
 
 from flykka.api.job_settings import JobSettings
-from flykka.api.launch import LaunchOptions
-from flykka.cli.run.execution import AppRun
+from flykka.api.launch import LaunchOptions, current_launch
+from flykka.cli.exit_codes import CANCELLED, OK
+from flykka.cli.run.app import App
+from flykka.cli.run.execution import AppRun, run
 from flykka.client.start_settings import StartSettings
 from flykka.messages.control.job import JobResultSuccess
-from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
-from tests.flykka.client.one_job import JOB, one_job
+from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention, JobType
+from tests.flykka.client.one_job import JOB, OneJob, one_job
 
 
 def app_run(shown: StringIO | None = None) -> AppRun:
@@ -105,3 +108,32 @@ def test_the_summary_contains_the_command_that_continues(
         run.wait()
 
     assert output.getvalue().splitlines()[-1] == f"  continue     {continued}"
+
+
+class InterruptedApp(App):
+    """Submits a job, and gets a Ctrl-C while the job runs."""
+
+    def __init__(self, job: OneJob, *, waits: bool) -> None:
+        super().__init__("app.py")
+        self.job, self.waits = job, waits
+
+    def run(self) -> None:
+        current_launch().job_submitted(self.job.client, keeps_checkpoints=True)
+        signal.raise_signal(signal.SIGINT)
+        if self.waits:
+            self.job.client.wait(timeout=10)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize(("job_type", "code"), [(JobType.STREAMING, OK), (JobType.BATCH, CANCELLED)])
+def test_one_ctrl_c_stops_a_streaming_job_and_cancels_a_batch_job(
+    capfd: pytest.CaptureFixture[str], job_type: JobType, code: int, waits: bool
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with one_job(job_type=job_type) as job:
+            app = InterruptedApp(job, waits=waits)
+            assert run(app, LaunchOptions(), continue_with=lambda *start: "", verbose=False) == code
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capfd.readouterr().err == ""

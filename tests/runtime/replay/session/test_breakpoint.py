@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flykka.messages.checkpointing.checkpoint import CheckpointDeclineReason, DeclineCheckpoint
-from flykka.messages.control.high_availability import LeaderSessionMessage
+from flykka.messages.kernel.leader_session import LeaderSessionMessage
 from flykka.messages.wire.failure import SerializedThrowable
 from flykka.messages.wire.ids import ExecutionAttemptId, JobId, LeaderSessionId
 from flykka.messages.wire.ref import Ref

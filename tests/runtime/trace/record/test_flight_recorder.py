@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flykka.messages.monitoring.blocking_work import BlockingWork
+from flykka.messages.kernel.blocking_work import BlockingWork
 from flykka.messages.wire.message import Message, message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.mailbox.envelope import Envelope
