@@ -21,6 +21,7 @@ from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, with_keys
 from flykka.spark_bridge.program.prototype import check_types, key_schema
 from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_AFTER
 from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.segment_file import POSITION
@@ -184,3 +185,13 @@ def consolidated(rows: DataFrame) -> DataFrame:
     """Add the weights of equal rows of one subtask, and leave out those whose weights add up to zero."""
     columns = [F.col(quoted(name)) for name in rows.columns if name != WEIGHT]
     return rows.coalesce(1).groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT) != 0)
+
+
+def upserts_of_changes(rows: DataFrame, columns: Sequence[str], keys: Sequence[str], kind: str) -> DataFrame:
+    """Return the last row of each key in a batch of changes, with its kind."""
+    row = F.struct(*map(quoted, columns)).alias("row")
+    last = (
+        consolidated(rows).groupBy(*map(quoted, keys)).agg(F.max_by(row, WEIGHT).alias("row"), F.max(WEIGHT).alias("n"))
+    )
+    values = (F.col("row").getField(name).alias(name) for name in columns)
+    return last.select(*values, F.when(F.col("n") > 0, F.lit(UPDATE_AFTER)).otherwise(F.lit(DELETE)).alias(kind))

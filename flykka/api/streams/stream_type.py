@@ -21,7 +21,8 @@ class Changelog:
     Upserts have keys: a row replaces the previous row with the same keys. With an empty tuple of keys each row replaces
     the previous row. If rows can be deleted, `row_kind` is the column with Flink's RowKind: a row of kind `-D` deletes
     the row of its key. Changes have no keys: a row of kind `+I` comes, one of kind `-D` goes. Within a query, a column
-    of weights takes the place of kinds: as many equal rows come, or go if the weight is negative.
+    of weights takes the place of kinds: as many equal rows come, or go if the weight is negative; keys then say that
+    there is at most one row of each, all of whose changes come from one subtask.
     """
 
     keys: tuple[str, ...] | None = None
@@ -35,6 +36,8 @@ class Changelog:
         """
         keys = None if self.keys is None else tuple(names.get(key, key) for key in self.keys)
         kind, weight = (None if name is None else names.get(name, name) for name in (self.row_kind, self.weight))
+        if weight is not None and not set(keys or ()) <= set(columns):
+            keys = None
         needed = [*(keys or ()), *(name for name in (kind, weight) if name is not None)]
         return replace(self, keys=keys, row_kind=kind, weight=weight) if set(needed) <= set(columns) else APPEND_ONLY
 

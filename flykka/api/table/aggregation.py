@@ -20,13 +20,15 @@ from flykka.api.table.relation import (
     leaf,
     with_changelog,
 )
-from flykka.api.table.retractions import RetractingAggregates, is_exact_sum
+from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.weighted import only_columns, recomputed, weighted, with_weights
 from flykka.api.table.windows import CutRows, cut_rows
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.program.functions import counted_rows, only_key
 from flykka.spark_bridge.sql.plan_columns import named, window_struct
+from flykka.spark_bridge.sql.plan_node import COMPUTED
+from flykka.spark_bridge.sql.row_kinds import is_exact_sum
 from flykka.spark_bridge.sql.table_types import marks_type
 from flykka.spark_bridge.worker.first_rows import FirstOfValues
 
@@ -161,7 +163,12 @@ class _Aggregate:
         """Let Spark aggregate the rows of groups that changed."""
         rows = only_columns(weighted(self._rows), self._node.columns_read)
         keys = [rows.columns.column(key) for key in self._keys if "spark.sessionWindow" not in key.marks]
-        return recomputed([self._node], rows, keys, label("aggregate", (call.sql for call, _ in self._calls)))
+        outputs = [
+            next((each.attribute.id for each in self._outputs if _is(each, key)), COMPUTED) for key in self._keys
+        ]
+        is_session = len(keys) < len(self._keys)
+        name = label("aggregate", (call.sql for call, _ in self._calls))
+        return recomputed([self._node], rows, keys, name, None if is_session else outputs)
 
     @cached_property
     def _calls(self) -> tuple[tuple[Expression, str], ...]:

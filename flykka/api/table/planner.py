@@ -21,9 +21,8 @@ from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.stream_joins import JoinSettings, streams_joined
 from flykka.api.table.temporal_joins import AsOfClauses, TimeOfVersion, column_of, refused_clause, temporally_joined
 from flykka.api.table.top_n import first_rows, is_first_rows, without_number
-from flykka.api.table.weighted import recomputed, weighted, with_row_kinds, with_weights
+from flykka.api.table.weighted import changes, identity, recomputed, upserts, weighted, with_weights
 from flykka.errors import ProgramError
-from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.pushed_filters import PushedFilters
 from flykka.spark_bridge.sql.subqueries import without_subqueries
@@ -56,7 +55,7 @@ def joined_with_table(
             node.position,
         )
     if relation.is_changing:
-        relation = with_weights(relation, node.children[place])
+        relation = with_weights(relation, node.children[place], is_unique=kind in ("LEFT SEMI", "LEFT ANTI"))
     return relation.then(node, place, tables)
 
 
@@ -159,7 +158,7 @@ class Planner:
                 return self._filtered(node)
             case "Generate" | "Expand":
                 below = self._below(node.children[0])
-                below = with_weights(below, node.children[0]) if below.is_changing else below
+                below = with_weights(below, node.children[0], is_unique=False) if below.is_changing else below
                 return below.then(node, tables=self._tables(node))
             case "Distinct":
                 return self._distinct(node)
@@ -184,9 +183,10 @@ class Planner:
         if not below.is_changing and is_first_rows(node, below, self._bounds):
             return first_rows(node, below, self._bounds)
         rows = weighted(below.settled(carries_keys=True))
-        keys = [rows.columns.column(each) for each in node.part("partitionSpec")]
+        partitions = node.part("partitionSpec")
+        keys = [rows.columns.column(each) for each in partitions]
         functions = label("window", (each.children[0].sql for each in node.part("windowExpressions")))
-        return recomputed([node], rows, keys, functions)
+        return recomputed([node], rows, keys, functions, identity(rows, partitions))
 
     def _first_of_all(self, node: PlanNode) -> Relation:
         """Plan LIMIT and OFFSET with the ORDER BY below them."""
@@ -195,7 +195,7 @@ class Planner:
             nodes.append(nodes[-1].children[0])
         child = nodes[-1].children[0]
         rows = weighted(self._below(child).settled(carries_keys=True))
-        return recomputed(nodes[::-1], rows, (), label("first", ()))
+        return recomputed(nodes[::-1], rows, (), label("first", ()), identity(rows))
 
     def _check_subqueries(self, node: PlanNode) -> None:
         for subquery in node.subqueries:
@@ -288,7 +288,7 @@ class Planner:
         names = [each.name for each in node.output]
         if any(side.is_changing for side in sides):
             pairs = zip(sides, node.children, strict=True)
-            sides = [with_weights(side, child) for side, child in pairs]
+            sides = [with_weights(side, child, is_unique=False) for side, child in pairs]
         united = [side.settled(distinct(names), is_result=True) for side in sides]
         stream = united[0].stream.union(*(each.stream for each in united[1:]))
         if stream.flow.type.event_time is None:
@@ -304,8 +304,8 @@ def _result(relation: Relation) -> DataStream:
     log = rows.stream.changelog
     if log.weight is None and set(log.keys or ()) <= set(rows.called):
         return relation.settled(is_result=True).stream
-    (kind,) = distinct([ROW_KIND], taken=rows.called)
-    return with_row_kinds(weighted(rows), kind)
+    rows = weighted(rows)
+    return changes(rows) if rows.stream.changelog.keys is None else upserts(rows)
 
 
 def _view(node: PlanNode, stream: DataStream) -> Relation:

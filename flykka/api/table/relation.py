@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from flykka.actors.machines.state.schema_evolution import ddl_name
 from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.stream_type import APPEND_ONLY
-from flykka.api.table.refusals import RefusedError
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.sql.plan_columns import PlanColumns, window_end
@@ -142,13 +141,10 @@ class Relation:
 
         The end of a window is carried along as event time, but not into the result of the query. The row kinds come
         after the columns, and before them, with `carries_keys`, the keys that are not columns.
-
-        Raises:
-            RefusedError: the rows are upserts, and have lost a key.
         """
         kind, weight = self.stream.changelog.row_kind, self.stream.changelog.weight
         kinds = tuple(each for each in (kind, weight) if each is not None)
-        carried = (*(self._lost_keys if carries_keys else ()), *kinds)
+        carried = (*(self._lost_keys if carries_keys and weight is None else ()), *kinds)
         called = tuple(names) if names is not None else distinct((each.name for each in self.output), taken=carried)
         rows = Rows(stream=self.stream, output=self.output, called=called, roles=self.roles)
         ids = rows.names
@@ -201,24 +197,8 @@ class Relation:
         # If several columns are the key, the first one is used.
         roles = reversed(list(self.roles.items()))
         found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}
-        lost = [self._written(key) for key in self._lost_keys if key not in carried]
-        if lost:
-            raise RefusedError(
-                f"the rows are upserts by {', '.join(map(self._written, keys))}, but the SELECT leaves"
-                f" out {', '.join(lost)}, so the current rows would be unknown; add {' and '.join(lost)} to the"
-                " SELECT",
-                self.position,
-            )
-        return {**found, **{key: key for key in self._lost_keys}}
-
-    def _written(self, key: str) -> str:
-        """Return a key as written in the query: with its table, if several have such a column."""
-        place = self.stream.columns.index(key)
-        if place >= len(self.attributes):
-            return key
-        column = self.attributes[place]
-        names = [each.attribute.name.lower() for each in self.attributes]
-        return column.qualified if names.count(names[place]) > 1 else column.attribute.name
+        lost = {key: key if key in carried else "" for key in self._lost_keys}
+        return {**found, **lost}
 
     def _label(self, names: tuple[str, ...]) -> str:
         kinds = {"Filter": "where", "Generate": "generate", "Join": "join", "Expand": "expand"}

@@ -13,7 +13,6 @@ from flykka.api.table.relation import Rows, distinct, keyed_by, label, with_chan
 from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.row_kinds import (
-    AGGREGATES,
     RetractedCall,
     counted,
     kind_of_number,
@@ -109,10 +108,3 @@ def _kind(changes: DataStream) -> str:
     kind = changes.changelog.row_kind
     assert kind is not None, "changes have row kinds"
     return kind
-
-
-def is_exact_sum(call: Expression) -> bool:
-    """Return True if the call counts or sums exact values, so that a row can be taken back."""
-    if call.called.kind not in AGGREGATES or len(call.called.children) != 1:
-        return False
-    return RetractedCall(call, "", "", "").supports_retraction

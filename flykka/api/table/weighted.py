@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,13 @@ from flykka.api.streams.data_stream import DataStream
 from flykka.api.streams.program import try_on_prototype
 from flykka.api.streams.stream_type import Changelog, StreamType
 from flykka.api.table.changing_rows import normalized
-from flykka.api.table.relation import Relation, Rows, distinct, label, leaf, relation_of, with_changelog
-from flykka.spark_bridge.operators.changes import JoinedBySpark, Recomputed, changes_code
+from flykka.api.table.relation import IsKey, Relation, Role, Rows, distinct, label, leaf, relation_of, with_changelog
+from flykka.spark_bridge.operators.changes import JoinedBySpark, Recomputed, changes_code, upserts_of_changes
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.program.functions import only_key
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
 from flykka.spark_bridge.sql.plan_columns import named, null_of
+from flykka.spark_bridge.sql.plan_node import COMPUTED
 from flykka.spark_bridge.sql.plan_segment import JoinSegment, PlanSegment
 from flykka.spark_bridge.sql.row_kinds import constant, kind_of_weight, weight_of
 from flykka.spark_bridge.worker.weighted_results import JoinChanges, JoinKind, RowsBeforeAndAfter
@@ -25,7 +27,7 @@ from flykka.spark_bridge.worker.weighted_rows import WEIGHT
 if TYPE_CHECKING:
     from flykka.api.table.join_condition import JoinCondition
     from flykka.spark_bridge.program.prototype import Column, DataFrame
-    from flykka.spark_bridge.sql.plan_node import Attribute, PlanNode
+    from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
 
 WEIGHTED = Changelog(weight=WEIGHT)
 
@@ -39,16 +41,46 @@ def weighted(rows: Rows) -> Rows:
         stream = normalized(stream)
     weights = weight_of(stream.changelog.row_kind).alias(WEIGHT)
     chosen = stream.select(*map(named, rows.called), weights).name("weights")
-    return replace(rows, stream=with_changelog(chosen, WEIGHTED), roles={})
+    keys = stream.changelog.keys
+    return with_unique(replace(rows, stream=chosen), keys if set(keys or ()) <= set(rows.called) else None)
 
 
-def with_weights(relation: Relation, node: PlanNode) -> Relation:
-    """Return the rows of a node with weights."""
-    return relation_of(weighted(relation.settled(carries_keys=True)), node)
+def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
+    """Return weighted rows, of which there is at most one for each value of these columns; None: nothing is known."""
+    keys = None if keys is None else tuple(dict.fromkeys(keys))
+    roles: dict[int, Role] = {
+        each.id: IsKey(name=name) for each, name in zip(rows.output, rows.called, strict=True) if name in (keys or ())
+    }
+    return replace(rows, stream=with_changelog(rows.stream, replace(WEIGHTED, keys=keys)), roles=roles)
 
 
-def with_row_kinds(rows: Rows, kind: str) -> DataStream:
+def upserts(rows: Rows) -> DataStream:
+    """Return weighted rows with keys as upserts and deletes."""
+    keys = rows.stream.changelog.keys
+    assert keys is not None, "the rows have keys"
+    (kind,) = distinct([ROW_KIND], taken=rows.called)
+    newest = partial(upserts_of_changes, columns=rows.called, keys=keys, kind=kind)
+    stream = rows.stream.transform(newest, per_batch=True).name(label("upserts by", keys or ("all",)))
+    return with_changelog(stream, Changelog(keys=keys, row_kind=kind))
+
+
+def with_weights(relation: Relation, node: PlanNode, *, is_unique: bool = True) -> Relation:
+    """Return the rows of a node with weights; without `is_unique` for a reader that makes several rows of one."""
+    rows = weighted(relation.settled(carries_keys=True))
+    return relation_of(rows if is_unique else with_unique(rows, None), node)
+
+
+def identity(rows: Rows, keys: Sequence[Expression] = ()) -> list[int] | None:
+    """Return the columns that identify weighted rows together with keys; None if nothing does."""
+    unique = rows.stream.changelog.keys
+    ids = dict(zip(rows.called, rows.names, strict=True))
+    columns = [*(ids[key] for key in unique or ()), *(each.column_id for each in keys)]
+    return None if unique is None or COMPUTED in columns else list(dict.fromkeys(columns))
+
+
+def changes(rows: Rows) -> DataStream:
     """Return weighted rows as changes: each row as often as its weight says, with the kind `+I` or `-D`."""
+    (kind,) = distinct([ROW_KIND], taken=rows.called)
     kinds = kind_of_weight(WEIGHT).alias(kind)
     stream = rows.stream.select(*map(named, rows.called), kinds).name("changes")
     return with_changelog(stream, Changelog(row_kind=kind))
@@ -60,14 +92,19 @@ def only_columns(rows: Rows, read: frozenset[int]) -> Rows:
     output, called = tuple(each for each, _ in pairs), tuple(name for _, name in pairs)
     if called == rows.called:
         return rows
+    keys = rows.stream.changelog.keys
     stream = rows.stream.select(*map(named, called), named(WEIGHT)).name(label("select", called))
-    return replace(rows, stream=with_changelog(stream, WEIGHTED), output=output, called=called)
+    chosen = replace(rows, stream=stream, output=output, called=called)
+    return with_unique(chosen, keys if set(keys or ()) <= set(called) else None)
 
 
-def recomputed(nodes: Sequence[PlanNode], rows: Rows, keys: Sequence[Column], name: str) -> Relation:
+def recomputed(
+    nodes: Sequence[PlanNode], rows: Rows, keys: Sequence[Column], name: str, unique: Iterable[int] | None
+) -> Relation:
     """Return the results of nodes, bottom-up, which Spark computes again for the keys whose rows changed.
 
-    Rows with different keys must not have results in common. Without keys all results are computed again.
+    Rows with different keys must not have results in common. Without keys all results are computed again. The columns
+    with the ids `unique`, among them the keys, identify a result.
     """
     bottom, top = nodes[0], nodes[-1]
     called = distinct((each.name for each in top.output), taken=[WEIGHT])
@@ -77,7 +114,14 @@ def recomputed(nodes: Sequence[PlanNode], rows: Rows, keys: Sequence[Column], na
     function = RowsBeforeAndAfter(columns=rows.called, keeps_empty=top.kind == "Aggregate" and not keys)
     results = Recomputed(compute=segment, has_keys=not function.keeps_empty)
     stream = _operator(rows.stream, keys, name, f"{name} of rows", function, results)
-    return leaf(Rows(stream=stream, output=top.output, called=called, roles={}), top)
+    computed = Rows(stream=stream, output=top.output, called=called, roles={})
+    return leaf(with_unique(computed, _names(computed, unique)), top)
+
+
+def _names(rows: Rows, columns: Iterable[int] | None) -> tuple[str, ...] | None:
+    """Return the names of columns; None if one is missing."""
+    names = [rows.names.get(each) for each in columns] if columns is not None else [None]
+    return None if None in names else tuple(name for name in names if name is not None)
 
 
 def joined(node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition, read: frozenset[int]) -> Relation:
@@ -99,6 +143,9 @@ _KINDS = {
     "LEFT SEMI": JoinKind.SEMI,
     "LEFT ANTI": JoinKind.ANTI,
 }
+
+
+_OF_BOTH = frozenset({JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL})
 
 
 class _Join:
@@ -123,9 +170,10 @@ class _Join:
         rows = Rows(stream=stream, output=self._output[: len(join.emitted)], called=join.emitted, roles={})
         if rest:
             columns = [rows.columns.column(each) for each in rest]
-            matching = stream.where(reduce(and_, columns)).name(label("where", (each.sql for each in rest)))
-            rows = replace(rows, stream=with_changelog(matching, WEIGHTED))
-        return relation_of(rows, self._node)
+            rows = replace(
+                rows, stream=stream.where(reduce(and_, columns)).name(label("where", (each.sql for each in rest)))
+            )
+        return relation_of(with_unique(rows, _names(rows, self._unique)), self._node)
 
     def _recomputed(self) -> Relation:
         """Let Spark join the rows of keys that changed."""
@@ -143,7 +191,38 @@ class _Join:
         function = RowsBeforeAndAfter(columns=(self._side, *self._names))
         text = f"{self._node.join_type} join ON {' AND '.join(each.sql for each in self._condition.rest)}"
         stream = self._stream(text, function, Recomputed(compute=compute, has_keys=True))
-        return relation_of(Rows(stream=stream, output=tuple(output), called=called, roles={}), self._node)
+        rows = Rows(stream=stream, output=tuple(output), called=called, roles={})
+        return relation_of(with_unique(rows, _names(rows, self._unique)), self._node)
+
+    @property
+    def _unique(self) -> list[int] | None:
+        """The columns that identify a result, without those that follow from others.
+
+        The join keys are among them: so a result that moves to another join key, and maybe to another subtask, is
+        another result, whichever of the two changes comes first.
+        """
+        kind = _KINDS.get(self._node.join_type)
+        sides = [Side.LEFT]
+        if kind in _OF_BOTH and not (kind is not JoinKind.RIGHT and self._is_unique(Side.RIGHT)):
+            sides.append(Side.RIGHT)
+        alike = {}
+        if kind is JoinKind.INNER:
+            alike = {key.right.column_id: key.left.column_id for key in self._condition.keys}
+        columns: list[int] = []
+        for side in sides:
+            rows, keys = self._sides[side], self._sides[side].stream.changelog.keys
+            if keys is None or any(key.of(side).column_id == COMPUTED for key in self._condition.keys):
+                return None
+            ids = dict(zip(rows.called, rows.names, strict=True))
+            columns += [*(ids[key] for key in keys), *(key.of(side).column_id for key in self._condition.keys)]
+        return list(dict.fromkeys(alike.get(each, each) for each in columns))
+
+    def _is_unique(self, side: Side) -> bool:
+        """Return True if there is at most one row of a side for each join key."""
+        rows = self._sides[side]
+        names = {rows.names.get(key.of(side).column_id) for key in self._condition.keys}
+        keys = rows.stream.changelog.keys
+        return self._node.join_type != "FULL OUTER" and keys is not None and set(keys) <= names
 
     @property
     def _output(self) -> tuple[Attribute, ...]:
