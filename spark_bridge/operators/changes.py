@@ -189,9 +189,8 @@ def consolidated(rows: DataFrame) -> DataFrame:
 
 def upserts_of_changes(rows: DataFrame, columns: Sequence[str], keys: Sequence[str], kind: str) -> DataFrame:
     """Return the last row of each key in a batch of changes, with its kind."""
-    row = F.struct(*map(quoted, columns)).alias("row")
-    last = (
-        consolidated(rows).groupBy(*map(quoted, keys)).agg(F.max_by(row, WEIGHT).alias("row"), F.max(WEIGHT).alias("n"))
-    )
+    by_key = consolidated(rows).groupBy(*map(quoted, keys))
+    row = F.struct(*map(quoted, columns))
+    last = by_key.agg(F.max_by(row, WEIGHT).alias("row"), F.max(WEIGHT).alias("n")).where(F.col("n").isNotNull())
     values = (F.col("row").getField(name).alias(name) for name in columns)
     return last.select(*values, F.when(F.col("n") > 0, F.lit(UPDATE_AFTER)).otherwise(F.lit(DELETE)).alias(kind))

@@ -5,6 +5,7 @@ Rows of kind `-D` and `-U` (Flink's RowKind) remove the row of their key, all ot
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,27 @@ class NormalizeChanges:
             np.concatenate([np.flatnonzero(is_old), np.flatnonzero(is_new)]),
         )
         return emitted, keys.append_column(ROW, structs(news, pa.array(is_gone)).cast(before.type))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyedLists:
+    """The rows of some keys: those of key number n are where `key_of` is n, in the order of their changes."""
+
+    rows: pa.Table
+    key_of: Rows
+
+    @classmethod
+    def of(cls, lists: pa.ListArray, columns: Sequence[str]) -> KeyedLists:
+        counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+        rows = pa.Table.from_arrays(lists.flatten().flatten(), names=list(columns))
+        return cls(rows=rows, key_of=np.repeat(np.arange(len(counts)), counts))
+
+    def lists(self, like: pa.ListArray) -> pa.ListArray:
+        """Return the rows as lists, with the type of `like`; null for a key without rows."""
+        counts = np.bincount(self.key_of, minlength=len(like))
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        mask = pa.array(counts == 0)
+        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs(self.rows), mask=mask).cast(like.type)
 
 
 def is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:

@@ -61,8 +61,8 @@ class RowsBeforeAndAfter:
 class JoinChanges:
     """The changes of a join of two sides by their keys alone; nulls match nothing.
 
-    A row has its `side` (True for the right one), the columns of the left side and those of the right one, null in those
-    of the other side. Results have the columns of both sides, or of the left one, and their weight.
+    A row has its `side` (True for the right one), the columns of the left side and those of the right one, null in
+    those of the other side. Results have the columns of both sides, or of the left one, and their weight.
     """
 
     kind: JoinKind

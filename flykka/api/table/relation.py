@@ -193,7 +193,6 @@ class Relation:
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
         """Return the new names of the keys of upserts."""
-        keys = self.stream.changelog.keys or ()
         # If several columns are the key, the first one is used.
         roles = reversed(list(self.roles.items()))
         found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}

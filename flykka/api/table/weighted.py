@@ -169,10 +169,8 @@ class _Join:
         stream = self._stream(f"{kind} join", join, _unchanged)
         rows = Rows(stream=stream, output=self._output[: len(join.emitted)], called=join.emitted, roles={})
         if rest:
-            columns = [rows.columns.column(each) for each in rest]
-            rows = replace(
-                rows, stream=stream.where(reduce(and_, columns)).name(label("where", (each.sql for each in rest)))
-            )
+            matching = stream.where(reduce(and_, map(rows.columns.column, rest)))
+            rows = replace(rows, stream=matching.name(label("where", (each.sql for each in rest))))
         return relation_of(with_unique(rows, _names(rows, self._unique)), self._node)
 
     def _recomputed(self) -> Relation:
