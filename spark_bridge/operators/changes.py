@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
     from flykka.spark_bridge.worker.process_batch import KeyedWork
 
+_ROW = "__row"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesCode(OperatorCode):
@@ -191,6 +193,6 @@ def upserts_of_changes(rows: DataFrame, columns: Sequence[str], keys: Sequence[s
     """Return the last row of each key in a batch of changes, with its kind."""
     by_key = consolidated(rows).groupBy(*map(quoted, keys))
     row = F.struct(*map(quoted, columns))
-    last = by_key.agg(F.max_by(row, WEIGHT).alias("row"), F.max(WEIGHT).alias("n")).where(F.col("n").isNotNull())
-    values = (F.col("row").getField(name).alias(name) for name in columns)
-    return last.select(*values, F.when(F.col("n") > 0, F.lit(UPDATE_AFTER)).otherwise(F.lit(DELETE)).alias(kind))
+    last = by_key.agg(F.max_by(row, WEIGHT).alias(_ROW), F.max(WEIGHT).alias(WEIGHT))
+    values = (F.col(_ROW).getField(name).alias(name) for name in columns)
+    return last.select(*values, F.when(F.col(WEIGHT) > 0, F.lit(UPDATE_AFTER)).otherwise(F.lit(DELETE)).alias(kind))

@@ -157,7 +157,7 @@ def test_the_sum_of_the_changes_of_a_join_is_the_join_of_the_sum(
     history: list[list[tuple[Row, int]]], kind: JoinKind
 ) -> None:
     right = () if kind in (JoinKind.SEMI, JoinKind.ANTI) else ("b",)
-    worker = Worker(JoinChanges(kind=kind, left=("a",), right=("b",)))
+    worker = Worker(JoinChanges(kind=kind, side="side", left=("a",), right=("b",)))
     content, results = Counter[Row](), Counter[tuple[Any, ...]]()
     for batch in history:
         for row in worker.process(batch):
