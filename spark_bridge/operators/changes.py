@@ -193,6 +193,6 @@ def upserts_of_changes(rows: DataFrame, columns: Sequence[str], keys: Sequence[s
     """Return the last row of each key in a batch of changes, with its kind."""
     by_key = consolidated(rows).groupBy(*map(quoted, keys))
     row = F.struct(*map(quoted, columns))
-    last = by_key.agg(F.max_by(row, WEIGHT).alias(_ROW), F.max(WEIGHT).alias(WEIGHT))
+    last = by_key.agg(F.max_by(row, WEIGHT).alias(_ROW), F.max(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT).isNotNull())
     values = (F.col(_ROW).getField(name).alias(name) for name in columns)
     return last.select(*values, F.when(F.col(WEIGHT) > 0, F.lit(UPDATE_AFTER)).otherwise(F.lit(DELETE)).alias(kind))

@@ -29,6 +29,10 @@ class Changelog:
     row_kind: str | None = None
     weight: str | None = None
 
+    @property
+    def is_upserts(self) -> bool:
+        return self.keys is not None and self.weight is None
+
     def renamed(self, names: Mapping[str, str], columns: Collection[str]) -> Changelog:
         """Return the changelog after columns were renamed or dropped; append-only if a key was dropped.
 

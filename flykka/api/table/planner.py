@@ -227,7 +227,7 @@ class Planner:
         if is_implied(condition, below.roles):
             return below  # The operator emits no other numbers.
         read = {each.attribute.id for each in condition.walk() if each.kind == "AttributeReference"}
-        is_upserts = below.stream.changelog.keys is not None
+        is_upserts = below.stream.changelog.is_upserts
         if is_upserts and not all(isinstance(below.roles.get(column), IsKey | IsNumber) for column in read):
             if node.subqueries:
                 below = with_weights(below, node.children[0])

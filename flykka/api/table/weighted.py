@@ -171,7 +171,7 @@ class _Join:
         if rest:
             matching = stream.where(reduce(and_, map(rows.columns.column, rest)))
             rows = replace(rows, stream=matching.name(label("where", (each.sql for each in rest))))
-        return relation_of(with_unique(rows, _names(rows, self._unique)), self._node)
+        return self._relation(rows)
 
     def _recomputed(self) -> Relation:
         """Let Spark join the rows of keys that changed."""
@@ -189,8 +189,12 @@ class _Join:
         function = RowsBeforeAndAfter(columns=(self._side, *self._names))
         text = f"{self._node.join_type} join ON {' AND '.join(each.sql for each in self._condition.rest)}"
         stream = self._stream(text, function, Recomputed(compute=compute, has_keys=True))
-        rows = Rows(stream=stream, output=tuple(output), called=called, roles={})
-        return relation_of(with_unique(rows, _names(rows, self._unique)), self._node)
+        return self._relation(Rows(stream=stream, output=tuple(output), called=called, roles={}))
+
+    def _relation(self, rows: Rows) -> Relation:
+        rows = with_unique(rows, _names(rows, self._unique))
+        alike = {column: rows.roles[key] for column, key in self._alike.items() if key in rows.roles}
+        return relation_of(replace(rows, roles={**alike, **rows.roles}), self._node)
 
     @property
     def _unique(self) -> list[int] | None:
@@ -203,9 +207,7 @@ class _Join:
         sides = [Side.LEFT]
         if kind in _OF_BOTH and not (kind is not JoinKind.RIGHT and self._is_unique(Side.RIGHT)):
             sides.append(Side.RIGHT)
-        alike = {}
-        if kind is JoinKind.INNER:
-            alike = {key.right.column_id: key.left.column_id for key in self._condition.keys}
+        alike = self._alike
         columns: list[int] = []
         for side in sides:
             rows, keys = self._sides[side], self._sides[side].stream.changelog.keys
@@ -214,6 +216,13 @@ class _Join:
             ids = dict(zip(rows.called, rows.names, strict=True))
             columns += [*(ids[key] for key in keys), *(key.of(side).column_id for key in self._condition.keys)]
         return list(dict.fromkeys(alike.get(each, each) for each in columns))
+
+    @property
+    def _alike(self) -> Mapping[int, int]:
+        """The columns of the right side that equal columns of the left one in every result, mapped to these."""
+        if _KINDS.get(self._node.join_type) is not JoinKind.INNER:
+            return {}
+        return {key.right.column_id: key.left.column_id for key in self._condition.keys}
 
     def _is_unique(self, side: Side) -> bool:
         """Return True if there is at most one row of a side for each join key."""

@@ -22,9 +22,12 @@ def limits(queries: Queries, query: str) -> list[int]:
 
 
 def numbers_all_rows(operators: list[str]) -> bool:
-    return any(each.startswith("window(row_number") for each in operators) and not any(
-        each.startswith("first ") for each in operators
-    )
+    """True if a window function numbers all rows, without a limit."""
+    return any(name.startswith("window(row_number") for name in operators) and not any(map(is_first_rows, operators))
+
+
+def is_first_rows(operator: str) -> bool:
+    return operator.startswith("first ")
 
 
 @pytest.mark.parametrize(
