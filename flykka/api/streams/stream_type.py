@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """How later rows change earlier ones. Without `keys`, `row_kind` and `weight` they do not: append-only.
+    """The way in which later rows change earlier ones; without `keys`, `row_kind` and `weight` they never do.
 
     Upserts have keys: a row replaces the previous row with the same keys. With an empty tuple of keys each row replaces
     the previous row. If rows can be deleted, `row_kind` is the column with Flink's RowKind: a row of kind `-D` deletes
