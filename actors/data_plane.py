@@ -32,7 +32,7 @@ class SplitDiscovery(Protocol):
     """Milliseconds between two discoveries; None if one discovery finds all splits."""
 
     changed: Callable[[], bool] | None
-    """Cheap check, called many times a second, if there may be more than the last discovery found; None if unsupported.
+    """Returns True if there may be new splits. Cheap: called many times a second. None if the source cannot check this.
     """
 
     def discover(self, position: bytes) -> SplitsDiscovered:

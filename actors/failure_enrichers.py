@@ -80,13 +80,13 @@ class FailureEnrichers:
         keys = frozenset(instance.get_output_keys())
         if not keys or not all(isinstance(key, str) and key.strip() for key in keys):
             raise FailureEnricherError(
-                f"the failure enricher {_name(instance)} declares the keys {sorted(map(repr, keys))}: get_output_keys()"
-                " has to name the keys of its labels, each a text"
+                f"the failure enricher {_name(instance)} declares the keys {sorted(map(repr, keys))}:"
+                " get_output_keys() must return the keys of its labels, each a text"
             )
         for other, other_keys in self._keys.items():
             if duplicates := keys & other_keys:
                 raise FailureEnricherError(
-                    f"the failure enricher {_name(instance)} gives the labels {', '.join(sorted(duplicates))}, as"
+                    f"the failure enricher {_name(instance)} declares the keys {', '.join(sorted(duplicates))}, as"
                     f" {_name(other)} does already: each key belongs to one enricher"
                 )
         self._keys[instance] = keys
@@ -98,7 +98,7 @@ class FailureEnrichers:
             try:
                 labels: dict[str, object] = dict(enricher.process_failure(cause, context))
             except Exception:  # noqa: BLE001 - whatever user code raises, the job continues as it would have.
-                _log.exception("the failure enricher %s has failed, and gives no labels", _name(enricher))
+                _log.exception("the failure enricher %s raised, so its labels are missing", _name(enricher))
                 continue
             values.update(_allowed(enricher, keys, labels))
         return tuple(FailureLabel(key=key, value=values[key]) for key in sorted(values))
@@ -110,10 +110,18 @@ def _allowed(
     for key, value in labels.items():
         if key not in keys:
             names = ", ".join(sorted(keys))
-            _log.error("the failure enricher %s has not declared the label %r, only %s", _name(enricher), key, names)
+            _log.error(
+                "the failure enricher %s returned the label %r, which it has not declared; declared: %s",
+                _name(enricher),
+                key,
+                names,
+            )
         elif not isinstance(value, str):
             _log.error(
-                "the failure enricher %s gives %r for the label %r, which is not a text", _name(enricher), value, key
+                "the failure enricher %s returned %r for the label %r: the value must be a text",
+                _name(enricher),
+                value,
+                key,
             )
         else:
             yield key, value

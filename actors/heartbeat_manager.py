@@ -13,7 +13,10 @@ from flykka.runtime.durations import format_ms
 
 _log = logging.getLogger(__name__)
 
-_EXCUSED = "the silence of its peers meanwhile does not count (the process was stopped, or the machine is overloaded)"
+_EXCUSED = (
+    "heartbeats missed during this time are not counted against its peers (the process was stopped, or the"
+    " machine is overloaded)"
+)
 
 
 class HeartbeatManager:

@@ -186,14 +186,14 @@ class JobExecutionError(FlykkaError):
         if isinstance(self, JobRestoreError):
             lines.append(
                 "no earlier undamaged checkpoint is retained: start from a savepoint (from_savepoint(...) or"
-                " --from-savepoint), or with the input (from_checkpoint(None) or --fresh)"
+                " --from-savepoint), or at the beginning of the input (from_checkpoint(None) or --fresh)"
                 if earlier_checkpoint is None
                 else f"an earlier checkpoint is undamaged: {earlier_checkpoint} (continue with from_checkpoint(...) or"
-                " --from-checkpoint; what was published after it is published again)"
+                " --from-checkpoint; the output since then is published again)"
             )
         elif checkpoint_path is not None:
             lines.append(
-                f"kept checkpoint: {checkpoint_path} (continue with from_checkpoint(...) or --from-checkpoint)"
+                f"retained checkpoint: {checkpoint_path} (continue with from_checkpoint(...) or --from-checkpoint)"
             )
         if flight_record is not None:
             lines.append(f"flight record: {flight_record} (read it with `flykka trace show`)")

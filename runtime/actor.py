@@ -35,7 +35,9 @@ class Actor:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if hasattr(cls, "on_receive") and cls.handle_message is Actor.handle_message:
-            raise TypeError(f"{cls.__name__}.on_receive is Pykka's way: here messages come to handle_message")
+            raise TypeError(
+                f"{cls.__name__}.on_receive is Pykka's way: kernel actors handle messages in handle_message"
+            )
 
     def handle_message(self, message: Message) -> Awaitable[None] | None:
         """Handle one message; if it raises, the parent decides.

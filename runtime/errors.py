@@ -63,8 +63,8 @@ class ForeignModuleError(TraceError):
 
     def __init__(self, module: str, name: str) -> None:
         super().__init__(
-            f"the trace names {name}, and no module is imported because a trace names it; if you trust {module}, "
-            f"add --import {module}, or Replayer(modules=[{module!r}]) in Python"
+            f"the trace names {name}, and modules are not imported because a trace names them; if you trust {module},"
+            f" add --import {module}, or Replayer(modules=[{module!r}]) in Python"
         )
         self.module = module
 
@@ -75,9 +75,9 @@ class UnknownTagError(ForeignModuleError):
     def __init__(self, tag: str) -> None:
         TraceError.__init__(
             self,
-            f"the trace names something by the tag {tag!r}, which is declared nowhere here: if a module of yours "
-            "declares it, add --import MODULE, or Replayer(modules=[...]) in Python; if not, a newer flykka has "
-            "recorded the trace, and can replay it",
+            f"the trace contains the tag {tag!r}, which no imported module declares: if a module of yours declares it,"
+            " add --import MODULE, or Replayer(modules=[...]) in Python; if not, a newer flykka has recorded the"
+            " trace, and can replay it",
         )
 
 
@@ -169,7 +169,7 @@ class CircuitBreakerOpenError(KernelError):
     """The circuit breaker rejects all calls; it tries one in `remaining_ms`, which is 0 while it is trying one."""
 
     def __init__(self, name: str, remaining_ms: int) -> None:
-        until = f"the next try is in {remaining_ms} ms" if remaining_ms else "another call is being tried"
+        until = f"the next trial call is in {remaining_ms} ms" if remaining_ms else "a trial call is running"
         super().__init__(f"circuit breaker {name!r} is open: {until}")
         self.remaining_ms = remaining_ms
 

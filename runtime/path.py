@@ -18,8 +18,8 @@ def child_path(parent: str, name: str) -> str:
     """Return the path of the child `name`. Raises `InvalidActorNameError` if the name cannot be part of a path."""
     if not _NAME.fullmatch(name):
         raise InvalidActorNameError(
-            f"no actor under {parent} can be called {name!r}: a name begins with a letter, a digit or _, "
-            "and continues with these or .:@~+=,;!*&'()-"
+            f"{parent} cannot contain an actor named {name!r}: a name begins with a letter, a digit or _, and"
+            " continues with these or .:@~+=,;!*&'()-"
         )
     return f"/{name}" if parent == ROOT else f"{parent}/{name}"
 

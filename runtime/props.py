@@ -59,7 +59,7 @@ class Props:
         which `loop` is the default.
         """
         if dispatcher not in get_args(DispatcherName):
-            raise ValueError(f"no dispatcher {dispatcher!r}: there are 'default', 'pinned' and 'loop'")
+            raise ValueError(f"unknown dispatcher {dispatcher!r}: use 'default', 'pinned' or 'loop'")
         if dispatcher != "loop" and _is_coroutine_actor(self.factory):
             raise ValueError(f"the handle_message of {self} is a coroutine function: {_ON_THE_LOOP}")
         props = copy(self)
@@ -70,7 +70,7 @@ class Props:
     def with_mailbox(self, mailbox: MailboxType) -> Props:
         """Return these Props with another kind of mailbox, such as `BoundedMailbox(1000)`."""
         if not callable(getattr(mailbox, "create", None)):
-            raise TypeError(f"no kind of mailbox: {mailbox!r}; it is a value such as BoundedMailbox(1000)")
+            raise TypeError(f"unknown mailbox {mailbox!r}: use a value such as BoundedMailbox(1000)")
         props = copy(self)
         props.mailbox = mailbox
         return props

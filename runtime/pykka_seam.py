@@ -94,7 +94,7 @@ class PykkaRef(pykka.ActorRef[Any]):
 # contains some refs that are no longer alive.
 
 _AT_ONCE = 512
-"""Up to this number of registered actors, an ended one is removed at once."""
+"""With at most this many registered actors, an ended one is removed at once."""
 
 _ended: dict[int, ActorRef] = {}
 

@@ -144,6 +144,6 @@ class RestartHistory:
 DEFAULT_STRATEGY = OneForOne()
 GUARDIAN_STRATEGY = OneForOne(decider=guardian_decider)
 STOPPING_STRATEGY = OneForOne(decider=stopping_decider)
-"""For children whose failure their parent reports."""
+"""Supervision of children whose failure their parent reports."""
 ESCALATING_STRATEGY = OneForOne(decider=escalating_decider)
-"""For children whose state cannot be rebuilt: they fail with their parent."""
+"""Supervision of children whose state cannot be rebuilt: they fail with their parent."""

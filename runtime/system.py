@@ -316,7 +316,7 @@ class ActorSystem:
         return EmptyLocalActorRef(self, path, incarnation).ref
 
     def promise(self, recipient: ActorRef) -> PromiseRef:
-        """Return a ref for one reply of `asked`."""
+        """Return a ref for one reply of `recipient`."""
         number = next(self._promise_numbers)
         promise = self._promises[number] = PromiseRef(self, number, recipient, self._promises)
         return promise
@@ -325,8 +325,7 @@ class ActorSystem:
         """Encode and decode a message. Raises `EncodeError` if it cannot be encoded."""
         if not isinstance(message, Message):
             raise EncodeError(
-                f"a {type(message).__name__} is no message: a message is of a class that derives from Message "
-                "and is declared with @message"
+                f"a {type(message).__name__} is not a message: declare its class with @message, derived from Message"
             )
         received = decode(encode(message), self.resolve)
         assert isinstance(received, Message)

@@ -85,7 +85,7 @@ def private_folder(folder: Path, alternative: str) -> Path:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PermissionError(
-            f"{folder} is not a folder of yours alone: remove it, or chmod it to 700, or {alternative}"
+            f"{folder} is not accessible to you alone: remove it, or chmod it to 700, or {alternative}"
         )
     return folder
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 Run = tuple["Cell"]
-"""A cell that has a thread, and one tuple for each time that it gets one."""
+"""A cell that runs on a thread. Each run has its own tuple, which identifies the run."""
 
 _OF_THREADS: dict[int, dict[str, Any]] = {}
 """The attributes of `RUNNING` by thread. An ended thread's entry stays until another one gets its number."""

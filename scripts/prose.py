@@ -41,6 +41,7 @@ PATTERNS = {name: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for name, words
 
 CODE_BLOCK = re.compile(r"^( *)(```|~~~).*?^\1\2", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"``.+?``|`[^`\n]+`|\]\([^)]*\)|https?://\S+", re.DOTALL)
+TABLE_RULE = re.compile(r"[\s:|-]*\|[\s:|-]*")
 DIRECTIVE = re.compile(r"#\s*(?:noqa|type:|pragma|pyright)")
 
 
@@ -145,7 +146,7 @@ def prose_of_markdown(name: str, text: str) -> Iterator[Prose]:
         if starts and lines:
             yield Prose("page", name, begin, " ".join(lines))
             lines = []
-        if line.strip():
+        if line.strip() and not TABLE_RULE.fullmatch(line):
             begin = begin if lines else number
             lines.append(line.strip())
 

@@ -58,7 +58,7 @@ CANCELLATION_TIMEOUT_SECONDS = 30.0
 """The time to wait for cancelled work to end."""
 
 LONG_WORK_MS = 1_000
-"""Shorter work is not reported as long."""
+"""Work that takes at least this time is reported as long."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -129,13 +129,9 @@ class SparkDataPlane:
         check_sources(job_graph, registry, self._filesystem)
 
     def own(self, job_graph: JobGraph) -> None:
-        """Own the folders of the job, unless they are owned already. May block for longer than a lease. Raises
-        `JobOwnershipError` if another process owns one, or its record cannot be used.
-        """
         self._owners.acquire(job_graph, self._filesystem, logger.info)
 
     def confirm_owner(self, job_id: JobId) -> None:
-        """Raise `OwnershipLostError` if another process has taken the job's folders over. May block."""
         JobOwner(job_id, self._owners).confirm()
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
@@ -156,7 +152,7 @@ class SparkDataPlane:
         registry = self._registry.of_job(job_id)
         code = registry.resolve(operator.ref)
         if not isinstance(code, SourceCode):
-            raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is no source")
+            raise UnboundOperatorError(f"operator {operator.ref.uid!r} of job {job_id} is not a source")
         discovery = code.source.split_discovery(operator.operator_id, self._filesystem)
         return NamedDiscovery(discovery, operator.ref.uid, registry)
 
@@ -194,7 +190,6 @@ class SparkDataPlane:
             self._end(job, job_id)
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
-        """Free the rows in BLOCKING partitions of a job."""
         with self._lock:
             job = self._jobs.get(job_id)
         if job is not None:

@@ -1,4 +1,4 @@
-"""Shared by all tests: Hypothesis profiles, the Spark session of the run, and notebook cells."""
+"""Fixtures of all tests: Hypothesis profiles, the Spark session of the run, and notebook cells."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ settings.register_profile("deep", parent=settings.get_profile("search"), max_exa
 settings.load_profile("ci" if os.environ.get("CI") else "search")
 
 SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""Only the JVM's quick compiler, which compiles ten times sooner, and a garbage collector without threads.
+"""Options for the JVM of the tests: only its quick compiler, which compiles earlier, and a garbage collector without
+threads.
 
 Spark then needs half of the CPU time to start, and the tests an eighth less. With its default cache this compiler would
 have room for only a minute of test code, and would interpret the rest.
@@ -50,7 +51,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Apply the file budget, if there is one, limit the JVMs, and enable Ctrl-C.
 
-    Shells make background programs ignore it.
+    A program that a shell has started in the background ignores Ctrl-C.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -87,7 +88,7 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """An empty cache except for Spark's classes: tests neither write into the user's own cache nor find plans in it."""
+    """An empty cache except for Spark's classes: tests neither write to the user's cache nor find plans in it."""
     folder = tmp_path_factory.mktemp("cache")
     for archive in cache_folder().glob("classes-*.jsa"):
         (folder / archive.name).symlink_to(archive)
@@ -106,7 +107,7 @@ def pid_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Masks the passwords of a test in no other test: they may be common words."""
+    """Masks the passwords of a test only in that test, because they may be common words."""
     monkeypatch.setattr(_secrets, "_values", {})
 
 

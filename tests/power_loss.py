@@ -1,4 +1,4 @@
-"""A disk that can lose power: an ext4 image, and a copy of the data that had reached it at some moment."""
+"""A disk that can lose power: an ext4 image, and a copy of the data that had been written to it at some moment."""
 
 from __future__ import annotations
 

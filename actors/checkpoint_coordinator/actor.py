@@ -69,7 +69,7 @@ _REPORT_TIMER = "checkpoint-report"
 
 @trace_tag("actor.checkpoint_coordinator")
 class CheckpointCoordinator(Actor):
-    """Its state machine cannot be rebuilt, so it is never restarted: its failure is a failure of the JobMaster."""
+    """The actor is never restarted, because its state machine cannot be rebuilt: its JobMaster fails with it."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class CheckpointCoordinator(Actor):
             if checkpoint_id not in self._machine.pending:
                 raise
             name = type(effect).__name__
-            _log.exception("job %s: %s failed, and checkpoint %d with it", self._job_id, name, checkpoint_id)
+            _log.exception("job %s: %s failed, and so did checkpoint %d", self._job_id, name, checkpoint_id)
             self._events.append(events.EffectFailed(checkpoint_id=checkpoint_id, cause=serialize_error(error)))
 
     def _perform(self, effect: CoordinatorEffect) -> None:
@@ -212,7 +212,9 @@ class CheckpointCoordinator(Actor):
             case CheckpointTriggered() | SubtasksAcknowledged():
                 self._reports.add(effect)
             case events.EventFailed(event=event, error=error, cost=cost):
-                _log.error("job %s: %s could not be handled, which costs %s", self._job_id, event, cost, exc_info=error)
+                _log.error(
+                    "job %s: %s could not be handled, so that %s fails", self._job_id, event, cost, exc_info=error
+                )
             case events.LateAcknowledgement(reason=reason):
                 self._repeated.write(logging.INFO, without_numbers(reason), f"job {self._job_id}: {reason}")
             case Ignore(reason=reason):
@@ -220,7 +222,7 @@ class CheckpointCoordinator(Actor):
             case events.TriggerDeclined(cause=SerializedThrowable() as cause):
                 _log.warning("job %s takes no checkpoint for now: %s", self._job_id, cause.message)
             case events.TriggerDeclined(blocking=(first, *others)):
-                also = f" ({len(others)} other tasks do not run either)" if others else ""
+                also = f" ({len(others)} other tasks are not running either)" if others else ""
                 text = f"job {self._job_id}: no checkpoint begins: {first.where} is {first.state}{also}"
                 self._repeated.write(logging.INFO, text, text)
             case events.TriggerDeclined(reason=declined):

@@ -68,8 +68,8 @@ class MasterHooks:
         identifier = hook.identifier
         if not isinstance(identifier, str) or not identifier.strip():
             raise MasterHookError(
-                f"the master hook {type(hook).__name__} has the identifier {identifier!r}: its state could not be found"
-                " again; give it a name that no other hook of the job has"
+                f"the master hook {type(hook).__name__} has the identifier {identifier!r}, by which its state could"
+                " not be found again: give it a name that no other hook of the job has"
             )
         if identifier in self._hooks:
             return False

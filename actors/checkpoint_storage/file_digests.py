@@ -84,13 +84,15 @@ def verify_file(address: str, expected: FileDigest, *, shown: str | None = None)
         with fs.open(path, "rb") as file:
             size_bytes, digest = _read(file)
     except (FileNotFoundError, NotADirectoryError):
-        raise CheckpointStateMissingError(f"{shown or path} is not there") from None
+        raise CheckpointStateMissingError(f"{shown or path} is missing") from None
     if size_bytes != expected.size_bytes:
         raise CheckpointFormatError(
-            f"{shown or path} is damaged: {expected.size_bytes} bytes were written, {size_bytes} are there"
+            f"{shown or path} is damaged: {expected.size_bytes} bytes were written, and it has {size_bytes}"
         )
     if digest != expected.digest:
-        raise CheckpointFormatError(f"{shown or path} is damaged: its bytes are not those that were written (xxh3_128)")
+        raise CheckpointFormatError(
+            f"{shown or path} is damaged: its content differs from the content that was written (xxh3_128)"
+        )
 
 
 def verify_names(folder: str, files: Iterable[FileDigest]) -> None:
@@ -108,10 +110,10 @@ def name_errors(folder: str, files: Iterable[FileDigest]) -> Iterator[Checkpoint
     fs.invalidate_cache(top)
     existing = {path.removeprefix(f"{top}/") for path in fs.find(top)}
     for name in sorted(expected - existing):
-        yield CheckpointStateMissingError(f"{top}/{name} is not there")
+        yield CheckpointStateMissingError(f"{top}/{name} is missing")
     for name in sorted(existing - expected):
         if not any(map(is_hidden, name.split("/"))):
-            yield CheckpointFormatError(f"{top}/{name} is not one of the files that were written there")
+            yield CheckpointFormatError(f"{top}/{name} is unexpected: it was not written with this state")
 
 
 def is_hidden(name: str) -> bool:

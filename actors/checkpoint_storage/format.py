@@ -37,11 +37,12 @@ def unpacked(path: str, data: bytes) -> bytes:
         raise CheckpointFormatError(f"{path}: altered since it was written (format version 0)")
     if version > FORMAT_VERSION:
         raise CheckpointVersionError(
-            f"{path}: a newer flykka wrote it: format version {version}, known up to {FORMAT_VERSION}"
+            f"{path}: a newer flykka wrote it: it has format version {version}, and this flykka reads versions up to"
+            f" {FORMAT_VERSION}"
         )
     body = data[_HEADER.size :]
     if len(body) != length:
-        raise CheckpointFormatError(f"{path}: {length} bytes were written, {len(body)} are there")
+        raise CheckpointFormatError(f"{path}: {length} bytes were written, and it has {len(body)}")
     if zlib.crc32(body) != crc:
         raise CheckpointFormatError(f"{path}: altered since it was written (CRC)")
     return body

@@ -32,7 +32,6 @@ def make_folder(
 
 
 def make_inheriting_folder(filesystem: AbstractFileSystem, folder: str) -> None:
-    """Create a folder and its missing parents with the permissions of the nearest existing folder."""
     if isinstance(filesystem, LocalFileSystem):
         permissions.make_inheriting_folder(folder)
     else:
@@ -46,7 +45,7 @@ def restrict(filesystem: AbstractFileSystem, path: str) -> None:
 
 
 def move_file(filesystem: AbstractFileSystem, source: str, target: str) -> None:
-    """Give a file another name, in place of a file that has it: at once, if the file system can."""
+    """Move a file, replacing `target` if it exists; in one step, if the file system can."""
     if type(filesystem).mv is AbstractFileSystem.mv:
         filesystem.cp_file(source, target)
         filesystem.rm_file(source)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 FROM = "from-"
 BEFORE_NUMBERS = "0"
-"""Stands for the owner of files staged directly in the job's folder, as flykka did before it numbered owners."""
+"""The number of an owner whose files are directly in the job's folder, as in versions that did not number owners."""
 
 _STAGED = re.compile(
     rf"(?P<root>.*?)(?:/(?P<number>\d+)(?:/{FROM}(?P<former>\d+))?)?"

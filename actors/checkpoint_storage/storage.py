@@ -354,7 +354,7 @@ class CheckpointStorage:
         except DecodeError as refusal:
             raise CheckpointFormatError(f"{path}: {refusal}") from refusal
         if not isinstance(value, expected):
-            raise CheckpointFormatError(f"{path}: holds a {type(value).__name__}, not a {expected.__name__}")
+            raise CheckpointFormatError(f"{path}: it contains a {type(value).__name__}, not a {expected.__name__}")
         return value
 
 
@@ -378,7 +378,7 @@ def initialize_savepoint(directory: str, name: str, permissions: int = PRIVATE) 
             raise FileExistsError(folder)
         make_folder(fs, folder, permissions, root, sync=True)
     except FileExistsError as there:
-        raise CheckpointDirectoryError(f"{folder!r} is there already: a savepoint never replaces another") from there
+        raise CheckpointDirectoryError(f"{folder!r} exists already: a savepoint never replaces another one") from there
     except OSError as refusal:
         raise CheckpointDirectoryError(f"{cannot} written: {refusal.strerror or refusal}") from refusal
     return savepoints._address(folder)

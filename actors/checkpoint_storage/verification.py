@@ -92,7 +92,11 @@ def check_state(checkpoint: CompletedCheckpoint) -> None:
         if size is None or size < handle.size_bytes:
             raise CheckpointStateMissingError(
                 f"{checkpoint.path}/_metadata refers to state in {handle.path}, "
-                + ("which is not there" if size is None else f"of {handle.size_bytes} bytes, but only {size} are there")
+                + (
+                    "which is missing"
+                    if size is None
+                    else f"of {handle.size_bytes} bytes, but only {size} of them exist"
+                )
             )
         if handle.files:
             verify_names(handle.path, handle.files)
@@ -171,7 +175,7 @@ def _staged_damage(
     except (OSError, ValueError, ImportError) as error:
         return _unreadable(path, error)
     return CheckpointStateMissingError(
-        f"{split_address(path)[1]} was staged by a sink and is not there: its rows are lost"
+        f"{split_address(path)[1]} was staged by a sink and is missing: its rows are lost"
     )
 
 
@@ -203,10 +207,10 @@ def _unreadable(path: str, error: Exception) -> CheckpointStorageError:
 def _wrong_size(handle: StateHandle) -> Iterator[CheckpointStorageError]:
     fs, path = split_address(handle.path)
     if not fs.exists(path):
-        yield CheckpointStateMissingError(f"{path} is not there")
+        yield CheckpointStateMissingError(f"{path} is missing")
     elif (size_bytes := fs.du(path)) < handle.size_bytes:
         yield CheckpointFormatError(
-            f"{path} is damaged: {handle.size_bytes} bytes were written, {size_bytes} are there"
+            f"{path} is damaged: {handle.size_bytes} bytes were written, and it has {size_bytes}"
         )
 
 
@@ -217,4 +221,4 @@ def _foreign_files(savepoint: CompletedCheckpoint) -> Iterator[CheckpointStorage
     for path in sorted(fs.find(folder)):
         is_known = any(path == each or path.startswith(f"{each}/") for each in paths)
         if not is_known and not any(map(is_hidden, path.removeprefix(f"{folder}/").split("/"))):
-            yield CheckpointFormatError(f"{path} is not one of the files that were written there")
+            yield CheckpointFormatError(f"{path} is unexpected: it was not written with this state")

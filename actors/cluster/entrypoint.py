@@ -64,7 +64,7 @@ class ClusterEntrypoint(Actor):
                 )
             case Terminated(ref=ref):
                 name = next(name for name, components in self._components.items() if components == ref)
-                _log.warning("the %s has ended by itself", _SPOKEN[name])
+                _log.warning("the %s ended unexpectedly", _SPOKEN[name])
                 self._restart(name)
             case cluster.StartComponentDue(component=name):
                 self._start(name)

@@ -9,7 +9,7 @@ The leader gets a `LeaderStore` for its session, and each coordinator of a job i
 fences off the previous coordinator in the same way.
 
 All of that is built on a `Backend`: small values by path, and a latch that one process holds at a time. Backends are
-memory (`embedded_ha_services`), a file system, or ZooKeeper (`flykka.cluster.high_availability`).
+memory (`embedded`), a file system, or ZooKeeper (`flykka.cluster.high_availability`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class LatchHolder(Protocol):
     """Receives the state of a backend's latch; called on any thread, but never concurrently."""
 
     def acquired(self) -> None:
-        """The latch is held."""
+        """The backend has acquired the latch."""
 
     def lost(self) -> None:
         """The latch is lost, or may be; the backend tries to acquire it again."""
@@ -109,7 +109,7 @@ def decoded(data: bytes, path: str, expected: type[V], store: str) -> V:
     except DecodeError as error:
         raise StoreUnavailableError(f"{store}: {path} cannot be read: {error}") from error
     if not isinstance(value, expected):
-        raise StoreUnavailableError(f"{store}: {path} holds a {type(value).__name__}, not a {expected.__name__}")
+        raise StoreUnavailableError(f"{store}: {path} contains a {type(value).__name__}, not a {expected.__name__}")
     return value
 
 
@@ -320,11 +320,9 @@ class LeaderStore:
         return self._backend.names(path)
 
     def write(self, path: str, value: Value, expected: Mapping[str, bytes | None] | None = None) -> str | None:
-        """Set the value at `path` if all `expected` values match; otherwise return the first path that differs."""
         return self._write(path, encode(value), expected)
 
     def remove(self, path: str, expected: Mapping[str, bytes | None] | None = None) -> str | None:
-        """Remove the value at `path`, if there is one, under the same conditions as `write`."""
         return self._write(path, None, expected)
 
     def _write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None] | None) -> str | None:

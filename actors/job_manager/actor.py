@@ -201,7 +201,7 @@ class JobManager(Actor):
         if self._leadership.session is None and self._leadership.failure is None:
             if isinstance(message, SubmitJob):
                 graph = message.job_graph
-                _log.info("job %s (%r) is submitted, and waits until this driver leads", graph.job_id, graph.name)
+                _log.info("job %s (%r) was submitted, and waits until this driver leads", graph.job_id, graph.name)
             self.context.stash()
             return
         match message:

@@ -59,7 +59,7 @@ class AttachedClients:
     def _cancel(self, job: ManagedJob) -> None:
         graph = job.submitted.job_graph
         limit = "" if graph.client_heartbeat is None else f" for {graph.client_heartbeat.timeout_ms} ms"
-        text = f"the client of job {graph.name!r} has sent no heartbeat{limit}, and the job ends with its client"
+        text = f"the client of job {graph.name!r} has sent no heartbeat{limit}, and the job must end with its client"
         _log.warning("%s: it is cancelled", text)
         cause = SerializedThrowable(type_name="ClientHeartbeatTimeoutError", message=text)
         job.cancel_because(CancelJob(job_id=job.job_id, client=self._context.ref, cause=cause))

@@ -112,7 +112,7 @@ class Leadership:
         )
 
     def on_message(self, message: LeadershipMessage, job_ids: Iterable[JobId]) -> LeadershipNews | None:
-        """Handle a message of the election or the store; `known` are the jobs whose clients wait here."""
+        """Handle a message of the election or the store; `job_ids` are the jobs whose clients wait here."""
         match message:
             case GrantLeadership(leader_session_id=session, waited_for=waited_for):
                 self._granted, self._waited_for, self._run, self.since_ms = session, self._led or waited_for, None, None

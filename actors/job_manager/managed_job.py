@@ -84,11 +84,14 @@ def requirements_refusal(request: RequirementsRequest, why: str) -> JobResourceR
 class JobPhase(Enum):
     """The phase of a job; the values are predicates for explanations."""
 
-    ACCEPTING = "is being accepted: its graph is checked and stored"
-    STARTING = "waits for a new JobMaster, whose start is stored first"
-    AWAITING_CODE = "waits for its application: the job was recovered, and has no code here until it is submitted"
+    ACCEPTING = "is being accepted: its graph is being checked and stored"
+    STARTING = "waits for a new JobMaster: its start must be stored first"
+    AWAITING_CODE = (
+        "waits for its application: the job was recovered, but its code is unknown until the application"
+        " submits it again"
+    )
     RUNNING = "is run by its JobMaster"
-    RELEASING = "has lost its JobMaster, whose work is being ended"
+    RELEASING = "has lost its JobMaster; the former one's work is being ended"
     PUTTING_AWAY = "has ended, and is being cleaned up"
     SUSPENDED = "is suspended: this process does not lead"
 
@@ -126,19 +129,19 @@ class ManagedJob:
         self.phase = JobPhase.ACCEPTING
         self.job_master: Ref | None = None
         self.is_busy = False
-        """True while work for it runs outside the JobManager's turns."""
+        """True while work for the job runs outside the JobManager's turns."""
         self.is_kept = False
         self.is_bound = True
-        """True if its code is loaded in this process."""
+        """True if the job's code is loaded in this process."""
         self.cancellation: CancelJob | None = None
-        """The request to cancel it, which later JobMasters receive too."""
+        """The request to cancel the job, which later JobMasters receive too."""
         self.end: JobEnded | None = None
         self.is_cleaned_up = False
-        """True if its JobMaster has cleaned up everything."""
+        """True if the job's JobMaster has cleaned up everything."""
         self.is_over_elsewhere = False
-        """True if another leader has archived it: its record is dropped once no work for it runs here."""
+        """True if another leader has archived the job: this record is dropped once no work for the job runs here."""
         self.is_asked_again = False
-        """True if it was submitted again after its end."""
+        """True if the job was submitted again after its end."""
         self.failure: SerializedThrowable | None = None
         self._failures = 0
         self._began_ms = 0
@@ -168,7 +171,7 @@ class ManagedJob:
             self.move(JobPhase.AWAITING_CODE)
 
     def bind(self, job_graph: JobGraph) -> None:
-        """Continue it with the graph that its application has submitted again."""
+        """Continue the job with the graph that its application has submitted again."""
         self.submitted = replace(self.submitted, job_graph=job_graph, starts=self.submitted.starts + 1)
         self.move(JobPhase.ACCEPTING)
 
@@ -181,7 +184,7 @@ class ManagedJob:
         self.is_busy = True
 
     def accept(self, starts: int) -> bool:
-        """Record that the store has it, after this many starts; return True if clients have not been notified yet."""
+        """Record that the store has the job, after this many starts; return True if clients are not notified yet."""
         is_new = self.phase is not JobPhase.STARTING
         self.submitted = replace(self.submitted, starts=starts)
         self.is_kept, self.is_bound, self.is_busy = True, True, False
@@ -192,11 +195,11 @@ class ManagedJob:
         self.job_master, self._began_ms = job_master, now
 
     def record_end(self, end: JobEnded) -> None:
-        """Record its end, which implies that its JobMaster has cleaned up everything."""
+        """Record the end of the job: its JobMaster has cleaned up everything."""
         self.end, self.is_cleaned_up = end, True
 
     def end_elsewhere(self, end: JobEnded) -> None:
-        """Record that another leader has archived it, with this end."""
+        """Record that another leader has archived the job, with this end."""
         self.end, self.is_kept, self.is_over_elsewhere = end, False, True
 
     def record_failure(self, failure: SerializedThrowable, now: int) -> None:
@@ -206,14 +209,14 @@ class ManagedJob:
         self.failure = failure
 
     def lose_job_master(self, now: int) -> None:
-        """Report that its JobMaster has died and will be replaced."""
-        text = f"the JobMaster of {self.job_id} has ended by itself; a new one continues from the latest checkpoint"
+        """Report that the job's JobMaster has died and will be replaced."""
+        text = f"the JobMaster of {self.job_id} ended unexpectedly; a new one continues from the latest checkpoint"
         cause = self.failure or SerializedThrowable(type_name="JobMasterLostError", message=text)
         self.give_up_requests(text)
         self._tell_status(JobStatus.RESTARTING, now, cause)
 
     def release(self, end: JobEnded | None, checkpoint_path: str | None) -> None:
-        """Record that its last JobMaster has been released, with its end if it had one."""
+        """Record that the last JobMaster was released, with the end of the job if there was one."""
         self.is_busy = False
         if end is not None:
             self.end = end
@@ -229,14 +232,14 @@ class ManagedJob:
         client.tell(JobSubmitSuccess(job_id=self.job_id))
 
     def suspend(self, now: int) -> None:
-        """Suspend it: the new leader continues it."""
+        """Suspend the job: the new leader continues it."""
         if self.phase is JobPhase.RUNNING:
             self._tell_status(JobStatus.SUSPENDED, now)
         self.move(JobPhase.SUSPENDED)
         self.give_up_requests("its JobManager no longer leads")
 
     def register(self, client: Ref, behaviour: ListeningBehaviour) -> bool:
-        """Add the client as a listener; return True if it now has to receive every change, and did not before."""
+        """Add the client as a listener; return True if it did not receive all changes, and now does."""
         all_changes = ListeningBehaviour.EXECUTION_RESULT_AND_STATE_CHANGES
         was, self._clients[client] = self._clients.get(client), behaviour
         return behaviour is all_changes and was is not all_changes
@@ -273,7 +276,7 @@ class ManagedJob:
             client.tell(changed)
 
     def cancel(self, message: CancelJob) -> None:
-        """Cancel it, in this JobMaster and in later ones."""
+        """Cancel the job, in this JobMaster and in later ones."""
         if self.end is not None or self.phase is JobPhase.AWAITING_CODE:
             message.client.tell(not_cancelled(self.job_id))
             return
@@ -288,15 +291,17 @@ class ManagedJob:
             self.job_master.tell(message)
 
     def stop(self, message: StopJob) -> None:
-        """Stop it; the client gets its answer when the job has ended, or when the stop has failed."""
+        """Stop the job; the client gets its answer when the job has ended, or when the stop has failed."""
         if self.end is not None:
-            message.client.tell(not_stopped(self.job_id, f"there is no job {self.job_id} that could be stopped"))
+            message.client.tell(
+                not_stopped(self.job_id, f"job {self.job_id} does not exist or has ended: it cannot be stopped")
+            )
         elif self.phase is JobPhase.ACCEPTING:
             message.client.tell(not_stopped(self.job_id, "it is not yet accepted"))
         elif self.job_master is None:
             message.client.tell(not_stopped(self.job_id, f"it {self.phase.value}"))
         elif self._stopped_by and _kind_of_stop(self._stopped_by[0]) != _kind_of_stop(message):
-            text = f"it is already stopping, {_kind_of_stop(self._stopped_by[0])}"
+            text = f"it is already being stopped, {_kind_of_stop(self._stopped_by[0])}"
             message.client.tell(not_stopped(self.job_id, text))
         else:
             self._stopped_by.append(message)
@@ -310,7 +315,7 @@ class ManagedJob:
     def take_snapshot(self, message: SnapshotRequest) -> None:
         """Trigger a savepoint or checkpoint; the JobMaster answers, or a failure is sent when it ends first."""
         if self.end is not None:
-            message.client.tell(snapshot_refusal(message, f"there is no job {self.job_id} that runs"))
+            message.client.tell(snapshot_refusal(message, f"job {self.job_id} does not exist or has ended"))
         elif self.phase is JobPhase.ACCEPTING:
             message.client.tell(snapshot_refusal(message, "it is not yet accepted"))
         elif self.job_master is None:
@@ -386,7 +391,7 @@ def refusal(job_id: JobId, cause: SerializedThrowable) -> JobResultFailure:
 
 def duplicate(job_id: JobId) -> SerializedThrowable:
     """Return the refusal of a job that is running already (Flink's DuplicateJobSubmissionException)."""
-    return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"there is a job {job_id} already")
+    return SerializedThrowable(type_name="DuplicateJobSubmissionError", message=f"job {job_id} exists already")
 
 
 def removed(job_id: JobId) -> JobEnded:
@@ -407,7 +412,7 @@ def not_stopped(job_id: JobId, why: str) -> StoppingFailure:
 
 
 def not_cancelled(job_id: JobId) -> CancellationFailure:
-    text = f"there is no job {job_id} that could be cancelled"
+    text = f"job {job_id} does not exist or has ended: it cannot be cancelled"
     return CancellationFailure(job_id=job_id, cause=SerializedThrowable(type_name="JobNotFoundError", message=text))
 
 
@@ -487,10 +492,10 @@ def _answer_without(request: JobRequest) -> None:
         case CancelJob():
             client.tell(not_cancelled(job_id))
         case StopJob():
-            client.tell(not_stopped(job_id, f"there is no job {job_id} that could be stopped"))
+            client.tell(not_stopped(job_id, f"job {job_id} does not exist or has ended: it cannot be stopped"))
         case TriggerSavepoint() | RequestCheckpoint():
-            client.tell(snapshot_refusal(request, f"there is no job {job_id} that runs"))
+            client.tell(snapshot_refusal(request, f"job {job_id} does not exist or has ended"))
         case UpdateJobResourceRequirements() | RequestJobResourceRequirements():
-            client.tell(requirements_refusal(request, f"there is no job {job_id} that runs"))
+            client.tell(requirements_refusal(request, f"job {job_id} does not exist or has ended"))
         case _:
             assert_never(request)

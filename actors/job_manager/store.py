@@ -37,9 +37,9 @@ def recover_jobs(
     address: str,
     known_jobs: Iterable[JobId],
 ) -> JobsRecovered:
-    """Start to lead: return the jobs to continue, and the results of `known_jobs` and of those not archived yet.
+    """Return the jobs that a new leader continues, and the results of `known_jobs` and of jobs not archived yet.
 
-    If the run `waited_for` has been concluded in the meantime it stays, because its results answer the waiting clients.
+    If the run `waited_for` has ended in the meantime, it is kept, because its results answer the waiting clients.
     """
     store = services.store(session)
     last = services.last_run()

@@ -229,7 +229,6 @@ class JobMaster(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """Pending split discoveries by source, for a fork, which has none of their threads."""
         return self._sources.unanswered()
 
     def explain(self, now: int) -> JobExplained:
@@ -237,7 +236,7 @@ class JobMaster(Actor):
 
     def _end_with(self, child: Ref) -> None:
         """End: the pending checkpoints are lost, and the next JobMaster starts from the completed ones."""
-        _log.error("the JobMaster of job %s ends: %s has ended by itself", self._job_id, child.path)
+        _log.error("the JobMaster of job %s ends: %s ended unexpectedly", self._job_id, child.path)
         self.context.stop()
 
     def _on_metrics(self, message: ReportTaskMetrics) -> None:

@@ -253,7 +253,7 @@ class OperatorCoordinatorHandler:
             Gateway(execution.slot.task_manager, self._session).tell(message)
 
     def unanswered(self) -> dict[OperatorId, Callable[[], SplitsDiscovered]]:
-        """Pending discoveries by source, for a fork, which has none of their threads."""
+        """Pending split discoveries by source. A fork calls them itself, as it lacks their threads."""
         return {
             operator_id: partial(self._discoveries[operator_id].discover, position)
             for operator_id, position in self._discovering.items()
@@ -325,7 +325,7 @@ class DiscoveryWatch:
             try:
                 is_new = changed()
             except Exception as failure:  # noqa: BLE001 - whatever a connector raises: the next discovery meets it too
-                _log.warning("a source is not looked at before its next discovery: %s", failure, exc_info=failure)
+                _log.warning("a source is not watched until its next discovery: %s", failure, exc_info=failure)
                 return
             if is_new:
                 self._wake()

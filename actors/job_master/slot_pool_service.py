@@ -200,7 +200,11 @@ class SlotPoolService:
             return []
         answers: list[SlotAnswer] = []
         if former_ref is not None:
-            why = "another one has taken its name" if former_ref != ref else "it had lost the JobMaster, and came back"
+            why = (
+                "another one has taken its name"
+                if former_ref != ref
+                else ("it lost the JobMaster, and registered again")
+            )
             answers = self._on_task_manager_lost(task_manager, why)
         self._task_managers[task_manager] = ref
         self._context.watch(ref)
@@ -247,7 +251,7 @@ class SlotPoolService:
             else:
                 # Notify it in case it is alive, so that its tasks end before its own heartbeat timeout.
                 answers += self._disconnect(
-                    TaskManagerId(timed_out.target), f"it was silent for {timed_out.silent_ms} ms"
+                    TaskManagerId(timed_out.target), f"it sent no heartbeat for {timed_out.silent_ms} ms"
                 )
         return answers
 

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 def warn_of_approximation(job_graph: JobGraph) -> None:
     if recovers_approximately(job_graph):
-        _log.warning("job %s has APPROXIMATE local recovery: each failure loses rows for good", job_graph.job_id)
+        _log.warning("job %s has APPROXIMATE local recovery: each failure loses rows permanently", job_graph.job_id)
 
 
 def warn_of_loss(job_graph: JobGraph, restarted: Sequence[str]) -> None:
@@ -73,7 +73,9 @@ class StateRestorer:
         if assigned.non_restored:
             missing = ", ".join(assigned.non_restored)
             job_id = self._graph.job_graph.job_id
-            _log.info("job %s: skipped checkpoint state of operators that it does not have: %s", job_id, missing)
+            _log.info(
+                "job %s: skipped the checkpoint's state of operators that the job does not have: %s", job_id, missing
+            )
         self._log_unverified(checkpoint)
         ready = RestoreStateReady(
             version=message.version,
@@ -87,8 +89,8 @@ class StateRestorer:
         number = 0 if checkpoint is None else without_digests(checkpoint)
         if checkpoint is not None and number:
             _log.info(
-                "job %s: %d files of checkpoint %d have no digests, as an older flykka has written them: they are read"
-                " without being verified",
+                "job %s: %d files of checkpoint %d were written by an older flykka, without digests: they are not"
+                " verified when they are read",
                 self._graph.job_graph.job_id,
                 number,
                 checkpoint.checkpoint_id,

@@ -46,7 +46,7 @@ class TargetTimedOut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickLate:
-    """This side did not run for so long: the silence of its peers meanwhile does not count."""
+    """This process did not run for `late_ms`, so the targets' silence in that time does not count."""
 
     late_ms: int
 
@@ -148,7 +148,7 @@ class ClientSessions:
         return [StartTimer(key=_key(job_id), delay_ms=deadline - now, message=timed_out)]
 
     def end(self, job_id: JobId) -> list[CancelTimer]:
-        """Stop to monitor the client: the job has ended, or another leader has taken over."""
+        """Stop monitoring the client, because the job has ended or another leader has taken over."""
         return [] if self._deadlines.pop(job_id, None) is None else [CancelTimer(key=_key(job_id))]
 
     def expire(self, job_id: JobId, now: int) -> list[StartTimer | ClientExpired]:

@@ -120,7 +120,7 @@ class OwnerLease:
                         self._renew()
             except Exception as error:  # noqa: BLE001
                 # Libraries of object stores raise various errors while the network is down.
-                logger.warning("the lease on %s cannot be renewed for now: %r", self._folder.folder, error)
+                logger.warning("the lease on %s could not be renewed: %r; retrying", self._folder.folder, error)
             if self._is_lost:
                 return
 
@@ -160,7 +160,7 @@ class OwnerLease:
                 who = owner or "another process"
                 self._waiting.say(
                     f"waiting for up to {lease:g} s: {who} owns {self._folder.folder} but may have ended; this process"
-                    " takes over if the lease is not renewed"
+                    " takes over unless the lease is renewed"
                 )
                 has_waited = True
             renewed = self._watch(latest, lease)

@@ -157,22 +157,23 @@ class OwnerLock:
                 raise
             path, cannot = (self._file, "read") if can_enter else (self._file.parent, "entered")
             raise JobOwnershipError(
-                f"{path} belongs to user {_owner_of(path)}, and cannot be {cannot}: whether that user runs job"
-                f" {self._folder.job_name!r} is not known. Stop that one, or take another checkpoint directory"
+                f"{path} belongs to user {_owner_of(path)} and cannot be {cannot}, so it is unknown whether that user"
+                f" runs job {self._folder.job_name!r}. Stop that run, or use another checkpoint directory"
             ) from error
 
     def _former_number(self, descriptor: int, is_writable: bool) -> int:
         if not is_writable:
             raise JobOwnershipError(
-                f"{self._file} belongs to user {_owner_of(self._file)}, and cannot be written: job"
-                f" {self._folder.job_name!r} cannot own {self._folder.folder}. That user no longer runs it: remove the"
-                " file, or give this user the right to write it, or take another checkpoint directory"
+                f"{self._file} belongs to user {_owner_of(self._file)} and cannot be written, so job"
+                f" {self._folder.job_name!r} cannot own {self._folder.folder}. That user no longer runs the job:"
+                " remove the file, or give this user write permission, or use another checkpoint directory"
             )
         data = os.pread(descriptor, _LARGEST, 0)
         record = read_record(data)
         if record is None and data.strip():
             raise JobOwnershipError(
-                f"{self._file} is no record of an owner: remove it if no process runs job {self._folder.job_name!r}"
+                f"{self._file} is not the record of an owner: remove it if no process runs job"
+                f" {self._folder.job_name!r}"
             )
         return 0 if record is None else record.number
 
@@ -193,7 +194,7 @@ def ownership_lost(folder: OwnedFolder, number: int, successor: OwnerRecord | No
     by = f"{successor}, since {successor.since} (owner {successor.number})" if successor else "another process"
     return OwnershipLostError(
         f"job {folder.job_name!r} has lost {folder.folder} to {by}; this process was its owner {number}. It publishes"
-        f" nothing more and completes no checkpoint: the job continues there ({folder.file})"
+        f" nothing more and completes no checkpoint: the other process continues the job ({folder.file})"
     )
 
 

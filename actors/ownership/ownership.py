@@ -162,8 +162,9 @@ class OwnedFolder:
         )
         stop = f"`flykka stop {self.job_name!r}`" if not is_here else "client.stop()"
         return OwnedByAnotherError(
-            f"job {self.job_name!r} {problem}: {who} has owned {folder}{since} ({self.file}). Two of them would publish"
-            f" each row twice. Stop that one first ({stop}, or SIGTERM), or give this one another name, or {other}"
+            f"job {self.job_name!r} {problem}: {who} has owned {folder}{since} ({self.file}). Two processes would"
+            f" publish each row twice. Stop the other one first ({stop}, or SIGTERM), or give this job another name,"
+            f" or use {other}"
         )
 
 

@@ -238,7 +238,7 @@ class ResourceManager(Actor):
             task_manager = TaskManagerId(timed_out.target)
             # It may only be stuck: stop it, so that it does not keep working next to its successor.
             self.context.stop(self._task_managers[task_manager])
-            self._on_lost(task_manager, f"{task_manager} was silent for {timed_out.silent_ms} ms")
+            self._on_lost(task_manager, f"{task_manager} sent no heartbeat for {timed_out.silent_ms} ms")
         for timed_out in self._job_master_heartbeats.on_heartbeat_due():
             # It may only be stuck: notify it that it has to register again.
             job_id = JobId(timed_out.target)

@@ -134,4 +134,4 @@ class Task(Actor):
 
 
 def _bridge_died(path: str) -> SerializedThrowable:
-    return SerializedThrowable(type_name="BridgeLostError", message=f"the bridge {path} ended by itself")
+    return SerializedThrowable(type_name="BridgeLostError", message=f"the bridge {path} ended unexpectedly")

@@ -109,7 +109,7 @@ class Bridge(Actor):
                 self.context.unhandled(message)
 
     def unanswered(self) -> dict[int, Callable[[], WorkAnswered]]:
-        """Pending calls of the engine by piece of work, for a fork, which has no threads and makes them itself."""
+        """Pending calls of the engine by piece of work. A fork makes them itself, as it lacks their threads."""
         return {piece: partial(self._answer, piece, work.command) for piece, work in self._running.items()}
 
     def _begin(self, command: Command) -> None:

@@ -226,7 +226,7 @@ class TaskManager(Actor):
 
     def _on_job_master_ready(self, job_id: JobId, message: registration.AcknowledgeRegistration) -> None:
         if self._leaders.get(job_id) != message.leader_session_id:
-            self.context.reject("another JobMaster leads the job")
+            self.context.reject("another JobMaster is the leader of the job")
             return
         job_master = self._job_masters[job_id].ref
         self._job_masters[job_id] = Gateway(job_master, message.registration_session or message.leader_session_id)
@@ -338,7 +338,6 @@ class ConfiguredTaskManagers:
     task_cancellation: TaskCancellationSettings | None = None
 
     def __call__(self, task_manager_id: TaskManagerId, resource_manager: Ref) -> Props:
-        """Return the props of the TaskManager with this id, which is to register at `resource_manager`."""
         props = Props(
             TaskManager,
             task_manager_id,

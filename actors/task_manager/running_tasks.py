@@ -242,7 +242,7 @@ class PartitionTracker:
         self.release(job_id, self._of_job.get(job_id, {}))
 
     def note(self, released: PartitionsReleased) -> None:
-        """Report it if the data plane could not free partitions; they are then freed with the job."""
+        """Publish the event if the data plane could not free partitions; they are then freed with the job."""
         if released.cause is not None:
             self._context.publish(released)
 

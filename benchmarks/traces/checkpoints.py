@@ -55,5 +55,5 @@ def _wait_until(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + _SECONDS_AT_MOST
     while not holds():
         if time.monotonic() > deadline:
-            raise TimeoutError(f"the job does not go on within {_SECONDS_AT_MOST:.0f} s")
+            raise TimeoutError(f"the job makes no progress within {_SECONDS_AT_MOST:.0f} s")
         time.sleep(_LOOK_S)

@@ -581,7 +581,8 @@ class StreamExecutionEnvironment(MigrationHints):
 
         Raises:
             DurationError: a duration cannot be parsed, or is 0 and must not be.
-            ProgramError: a number is below 1, that of tolerable failures below 0, or unaligned checkpoints may overlap.
+            ProgramError: `tolerable_failures` is below 0, another number is below 1, or unaligned checkpoints may
+                overlap.
         """
         if type(interval) is int and 0 < interval < _SHORT_MS:
             warnings.warn(
@@ -720,7 +721,7 @@ class StreamExecutionEnvironment(MigrationHints):
         return self._tolerate(not_negative(number, "number of tolerable checkpoint failures"), causes)
 
     def set_fail_on_checkpointing_errors(self, fails: bool, *causes: CheckpointFailureReason | str) -> Self:
-        """Set whether the first checkpoint that fails for one of these causes fails the job, or (False) never does.
+        """Set whether a single checkpoint that fails for one of these causes fails the job; with False, none ever does.
 
         Without `causes` it applies to all causes that are not set otherwise. A job that fails this way restarts from
         its last checkpoint if its restart strategy allows that.
@@ -759,8 +760,8 @@ class StreamExecutionEnvironment(MigrationHints):
         """
         if checkpoint is not None and not checkpoint:
             raise ProgramError(
-                "the checkpoint to continue from must be a path, 'latest' or 'auto', not an empty text; None begins"
-                " with the input"
+                "the checkpoint to continue from must be a path, 'latest' or 'auto', not an empty text; None starts"
+                " at the beginning of the input"
             )
         return self._set(from_checkpoint=None if checkpoint is None else os.fspath(checkpoint))
 
@@ -783,10 +784,10 @@ class StreamExecutionEnvironment(MigrationHints):
         """Delete the output of the next job in these folders of its sinks, and start at the beginning of its input.
 
         Only files of the job itself are deleted, after all checks that are possible before a job runs. The job is
-        refused if a folder does not belong to one of its sinks, or another one contains output of the job.
+        refused if a folder does not belong to one of its sinks, or if a folder that is not listed contains its output.
 
         Raises:
-            ProgramError: no folder is passed, or an empty one.
+            ProgramError: no folder is passed, or an empty text.
         """
         if not folders or not all(folders):
             raise ProgramError("overwrite takes the folders of sinks, such as overwrite('errors')")
@@ -872,7 +873,7 @@ class StreamExecutionEnvironment(MigrationHints):
         except MasterHookError as refusal:
             raise ProgramError(str(refusal)) from None
         if not added:
-            raise ProgramError(f"there is a master hook {hook.identifier!r} already; give each its own name")
+            raise ProgramError(f"a master hook {hook.identifier!r} exists already; give each its own name")
         return self
 
     def add_failure_enricher(self, enricher: FailureEnricher | str) -> Self:
@@ -1085,7 +1086,7 @@ class StreamExecutionEnvironment(MigrationHints):
         self._computed.belong_to(client)
         self._datasets.belong_to(client)
         self._program = self._program.close(job_name)
-        assert self._data_plane is not None, "the cluster that took the job has it"
+        assert self._data_plane is not None, "without a job the cluster has no client"
         look = partial(self._data_plane.long_work, client.job_id)
         launch.job_submitted(
             client, keeps_checkpoints=survives, look=look, rest_address=self.rest_address, rest_token=self.rest_token

@@ -29,7 +29,7 @@ _CLIENT_HEARTBEATS = ClientHeartbeatSettings(interval_ms=30_000, timeout_ms=180_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSettings:
-    """Settings of the next job of an environment and of those after it; `start` is for the next one alone.
+    """Settings of an environment's jobs; `start` applies to the next job only.
 
     `is_retention_set` is True if the user set the retention. Jobs without a `failover_strategy` or `restart_strategy`
     use those of the cluster. A timeout or interval of 0 means none.
@@ -103,5 +103,5 @@ def check_heartbeats(heartbeats: ClientHeartbeatSettings) -> None:
     if heartbeats.timeout_ms <= heartbeats.interval_ms:
         raise ProgramError(
             f"the timeout of client heartbeats ({heartbeats.timeout_ms} ms) must be longer than their interval"
-            f" ({heartbeats.interval_ms} ms): every client would be taken for dead"
+            f" ({heartbeats.interval_ms} ms): otherwise every client would time out"
         )

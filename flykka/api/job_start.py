@@ -76,7 +76,9 @@ class JobStart:
             CheckpointStorage.of(checkpointing).record_run(run)
         except OSError as refused:
             # The job was accepted and is running: this is no reason to fail it.
-            logger.warning("job %r cannot be continued by itself: its run cannot be noted: %s", run.job_name, refused)
+            logger.warning(
+                "job %r cannot be continued automatically: writing its run failed: %s", run.job_name, refused
+            )
 
 
 class JobStarts:
@@ -225,8 +227,9 @@ class JobStarts:
         )
         if identified.continues and begins and not identified.has_ended:
             raise ClusterError(
-                f"job {job_graph.name!r} is in its store of high availability, unfinished, and cannot begin with"
-                " its input there: run it without --fresh and --overwrite, and stop it first; or give it another store"
+                f"job {job_graph.name!r} is unfinished in its high-availability store, so it cannot start at"
+                " the beginning of its input: run it without --fresh and --overwrite and stop it first, or use another"
+                " store"
             )
         if identified.checkpoint is not None and not identified.has_ended:
             current_launch().notify(f"continuing {job_graph.name!r} from {describe(identified.checkpoint)}")
@@ -367,7 +370,6 @@ class _TraceSearch:
 
 
 def _matching_folder(path: str, folders: SinkFolders, filesystem: FileSystem) -> str:
-    """Return the matching folder of a sink, or the path unchanged."""
     target = filesystem.qualified(filesystem.absolute(path))
     same = (each.folder for each in folders.published if filesystem.qualified(each.folder) == target)
     return next(same, path)

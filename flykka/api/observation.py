@@ -36,12 +36,10 @@ class Observation:
 
     @property
     def rest_address(self) -> str | None:
-        """The URL of the HTTP interface; None if it is not enabled or not started yet."""
         return None if self._server is None else self._server.address
 
     @property
     def rest_token(self) -> str | None:
-        """The token for requests that change something; None if they need none, or the interface is not started yet."""
         return None if self._server is None else self._server.token
 
     def enable_rest(self, **options: object) -> None:

@@ -58,8 +58,8 @@ def declared_resources(
     )
     if memory_mib and resources.slots_total.heap_mib < (slots or 1):
         raise ProgramError(
-            f"the memory of a TaskManager is {memory_mib} MiB, of which {managed_mib} are managed and {network_mib} are"
-            f" for the network: nothing is left for {slots or 1} slots"
+            f"the memory of a TaskManager is {memory_mib} MiB, of which {managed_mib} are managed and {network_mib}"
+            f" are for the network: no memory is left for {slots or 1} slots"
         )
     return resources, network
 

@@ -48,14 +48,13 @@ def job_type(mode: RuntimeExecutionMode, transformations: Iterable[Transformatio
     if cached is not None:
         because = f", and the source {unbounded[0]} has no end" if unbounded else ""
         raise ProgramError(
-            f"{cached.name!r} ({cached.call_site}): rows are kept by cache(), and read again, in batch jobs alone, and"
-            f" this is a streaming one{because}: set_runtime_mode('BATCH') makes it one"
+            f"{cached.name!r} ({cached.call_site}): cache() works only in batch jobs, and this is a streaming"
+            f" job{because}: set_runtime_mode('BATCH') makes it a batch job"
         )
     return JobType.STREAMING
 
 
 def _is_cached(operator: Transformation) -> bool:
-    """Return True if the operator caches a stream or reads a cached one."""
     return isinstance(operator.code, CacheCode) or (
         isinstance(operator.code, SourceCode) and isinstance(operator.code.source, DatasetSource)
     )

@@ -48,7 +48,7 @@ def _record(arguments: argparse.Namespace) -> int:
             [sys.executable, "-m", _TRAINING, str(new)], capture_output=True, text=True, check=False
         )
         if training.returncode != 0 or not new.exists():
-            print(f"flykka class-archive: nothing was recorded\n{training.stderr}", end="", file=sys.stderr)
+            print(f"flykka class-archive: recording the classes failed\n{training.stderr}", end="", file=sys.stderr)
             return FAILED
         os.replace(new, archive)
     finally:

@@ -188,7 +188,7 @@ class Debugger(cmd.Cmd):
     def do_back(self, words: str) -> None:
         step = self._session.back(_number(words, 1))
         if step is None:
-            self.write_line("this is the beginning")
+            self.write_line("this is the start of the trace")
         else:
             self._show_step(step)
 
@@ -224,10 +224,10 @@ class Debugger(cmd.Cmd):
 
     def do_effects(self, _words: str) -> None:
         turn = self._session.turn
-        self._print_all([] if turn is None else effect_lines(turn), "it did nothing to others")
+        self._print_all([] if turn is None else effect_lines(turn), "the turn had no effects")
 
     def do_changes(self, _words: str) -> None:
-        self._print_all(change_lines(self._session.changes), "it did not change its actor")
+        self._print_all(change_lines(self._session.changes), "the turn did not change the state of its actor")
 
     def do_state(self, words: str) -> None:
         path, _, part = words.partition(" ")
@@ -293,5 +293,5 @@ def _number(words: str, default: int | None = None) -> int:
     if not words and default is not None:
         return default
     if not words.isdecimal() or not int(words):
-        raise ReplaySessionError(f"a number above 0 is wanted, not {words!r}")
+        raise ReplaySessionError(f"{words!r} is not a number above 0")
     return int(words)

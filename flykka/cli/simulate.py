@@ -101,7 +101,7 @@ def faults_of(text: str) -> frozenset[FaultKind]:
     unknown = [word for word in words if word not in kinds]
     if unknown:
         raise argparse.ArgumentTypeError(
-            f"there is no fault {unknown[0]!r}; there are {', '.join(kinds)}, or 'all' or 'none' alone"
+            f"unknown fault {unknown[0]!r}: use {', '.join(kinds)}, or 'all' or 'none' alone"
         )
     return frozenset(kinds[word] for word in words)
 
@@ -114,7 +114,9 @@ def _seed(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.seed is not None and arguments.from_seed is not None:
-        arguments.parser.error("--from-seed is the first of many: give --seed N, or --from-seed N with --seeds N")
+        arguments.parser.error(
+            "--from-seed sets the first of several seeds: pass --seed N, or --from-seed N with --seeds N"
+        )
     # Loading the actors takes a second, and `--help` should not wait for it.
     from flykka.simulation.campaign import CampaignSummary
 

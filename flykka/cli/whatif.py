@@ -129,7 +129,7 @@ def _inject(fork: JobFork, arguments: argparse.Namespace) -> str:
     if arguments.fail_stage:
         fork.fail_stage()
         return "a stage of its task fails before it"
-    return "nothing is changed"
+    return "without a change"
 
 
 @contextmanager

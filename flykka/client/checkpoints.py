@@ -207,15 +207,15 @@ def _latest(directory: str) -> CompletedCheckpoint:
         for other in listing.unreadable:
             if _is_later(other.path, newest.path):
                 raise CheckpointError(
-                    f"the latest checkpoint, {other.path!r}, cannot be read: {other.reason}. What it holds may be"
-                    f" published already: to continue from the one before it anyway, give its path, {newest.path!r}"
+                    f"the latest checkpoint, {other.path!r}, cannot be read: {other.reason}. Its output may be"
+                    f" published already: to continue from the previous one anyway, pass its path, {newest.path!r}"
                 )
             logger.warning("not considered as the latest checkpoint: %s", other.reason)
         if continued_by := CheckpointStorage(directory).continued_by(newest.path):
             raise CheckpointNotFoundError(
                 f"no checkpoint to continue from below {directory!r}: job {continued_by} has continued from the newest"
-                f" one, {newest.path!r}, and has ended without keeping one of its own; to publish once more what it"
-                " has published, give that path in place of 'latest'"
+                f" one, {newest.path!r}, and has ended without retaining its own; to publish its output once more,"
+                " pass that path instead of 'latest'"
             )
         return newest
     broken = "".join(f"\n  cannot be read: {other.reason}" for other in listing.unreadable)

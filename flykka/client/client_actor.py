@@ -54,9 +54,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("flykka")
 
-_TOLD_RESTARTS = frozenset(10**power for power in range(10))
-
-_EARLIER = "its result is that of then, and nothing runs again"
+_LOGGED_RESTARTS = frozenset(10**power for power in range(10))
 
 DETAILS_TIMEOUT_MS = 10_000
 """The time limit for the final details of a job."""
@@ -279,13 +277,13 @@ class JobClientActor(Actor):
                 self._find_job_manager()
                 return
             case LeaderLookupDue():
-                message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager is gone"))
+                message = JobResultFailure(job_id=self._graph.job_id, cause=self._lost("the JobManager has ended"))
             case JobNotFound() if self._submits and not self._view.submitted.done():
                 # The JobManager died before it accepted the job.
                 self._submit()
                 return
             case JobNotFound(job_id=job_id):
-                message = JobResultFailure(job_id=job_id, cause=self._lost("its JobManager does not know it any more"))
+                message = JobResultFailure(job_id=job_id, cause=self._lost("its JobManager no longer knows it"))
         self._history.add(message)
         for listener in self._listeners:
             listener.tell(message)
@@ -324,7 +322,7 @@ class JobClientActor(Actor):
         """Log a restart if the job has no listeners: otherwise a job that fails repeatedly would seem to work."""
         self._restarts += 1
         # One line per second would hide everything else, so only the 1st, 10th, 100th, ... restart is logged.
-        if self._listeners or self._restarts not in _TOLD_RESTARTS:
+        if self._listeners or self._restarts not in _LOGGED_RESTARTS:
             return
         endless = restarts_without_end(self._graph.restart_strategy)
         logger.warning(
@@ -340,7 +338,7 @@ class JobClientActor(Actor):
         self._view.status = JobStatus.FINISHED
         self._view.submitted.try_set(success.job_id)
         if success.is_earlier and self._submits:
-            logger.warning("job %r has finished before, in this run of the application: %s", self._graph.name, _EARLIER)
+            logger.warning("job %r has finished earlier in this application: it does not run again", self._graph.name)
         self._view.outcome.try_set(
             JobExecutionResult(
                 job_id=self._graph.job_id,
@@ -378,7 +376,7 @@ class JobClientActor(Actor):
             case FlightRecordWritten():
                 self._on_failure(failure, record)
             case FlightRecordNotWritten(cause=cause):
-                logger.error("job %r: what the actors did could not be recorded: %s", self._graph.name, cause.message)
+                logger.error("job %r: the flight record could not be written: %s", self._graph.name, cause.message)
                 self._on_failure(failure, unrecorded=cause.message)
         return failure
 

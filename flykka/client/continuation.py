@@ -51,13 +51,13 @@ class LastRunState(Enum):
 
     NONE = auto()
     LEFT_OFF = auto()
-    """It did not reach its end: its process was killed, or it left a checkpoint."""
+    """The job did not reach its end: its process was killed, or it left a checkpoint."""
     ENDED = auto()
-    """It finished its input, or it ended without a record and left nothing."""
+    """The job finished its input, or it ended without a record and left nothing."""
     ENDED_WITHOUT_CHECKPOINT = auto()
-    """It was cancelled or failed, and retained no checkpoint."""
+    """The job was cancelled or failed, and retained no checkpoint."""
     RUNS_HERE = auto()
-    """It is running in this process."""
+    """The job is running in this process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,12 +220,12 @@ def _choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) 
 
 
 def _restart_choices(traces: RunTraces, commands: StartCommands, *, fresh: bool = True) -> Iterator[str]:
-    """Yield the ways to start at the beginning; a start that is `fresh` already only needs another folder."""
+    """Yield the ways to start at the beginning; after a `fresh` start was refused, another folder is needed."""
     rows = tuple(folder.path for folder in _with_rows(traces))
     how = [commands.fresh, "with another folder in the sink"] if fresh else ["another folder in the sink"]
-    yield f"to begin with the input: {', '.join(how if rows else how[:1])}"
+    yield f"to start at the beginning of the input: {', '.join(how if rows else how[:1])}"
     if rows:
-        yield f"to delete those files and begin with the input: {commands.overwrite(rows)}"
+        yield f"to delete those files and start at the beginning of the input: {commands.overwrite(rows)}"
 
 
 def _sentence(choices: list[str]) -> str:
@@ -237,11 +237,13 @@ def _foreign_output(traces: RunTraces) -> Iterator[str]:
     """Yield warnings about other jobs and other files in the folders of the sinks, whose rows readers see as well."""
     for folder in traces.folders:
         for name in folder.written_by:
-            yield f"job {name!r} writes into {folder.path} at this moment too: readers see the rows of both"
+            yield f"job {name!r} is writing to {folder.path} at the same time: readers see the rows of both"
         for name, files in folder.others:
-            yield f"{folder.path} holds {_files(files)} of another job, {name!r}: readers see the rows of both"
+            yield f"{folder.path} contains {_files(files)} of another job, {name!r}: readers see the rows of both"
         if folder.foreign:
-            yield f"{folder.path} holds {_files(folder.foreign)} that no job has published, according to their names"
+            yield (
+                f"{folder.path} contains {_files(folder.foreign)} that no job has published, according to their names"
+            )
 
 
 def _with_rows(traces: RunTraces) -> tuple[FolderContents, ...]:

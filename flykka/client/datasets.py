@@ -93,8 +93,8 @@ class ClusterDatasets:
                 return None
             if not dataset.producer.done():
                 raise ProgramError(
-                    f"the rows that cache() is to keep are still being computed, by job {dataset.producer.job_name!r}:"
-                    " wait for its end, by wait() of its client, before another job reads them"
+                    f"the rows for cache() are still being computed by job {dataset.producer.job_name!r}: wait for its"
+                    " end with wait() of its client before another job reads them"
                 )
             files = complete_files(self._filesystem, dataset.folder)
             if files is None or files != (dataset.files or files):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flykka.runtime.recording import Recorder
 
 _MODE = 0o600
-"""It contains messages of the job, and therefore user data."""
+"""Permissions of a record: it contains messages of the job, and therefore user data."""
 
 _OF_CHECKPOINT = frozenset({"CheckpointFormatError", "CheckpointStateMissingError", "CheckpointVersionError"})
 """The types of failures that are caused by the files of a checkpoint."""

@@ -44,7 +44,7 @@ _LABELS = {
     "task_manager": ("tm_id", "object"),
     "attempt": ("task_attempt_num", "Int64"),
 }
-"""Columns, with the label that contains their values, and their types."""
+"""The columns by name: the label that holds the values, and the type."""
 _METRIC_TYPES = {
     "at": "datetime64[ms, UTC]",
     "scope": "object",

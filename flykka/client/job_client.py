@@ -377,7 +377,7 @@ class JobClient:
             chosen = CheckpointType(checkpoint_type.upper())
         except ValueError:
             types = ", ".join(each.lower() for each in CheckpointType)
-            raise CheckpointError(f"there is no type of checkpoints {checkpoint_type!r}: there are {types}") from None
+            raise CheckpointError(f"unknown checkpoint type {checkpoint_type!r}: use one of {types}") from None
         if self.done():
             raise CheckpointError(f"no checkpoint of {self._label}: it is {self.status} already")
         late = f"no checkpoint of {self._label} is complete after {timeout} s"
@@ -450,8 +450,8 @@ class JobClient:
                     raise
                 path = newer
         raise SavedStateError(
-            f"the checkpoints of job {self.job_name!r} are gone before they can be read: keep more of them with"
-            " enable_checkpointing(..., retained=10)"
+            f"the checkpoints of job {self.job_name!r} were deleted before they could be read: retain more of them"
+            " with enable_checkpointing(..., retained=10)"
         )
 
     def add_listener(self, callback: Callable[[Message], object]) -> None:
@@ -595,7 +595,7 @@ class JobClient:
         except ActorDeadError as ended:
             raise ClusterError(f"no more information about {self._label}: its cluster was shut down") from ended
         except NotKnownError:
-            raise ClusterError(f"no information about {self._label}: its cluster does not know it any more") from None
+            raise ClusterError(f"no information about {self._label}: its cluster no longer knows it") from None
 
     @contextmanager
     def _requested(self, late: str, error: type[FlykkaError], what: str) -> Iterator[None]:
@@ -620,7 +620,7 @@ class JobClient:
         path = next(completed, None)
         if path is None:
             raise SavedStateError(
-                f"job {self.job_name!r} has completed no checkpoint yet: there is no state to ask for"
+                f"job {self.job_name!r} has completed no checkpoint yet, so its state cannot be queried"
             )
         return path
 

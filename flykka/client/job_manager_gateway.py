@@ -26,7 +26,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 
 LOOK_TIMEOUT = 10.0
-"""Seconds for an answer that only the JobManager is needed for."""
+"""Seconds to wait for an answer of the JobManager itself."""
 
 SNAPSHOT_TIMEOUT = 3_600.0
 """Seconds that a savepoint or a checkpoint may take; the job has its own checkpoint timeout."""

@@ -94,8 +94,8 @@ def state_compatibility(
     changed = [operator for operator in operators if operator.changes]
     if changed and any(is_in_flight(state) for state in _states(checkpoint)):
         problems.append(
-            f"it is unaligned, and holds rows in flight as the state of {', '.join(map(_name, changed))} was before:"
-            " change the program with a savepoint or an aligned checkpoint"
+            f"it is unaligned, and its rows in flight belong to the former state of {', '.join(map(_name, changed))}:"
+            " start the changed program from a savepoint or an aligned checkpoint"
         )
     if not allow_non_restored_state:
         problems += _lost(checkpoint, removed, operators)
@@ -150,8 +150,8 @@ def _mismatch(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> 
     if was.kind is not operator.kind:
         called = f"with the uid {uid!r}" if uid is not None else operator.name
         return (
-            f"the operator {called} was a {was.kind} ({was.name}) and is"
-            f" a {operator.kind} ({operator.name}) now; give it a uid of its own with uid(...)"
+            f"the operator {called} was a {was.kind} ({was.name}) and is now a {operator.kind} ({operator.name}); give"
+            " it a uid of its own with uid(...)"
         )
     if not has_state or was.ref.fingerprint == operator.ref.fingerprint:
         return None
@@ -163,10 +163,10 @@ def _mismatch(operator: Operator, was: OperatorMetadata, *, has_state: bool) -> 
         if not what:
             return None
     else:
-        what = _difference(before, now) or f"it was {was.ref.fingerprint} and is {operator.ref.fingerprint} now"
+        what = _difference(before, now) or f"it was {was.ref.fingerprint} and is now {operator.ref.fingerprint}"
     return (
-        f"the state of {(uid or operator.name)!r} ({operator.name}) does not fit it any more: {what}; leave these as"
-        f" they were, or give the operator another uid with uid(...) and let its state go with {LET_GO}"
+        f"the state of {(uid or operator.name)!r} ({operator.name}) no longer fits it: {what}; restore the former"
+        f" definitions, or give the operator another uid with uid(...) and drop its state with {LET_GO}"
     )
 
 
@@ -263,8 +263,8 @@ def _lost(
             f" None of its state belongs to an operator of this job; it was written by job {checkpoint.job_name!r}."
         )
     return [
-        f"it holds state of operators that the job does not have: {names}. The job has {uids};{foreign} give its"
-        f" operators the uids that they had, with uid(...), or drop that state with {LET_GO}"
+        f"it contains state of operators that the job does not have: {names}. The job has {uids};{foreign} give its"
+        f" operators their former uids with uid(...), or drop that state with {LET_GO}"
     ]
 
 
@@ -278,8 +278,8 @@ def _lost_coordinators(
             if operator.operator_id in operator_ids and not is_coordinated:
                 uid = given_uid(operator.operator_id, operator.ref.uid) or operator.name
                 yield (
-                    f"it holds state of the coordinator of {uid!r}, but its function no longer has one: make it a"
-                    f" CoordinatedFunction, or drop that state with {LET_GO}"
+                    f"it contains state of the coordinator of {uid!r}, but its function no longer has a coordinator:"
+                    f" make it a CoordinatedFunction, or drop that state with {LET_GO}"
                 )
 
 

@@ -95,7 +95,7 @@ class ApplicationJobs:
     def end(self, *, concludes: bool) -> None:
         """Conclude the application's run, so that the next starts from the beginning, or log that it will continue."""
         if not concludes:
-            logger.warning("the application was not concluded: run again, it continues where it stopped")
+            logger.warning("the application has not ended: when it is run again, it continues where it stopped")
             return
         try:
             answer = self._job_manager.ask(lambda me: RequestApplicationRun(reply_to=me), CONCLUSION_TIMEOUT)
@@ -103,7 +103,7 @@ class ApplicationJobs:
                 self._store(answer).conclude_run(answer.run.run_id)
         except (AskTimeoutError, ActorDeadError, HighAvailabilityError) as failure:
             logger.warning(
-                "the end of the application could not be recorded, and the next run will continue it: %s", failure
+                "the end of the application could not be recorded, so the next run will continue it: %s", failure
             )
 
     def _identified(
@@ -132,7 +132,7 @@ class ApplicationJobs:
             restore_path = (
                 requested_path if was_stopped and requested_path is not None else end.checkpoint_path or restore_path
             )
-            logger.info("job %r has ended %s before, and is run again from %s", name, end.status, restore_path)
+            logger.info("job %r ended %s earlier, and is run again from %s", name, end.status, restore_path)
         identified = replace(job_graph, job_id=job_id)
         # The checkpoint of a job that has ended may be deleted at any moment.
         pointer, checkpoint = None if end is not None else store.checkpoints(job_id).latest(), None
@@ -176,8 +176,8 @@ class ApplicationJobs:
             return
         if leads is not None and any(each.session == leads for each in _OF_THIS_PROCESS):
             raise ClusterError(
-                f"no job can be run: another environment of this process leads in {self._services.name}; close that one"
-                " before, or give each environment a store of its own"
+                f"no job can be run: another environment of this process leads in {self._services.name}; close it"
+                " first, or give each environment its own store"
             )
 
     def _waits(self) -> str:

@@ -31,7 +31,7 @@ def raise_gc_threshold() -> None:
 
 
 def restore_gc_threshold() -> None:
-    """Count the end of a cluster; restore the threshold after the last, unless the user has changed it meanwhile."""
+    """Count the end of a cluster. After the last one, restore the threshold unless the user has changed it."""
     global _clusters, _original
     with _lock:
         _clusters -= 1

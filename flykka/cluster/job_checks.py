@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flykka.cluster.cluster_settings import ClusterSettings
 
 
-_ADVICE = "ask for less (set_resources), or give the TaskManagers more (task_manager_cpu, task_manager_memory)"
+_ADVICE = "request less (set_resources), or give the TaskManagers more (task_manager_cpu, task_manager_memory)"
 
 
 def check_job(job_graph: JobGraph, settings: ClusterSettings, slots: int) -> None:
@@ -67,9 +67,8 @@ def _check_largest(job_graph: JobGraph, total: ResourceSpec) -> None:
         if not fits(together, total):
             names = ", ".join(repr(vertex.name) for vertex in members if vertex.resources != UNSPECIFIED)
             raise InsufficientResourcesError(
-                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need"
-                f" {resources_text(together)} together, and {there}: give them slots of their own (slot_sharing_group),"
-                f" or {advice}"
+                f"job {job_graph.name!r}: {names} share a slot of group {group!r} and need {resources_text(together)}"
+                f" together, and {there}: give them slots of their own (slot_sharing_group), or {advice}"
             )
 
 
@@ -80,9 +79,9 @@ def _check_together(job_graph: JobGraph, total: ResourceSpec, slots: int, task_m
     if needed > task_managers:
         have = f"each of {task_managers} TaskManagers" if task_managers > 1 else "the TaskManager"
         raise InsufficientResourcesError(
-            f"job {job_graph.name!r} needs {len(sizes)} slots with {resources_text(total_of(sizes))} together, and"
-            f" {have} has {resources_text(total)}: lower the job's parallelism, {_ADVICE}, or give the cluster more of"
-            " them (task_managers)"
+            f"job {job_graph.name!r} needs {len(sizes)} slots with {resources_text(total_of(sizes))} together, but"
+            f" {have} has {resources_text(total)}: lower the job's parallelism, {_ADVICE}, or start more TaskManagers"
+            " (task_managers)"
         )
 
 
@@ -101,11 +100,11 @@ def _check_slots(job_graph: JobGraph, slots: int, task_managers: int) -> None:
     cluster = f"1 TaskManager with {slots}"
     if task_managers > 1:
         cluster = f"{task_managers} TaskManagers with {slots} each"
-    more = "give the cluster more: task_managers, slots_per_task_manager"
+    more = "give the cluster more slots: task_managers, slots_per_task_manager"
     widest = max((slot_sharing_groups.parallelism_for(job_graph.vertices, there) or {}).values(), default=0)
     less = f"lower the job's parallelism to {widest}" if widest else "let more operators share slots"
     raise InsufficientSlotsError(
-        f"job {job_graph.name!r} needs {needed} slots and the cluster has {there}: {cluster}; {less}, or {more}"
+        f"job {job_graph.name!r} needs {needed} slots but the cluster has {there}: {cluster}; {less}, or {more}"
     )
 
 
@@ -116,7 +115,7 @@ def _check_network_buffers(job_graph: JobGraph, network: NetworkSettings, task_m
         return
     minima = list(task_minima(job_graph, network.buffers_per_channel))
     largest = max(minima, key=lambda minimum: minimum.buffers)
-    advice = "lower the job's parallelism, or give the cluster more (network_buffers)"
+    advice = "lower the job's parallelism, or give the cluster more network buffers (network_buffers)"
     if largest.buffers > there:
         raise InsufficientNetworkBuffersError(
             f"job {job_graph.name!r}: {largest.task} needs {largest.buffers} network buffers, and each TaskManager"

@@ -171,7 +171,7 @@ class LocalCluster:
         job_id = JobId(job_id)
         job_graph = self._gateway.running_graph(job_id, START_TIMEOUT)
         if job_graph is None:
-            raise UnknownJobError(f"no job {job_id!r} runs on this cluster: there is none of this id, or it has ended")
+            raise UnknownJobError(f"no job {job_id!r} runs on this cluster: it has ended, or never ran here")
         return JobClient(self._system, self._job_manager, job_graph, submits=False)
 
     def jobs(self) -> tuple[JobOverview, ...]:
@@ -299,7 +299,7 @@ def _new_system(settings: ClusterSettings) -> ActorSystem:
             " (record=..., in `flykka run` --record)"
         ) from None
     except RuntimeError as refused:
-        raise ClusterError(f"{refused}: a recorder is for one cluster, give this one another") from None
+        raise ClusterError(f"{refused}: a recorder records one cluster; give this one another recorder") from None
 
 
 def _file_of(record: str | TraceRecorder | None) -> str | None:

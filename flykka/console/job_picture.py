@@ -61,11 +61,11 @@ _NAME = 20
 """The minimum number of characters for the name of a vertex."""
 _GAP = 2
 _WANTED = 6
-"""Columns up to this importance are not dropped for a long name, which gets a line of its own if possible."""
+"""Columns up to this importance are never dropped to make room for a long name: it gets its own line if possible."""
 _OTHER_LINES = 10
-"""The lines of a display without its vertices, and some for other output above it."""
+"""The number of lines of a display besides its vertices, including some for the output above it."""
 CHECKPOINTS_SHOWN = 5
-"""The number of checkpoints, the last ones."""
+"""The number of last checkpoints to show."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class _Column:
 
 @dataclass(frozen=True, slots=True)
 class JobPicture:
-    """Draws the details of a job with a constant height, so that nothing jumps."""
+    """Draws the details of a job with a constant height, so that the lines below do not move."""
 
     details: JobDetails
     jobs: int = 1
@@ -216,7 +216,6 @@ def _fitting(columns: Sequence[_Column], width: int) -> list[_Column]:
 
 
 def _row(name: Text, name_width: int, cells: Iterable[Text], style: str = "") -> Text:
-    """Format a row: a name, then the cells."""
     row = Text(style=style, no_wrap=True, overflow="crop")
     name.align("left", name_width)
     row.append_text(name)
@@ -279,7 +278,7 @@ def _checkpoint(checkpoint: CheckpointStatistics) -> Text:
 
 
 def blocks(values: Sequence[float | None]) -> str:
-    """Draw a character for each value, scaled from 0 to the maximum; the lowest one means 0, and None leaves a gap."""
+    """Draw a character for each value, scaled from 0 to the maximum. None leaves a gap."""
     greatest = max((value for value in values if value is not None), default=0) or 1
     return "".join(
         " " if value is None else _BLOCKS[ceil(max(0.0, value) / greatest * (len(_BLOCKS) - 1))] for value in values

@@ -109,7 +109,7 @@ class LongWork:
         try:
             works = self._look()
         except Exception:
-            logger.debug("how far Spark is cannot be seen", exc_info=True)
+            logger.debug("the progress of Spark cannot be read", exc_info=True)
             works = ()
         self._seen = tuple(sorted(works, key=lambda work: -work.age_ms))
 

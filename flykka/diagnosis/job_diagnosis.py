@@ -111,7 +111,7 @@ def _answer(reports: ActorReports, waits: Waits) -> str:
             since = _for(job.waits_for_end, reports)
             return f"job {reports.job_name!r} is {status}, and it is being archived{since}"
         case status:
-            return f"job {reports.job_name!r} is {status}{_for(job.since_ms, reports)}: it has not begun"
+            return f"job {reports.job_name!r} is {status}{_for(job.since_ms, reports)}: it has not started"
 
 
 def _without_job_master(reports: ActorReports) -> str:
@@ -127,7 +127,7 @@ def _without_job_master(reports: ActorReports) -> str:
             return f"{part} of {name} is stuck: {unanswered(silence, reports.time_limit_ms)}"
     if leadership is not None and leadership.job is not None:
         return f"{name} {leadership.job}"
-    return f"{name} is not known to the JobManager any more: its end is about to be reported"
+    return f"{name} is no longer known to the JobManager: its end is about to be reported"
 
 
 def _ended(reports: ActorReports) -> str:
@@ -226,7 +226,7 @@ def _with_slots(reports: ActorReports, text: str) -> str:
     slots = reports.slots
     if slots is None:
         silence = reports.unresponsive_part("the ResourceManager")
-        why = "it is not there" if silence is None else unanswered(silence, reports.time_limit_ms)
+        why = "there is none" if silence is None else unanswered(silence, reports.time_limit_ms)
         return f"{text}: the ResourceManager does not answer: {why}"
     there = counted(len(slots.task_managers), "TaskManager")
     return f"{text}: {there} with {counted(slots.slots, 'slot')}, {slots.free or 'none'} of them free"

@@ -47,7 +47,7 @@ class Waits:
         return str(attempt) if explained is None else explained.name
 
     def chain(self, attempt: ExecutionAttemptId) -> list[WaitLink]:
-        """From the attempt to the one at which its wait ends, which is the last."""
+        """The chain of waits, from this attempt to the one that all of them wait for."""
         links: list[WaitLink] = []
         visited: set[ExecutionAttemptId] = set()
         following: ExecutionAttemptId | None = attempt

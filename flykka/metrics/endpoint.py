@@ -9,5 +9,5 @@ def checked_endpoint(endpoint: str) -> str:
     """Return the endpoint. Raises `ValueError` if it is not a URL of a receiver."""
     parts = urlsplit(endpoint)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{endpoint!r} is not a URL of a receiver of OTLP by HTTP: as in http://localhost:4318")
+        raise ValueError(f"{endpoint!r} is not the URL of an OTLP receiver over HTTP, such as http://localhost:4318")
     return endpoint

@@ -162,7 +162,6 @@ class _ReasonFilter(logging.Filter):
             each.removeFilter(self)
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return False for records of this thread."""
         if record.thread != self._thread:
             return True
         arguments = record.args if isinstance(record.args, tuple) else ()

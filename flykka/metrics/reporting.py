@@ -70,7 +70,7 @@ class Reporting:
         except Exception as raised:  # noqa: BLE001 - the reports of a job must not end for any reason
             if not self._is_failing:
                 logger.warning(
-                    "metrics are not reported to %s, and it is tried again every %g s: %s",
+                    "metrics could not be reported to %s; retrying every %g s: %s",
                     self._reporter.target,
                     self._seconds,
                     raised,

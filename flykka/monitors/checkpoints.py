@@ -55,7 +55,7 @@ class _WatchedCoordinator:
     last_id: int = 0
     completed_id: int | None = None
     completed_in: int | None = None
-    """The turn in which that one completed. The tasks are notified in the same turn."""
+    """The turn in which checkpoint `completed_id` completed. The tasks are notified in the same turn."""
     latest: int | None = None
     """The checkpoint from which the job would restart, if it is known."""
     states: frozenset[Subtask] = frozenset()

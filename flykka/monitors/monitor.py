@@ -46,7 +46,7 @@ _FOR_ALL = frozenset({DeathWatchNotification, TaskCheckpointMessages})
 Content = Value | Undecoded
 OnReceived = Callable[[Turn, Any], Iterable[Violation] | None]
 OnSent = Callable[[Turn, Ref, Any], Iterable[Violation] | None]
-"""A function that only records a message returns nothing."""
+"""An observer of messages. It returns the violations; one that only records the message returns nothing."""
 
 
 def unwrapped(message: Content) -> Content:
@@ -84,7 +84,7 @@ class ConversationMonitor:
         return ()
 
     def ended(self, ref: Ref) -> None:
-        """Observe the end of an actor, which sends nothing more."""
+        """Observe the end of an actor. It sends no more messages."""
 
     def observe(self, record: Record) -> Iterable[Violation]:
         """Observe a record without other monitors."""

@@ -54,7 +54,6 @@ class Watch:
         self._monitors = monitors
 
     def wants(self, kind: type, *, is_sent: bool) -> bool:
-        """True if a monitor selects messages of this class, sent or received."""
         return bool(self._others) or self._conversation.wants(kind, is_sent=is_sent)
 
     def observe(self, record: Record) -> Iterator[Violation]:

@@ -42,7 +42,6 @@ class MonitoringRecorder(ForwardingRecorder):
         effects: list[Effect],
         failure: SerializedThrowable | None,
     ) -> None:
-        """Record a turn."""
         super().turn(sequence, now_ms, recipient, envelope, effects, failure)
         wants, message = self._watch.wants, envelope.message
         sends = [

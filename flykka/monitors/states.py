@@ -31,7 +31,6 @@ class StateMonitor(ConversationMonitor):
     name = "states"
 
     def __init__(self, *, is_whole: bool = True) -> None:
-        """`is_whole`: whether the records begin with the start of the run."""
         super().__init__()
         self._is_whole = is_whole
         self._reported: dict[Ref, dict[Ref, _ReportedStates]] = {}

@@ -62,10 +62,10 @@ def _environment(name: str) -> StreamExecutionEnvironment:
         return next(iter(environments.values()))
     if environments:
         raise ProgramError(
-            f"there are several environments: %%flykka_sql {next(iter(environments))} names the one that is meant"
+            f"there are several environments: name one of them with %%flykka_sql {next(iter(environments))}"
         )
     what = f"{name} is not an environment" if name else "there is no environment yet"
-    raise ProgramError(f"{what}: env = StreamExecutionEnvironment.get_execution_environment() makes one")
+    raise ProgramError(f"{what}: create one with env = StreamExecutionEnvironment.get_execution_environment()")
 
 
 def _follow(client: JobClient, result: ResultTable) -> None:

@@ -33,7 +33,7 @@ _COLUMNS = (
     ("actor", ""),
     ("message", "wide"),
     ("from (turn)", ""),
-    ("what came of it", "wide"),
+    ("its effects", "wide"),
 )
 _TURNS = (("", ""), ("turn", "number"), ("actor", ""), ("message", "wide"))
 _CHANGES = (("changed", "code"), ("before", "code wide"), ("behind it", "code wide"))
@@ -123,7 +123,7 @@ def _turn_html(turn: Turn) -> Html:
     state = dot(turn.kind, colour=GREY) if turn.failure is None else dot("failed", colour=RED)
     return fragment(
         head(f"{turn.sequence}  {_heading(turn)}", _origin(turn), state=state),
-        lines("\n".join(_effects(turn)) or "nothing came of it"),
+        lines("\n".join(_effects(turn)) or "it had no effects"),
         "" if turn.failure is None else lines(failure_text(turn.failure), bad=True),
     )
 

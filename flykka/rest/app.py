@@ -124,7 +124,7 @@ def rest_app(
         *RescaleHandlers(gateway).endpoints(),
     ]
     if isinstance(gateway, HistoryGateway):
-        read_only = f"the jobs in the history of {gateway.history_of!r} have ended: nothing can be done with them here"
+        read_only = f"the jobs in the history of {gateway.history_of!r} have ended: commands to them are refused"
         endpoints += LogUrlHandlers(gateway, log_urls).endpoints()
     else:
         read_only = None

@@ -42,7 +42,7 @@ class Connections:
         self._of_peers[peer] += 1
         if self._per_peer is None or self._of_peers[peer] <= self._per_peer:
             return None
-        return f"{peer} has {self._per_peer} connections already: --rest-connections-per-peer sets how many it may have"
+        return f"{peer} has {self._per_peer} connections already: --rest-connections-per-peer sets the limit"
 
     def forget(self, connection: BoundedProtocol, peer: str) -> None:
         self._incomplete.pop(connection, None)

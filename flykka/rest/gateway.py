@@ -84,7 +84,7 @@ class RestfulGateway(JobManagerGateway):
         living = (cell for cell in self._system.cells.living() if cell.props.actor_class is ResourceManager)
         resource_manager = next((cell.ref for cell in living), None)
         if resource_manager is None:
-            raise RestError(503, "there is no ResourceManager at this moment", passes=True)
+            raise RestError(503, "no ResourceManager is running at this moment", passes=True)
         try:
             answer = resource_manager.ask(lambda me: ExplainSlots(reply_to=me), timeout=LOOK_TIMEOUT)
         except (ActorDeadError, AskFailedError, AskTimeoutError) as silent:

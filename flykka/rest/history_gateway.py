@@ -156,7 +156,7 @@ class HistoryGateway:
             self._jobs[path] = self._storage.read_archive(path).overview
         except CheckpointStorageError as unreadable:
             if path not in self._printed:
-                logger.warning("an archive is left out: %s", unreadable)
+                logger.warning("an archive is skipped: %s", unreadable)
                 self._printed.add(path)
             if isinstance(unreadable, CheckpointFormatError | CheckpointVersionError):
                 # Another attempt would not find anything else.

@@ -26,7 +26,6 @@ Key = tuple[str, str]
 
 class AsyncOperations:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` returns seconds."""
         self._clock = clock
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="flykka-rest-operation")
         # An operation may end before its callback is added, which then runs on the same thread.
@@ -42,7 +41,11 @@ class AsyncOperations:
             if key in self._running:
                 return key[1]
             if len(self._running) >= _MOST:
-                raise RestError(503, f"{_MOST} operations run or were not asked for: try again later", passes=True)
+                raise RestError(
+                    503,
+                    f"{_MOST} operations are running or their results were not fetched: try again later",
+                    passes=True,
+                )
             self._running[key] = self._threads.submit(operation)
             self._running[key].add_done_callback(lambda _: self._record_end(key))
         return key[1]

@@ -48,7 +48,7 @@ class Rules:
     def check(self, request: Request) -> None:
         """Raise `RestError` if the request is refused."""
         if sum(len(name) + len(value) for name, value in request.scope["headers"]) > HEADER_BYTES:
-            raise RestError(431, f"the headers of a request have {HEADER_BYTES} bytes at most")
+            raise RestError(431, f"the headers of a request may have at most {HEADER_BYTES} bytes")
         if {"content-length", "transfer-encoding"}.issubset(request.headers.keys()):
             # A proxy may parse the end of this request differently.
             raise RestError(400, "a request has either Content-Length or Transfer-Encoding", closes=True)
@@ -85,9 +85,9 @@ class Rules:
         origin = request.headers.get("origin")
         own = f"{request.scope['scheme']}://{request.headers.get('host')}"
         if origin is not None and origin != own:
-            raise RestError(403, f"a request of {origin} is refused: only {own} may change something")
+            raise RestError(403, f"a request from {origin} is refused: only {own} may change something")
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-            raise RestError(403, "a request that another site has made is refused")
+            raise RestError(403, "a request from another site is refused")
 
 
 class Guard:
@@ -133,7 +133,7 @@ async def _whole_body(receive: Receive) -> bytes | None:
             return None
         body += bytes(message.get("body", b""))
         if len(body) > BODY_BYTES:
-            raise RestError(413, f"a request has {BODY_BYTES} bytes at most")
+            raise RestError(413, f"a request may have at most {BODY_BYTES} bytes")
         if not message.get("more_body"):
             return body
 

@@ -229,7 +229,6 @@ class SimulatedEngine(OperatorChain[Rows]):
         self._end()
 
     def revoke(self, why: str) -> None:
-        """End this attempt: another one replaces it, or its job has ended."""
         if not self._has_ended:
             self._report(EngineFailed(cause=SerializedThrowable(type_name="AttemptReplacedError", message=why)))
             self.close()

@@ -130,7 +130,6 @@ class Environment:
         self.storage.write(self.path(target), self.storage.read(self.path(source)))
 
     def delete(self, path: str) -> None:
-        """Delete a file or folder, if it exists. Raises `OSError`."""
         if self.exists(path):
             self.discard([path])
 
@@ -146,7 +145,6 @@ class Environment:
         """Do nothing."""
 
     def bytes_below(self, folder: str) -> int:
-        """The size of the files in a folder."""
         return sum(self.storage.size(path) for path in self.storage.below(self.path(folder)))
 
     def _on_deletion(self, path: str) -> None:

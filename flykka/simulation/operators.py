@@ -54,7 +54,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Lets a part of the source rows in each row pass."""
+    """Keeps `passing_percent` percent of the source rows that each row stands for."""
 
     salt: int
     passing_percent: int
@@ -70,7 +70,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Tumbling windows of event time, by key: one row of each, whose time is the window's last millisecond."""
+    """Event-time windows by key. Each emits one row, whose time is the window's last millisecond."""
 
     windows: EventTimeWindows
 

@@ -30,16 +30,16 @@ CHECKPOINTS = "checkpoints"
 
 _AFTER_MS = (0, 0, 5, 60, 200, 500, 1_000, 3_000)
 _AT_ONCE = frozenset(FaultKind) - {FaultKind.CLOCK}
-"""Faults that may be injected in the middle of a moment. Time moves only when everything else is idle."""
+"""Faults that may be injected between the messages of one instant. Virtual time advances only when all are handled."""
 _WEIGHTS = {FaultKind.CRASH: 3, FaultKind.KILL: 3, FaultKind.STAGE: 3, FaultKind.STORAGE: 2}
-"""Weights: faults after which attempts restart from a checkpoint are drawn more often."""
+"""The weights of faults: those after which attempts restart from a checkpoint are drawn more often."""
 _TELLING = {
     FaultKind.CRASH: COMPLETED,
     FaultKind.KILL: COMPLETED,
     FaultKind.STAGE: COMPLETED,
     FaultKind.STORAGE: WRITTEN,
 }
-"""The most interesting moments: half of those that are drawn for such a fault."""
+"""The instants at which such faults find most bugs: half of the faults are injected at one of them."""
 _FAULT_SEEDS = 1_000
 _BATCH_SHARE, _FULL_SHARE, _FAST_SHARE = 0.2, 0.25, 0.75
 _APPROXIMATE_SHARE = 0.2

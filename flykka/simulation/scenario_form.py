@@ -131,7 +131,6 @@ def _value_of(plain: object) -> object:
 
 
 def _explicit_fields(what: object) -> list[tuple[str, object]]:
-    """The fields that do not have their default."""
     values = ((field, getattr(what, field.name)) for field in fields(what))  # type: ignore[arg-type]
     return [(field.name, value) for field, value in values if value != _default(field)]
 
@@ -147,7 +146,7 @@ class PythonSource:
         self.imports: set[tuple[str, str]] = set()
 
     def expression(self, what: object, hint: object = None, indent: str = "", room: int = _LINE) -> str:
-        """An expression. `hint` is its declared type, `room` the rest of the line in which it begins."""
+        """Write an expression. `hint` is its declared type, `room` the number of characters left in its first line."""
         match what:
             case Enum():
                 return f"{self._named(type(what))}.{what.name}"
@@ -174,7 +173,7 @@ class PythonSource:
     def _group(
         self, opening: str, parts: list[tuple[str, object, object]], closing: str, indent: str, room: int
     ) -> str:
-        """In one line if it fits, else each part in its own line."""
+        """Write a call in one line if it fits, else with a line for each part."""
         inner = [prefix + self.expression(each, hint, "", 1 << 30) for prefix, each, hint in parts]
         line = opening + ", ".join(inner) + ("," if opening == "(" and len(inner) == 1 else "") + closing
         if len(line) <= room:
@@ -221,6 +220,6 @@ def scenario_of(path: str | os.PathLike[str]) -> Scenario:
             f"{damage.reason}; for a trace of a simulation, `flykka simulate --seed N --record DIR` writes it again"
         )
     raise TraceError(
-        f"{os.fspath(path)} is not a trace of a simulation, and only those have a scenario to make smaller: "
-        "`flykka simulate --record DIR` writes one for each seed that fails"
+        f"{os.fspath(path)} is not a trace of a simulation, and only simulations can be shrunk: `flykka simulate"
+        " --record DIR` writes a trace for each failing seed"
     )

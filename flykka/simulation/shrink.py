@@ -274,7 +274,6 @@ def _joining(topology: Topology, count: Callable[[JobEdge], int]) -> Topology:
 
 
 def _past(removed: JobVertex, vertex: JobVertex) -> JobVertex:
-    """A vertex that reads the inputs of a removed one, if it has read that one."""
     inputs: list[JobEdge] = []
     for edge in vertex.inputs:
         if edge.source == removed.vertex_id:
@@ -287,7 +286,7 @@ def _past(removed: JobVertex, vertex: JobVertex) -> JobVertex:
 
 
 def _trimmed(topology: Topology, removed: set[JobVertexId]) -> Topology | None:
-    """Without these vertices, and without those that then have no inputs or no readers; `None` if no vertex is left."""
+    """Remove these vertices, and those that then have no inputs or no readers; `None` if no vertex is left."""
     vertices = topology.vertices
     while True:
         vertices = tuple(
@@ -313,7 +312,7 @@ def _is_of_use(vertex: JobVertex, program: Program, read: set[tuple[JobVertexId,
 
 
 def _renumbered(vertices: tuple[JobVertex, ...], read: set[tuple[JobVertexId, int]]) -> tuple[JobVertex, ...]:
-    """Without unread outputs: later ones get lower numbers."""
+    """Remove unread outputs; later outputs get lower numbers."""
     numbers: dict[tuple[JobVertexId, int], int] = {}
     for vertex in vertices:
         read_outputs = [number for number in range(len(vertex.outputs)) if (vertex.vertex_id, number) in read]

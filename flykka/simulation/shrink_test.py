@@ -59,7 +59,7 @@ def _slug(shrunk: Shrunk) -> str:
 
 
 def _import_lines(imports: set[tuple[str, str]]) -> list[str]:
-    """Sorted, one line for each module; a long one is broken name by name."""
+    """The import lines, sorted, one for each module; a long one is broken name by name."""
     lines: list[str] = []
     for module in sorted({module for module, _ in imports}):
         names = sorted(name for imported, name in imports if imported == module)

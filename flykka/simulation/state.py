@@ -64,7 +64,6 @@ class SimulatedStateBackend(ABC, Generic[Stored]):
     def write(
         self, parts: Sequence[tuple[str, Unwritten[tuple[Stored, ...]]]], savepoint: str | None
     ) -> Iterator[SharedStateHandle]:
-        """Write files. Raises `OSError`."""
         for state_id, part in parts:
             rows, path = self.read(part.readings), f"{savepoint or self._shared}/{state_id}"
             self._environment.storage.write(self._environment.path(path), rows)

@@ -75,7 +75,6 @@ class SimulatedStorage:
             self.on_finalised(target, content)
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all its files. Raises `OSError`."""
         self.unwanted.add(path)
         self._may_fail(Operation.DELETE, path)
         self.on_deletion(path)

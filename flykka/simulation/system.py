@@ -49,7 +49,7 @@ class Cut:
     only: frozenset[type[Message]] | None = None
     exempt: tuple[str, ...] = ()
     held: list[tuple[Callable[[TellEntry | Envelope], None], TellEntry | Envelope]] = field(default_factory=list)
-    """Messages held back meanwhile, and the function that delivers each."""
+    """The messages held back during the partition, each with the function that delivers it."""
 
     def stops(self, sender: str, recipient: str, kind: type[Message]) -> bool:
         if self.only is not None and kind not in self.only:

@@ -79,7 +79,7 @@ def write(
 
     timer_rows = timers or {}
     if unknown := sorted(set(timer_rows) - set(states)):
-        raise SavedStateError(f"timers are given of {unknown[0]!r}, but no states: both are written together")
+        raise SavedStateError(f"timers of {unknown[0]!r} are passed without states: both are written together")
     rows = {uid: StateRows(rows=each, timers=timer_rows.get(uid)) for uid, each in states.items()}
     codes = {operator.uid: operator.code for operator in environment.program.transformations}
     writer = SavepointWriter(environment.get_job_graph(), codes)

@@ -108,7 +108,7 @@ class SavepointWriter:
         savepoint = find_checkpoint(path, "")
         if savepoint.snapshot_type is not SnapshotType.SAVEPOINT:
             raise SavepointError(
-                f"{path!r} is a checkpoint, whose files its job may delete: give a savepoint, as trigger_savepoint()"
+                f"{path!r} is a checkpoint, whose files its job may delete: pass a savepoint, as trigger_savepoint()"
                 " takes it"
             )
         ids = current_ids(self.job_graph.vertices)
@@ -246,7 +246,6 @@ def _max_parallelism(vertex: JobVertex, before: CompletedCheckpoint | None) -> i
 
 
 def _timers_before(place: _Place, before: CompletedCheckpoint | None) -> DataFrame | None:
-    """Return the timers of an operator in the existing savepoint, or None."""
     with_timers = (
         [] if before is None else [each.operator_id for each in keyed_operators(before) if each.kind in WITH_TIMERS]
     )
@@ -267,7 +266,7 @@ def _bounds(place: _Place, before: CompletedCheckpoint | None) -> ResultBounds:
     bounds = {part.bounds.closed_to_ms for parts in restored.parts.values() for part in parts}
     if len(bounds) > 1 and isinstance(place.code, WindowCode) and place.code.windows.overlap:
         raise SavedStateError(
-            f"the subtasks of {place.operator.ref.uid!r} had fired different windows, which overlap: take another"
+            f"the subtasks of {place.operator.ref.uid!r} have fired different windows, which overlap: take another"
             " savepoint, or one at parallelism 1"
         )
     return restored.bounds

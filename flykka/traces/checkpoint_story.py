@@ -19,7 +19,7 @@ from flykka.traces.story import Story, StoryStep
 from flykka.views.text.formats import format_bytes
 
 _DECIDERS = (ActorKind.COORDINATOR, ActorKind.JOB_MASTER)
-"""These act on a checkpoint after messages that do not name it. Other actors only forward messages."""
+"""The actors that act on a checkpoint after messages that do not name it. Others only forward messages."""
 TRIGGER: Final = "trigger"
 BARRIERS: Final = "barriers"
 SNAPSHOTS: Final = "snapshots"
@@ -69,7 +69,7 @@ STEPS: Final = {
     "attempt.commit_checkpoint": (ActorKind.BRIDGE, COMMITS, "begins to commit"),
     "attempt.checkpoint_committed": (ActorKind.TASK, COMMITS, "has committed"),
 }
-"""The actor that takes a step, its phase, and its words; the same message to another actor is a hop."""
+"""By message: the actor that takes the step, its phase and its text. To another actor, the message is a hop."""
 FAILURES: Final = (
     "checkpoint.decline",
     "coordination.checkpoint_timed_out",
@@ -247,7 +247,7 @@ def step_of(facts: Facts, kind: ActorKind) -> tuple[str, str, bool]:
 
 
 def step_of_sent(facts: Facts, message: str, kind: ActorKind) -> tuple[str, str, bool]:
-    """The same for a turn whose message `facts` does not name the checkpoint, but which sent one that does."""
+    """Phase and words for a turn whose message `facts` does not name the checkpoint, but which sent one that does."""
     if kind is ActorKind.COORDINATOR and facts.tag in _BEGINNINGS:
         return TRIGGER, f"begins it after {message}", False
     if kind is ActorKind.COORDINATOR and facts.tag in _ENDS:

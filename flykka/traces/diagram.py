@@ -183,7 +183,7 @@ class _CollapsedRecords:
 MERMAID_LINES = 300
 """The limit of Mermaid renderers."""
 HTML_LINES = 50_000
-"""Browsers can show this number; the page then has some 20 MB."""
+"""The limit of a page, which then has some 20 MB: browsers can still show it."""
 
 
 def diagram_of(trace: TraceReader, view: View, *, most: int) -> Diagram:

@@ -35,7 +35,7 @@ def beforehand(trace: TraceReader) -> Iterator[str]:
 
 
 def shortcomings(trace: TraceReader) -> Iterator[str]:
-    """Everything that the trace does not contain as it happened. Finding the end of the file may take a second."""
+    """Yield the reasons why the trace is incomplete. Finding the end of the file may take a second."""
     yield from beforehand(trace)
     if (damage := trace.truncated) is not None:
         yield cut_off(damage)

@@ -39,7 +39,7 @@ def diagram_page(diagram: Diagram, name: str) -> str:
     return page(
         f"{name} - flykka trace",
         element("header", element("h1", name), element("span", diagram.title, class_="faint"), *notes, count, toolbar),
-        element("noscript", "The diagram is drawn by a script, and scripts are off here."),
+        element("noscript", "This diagram needs scripts, which are disabled."),
         element(
             "main",
             element("canvas", tabindex="0", role="img", aria_label="sequence diagram"),

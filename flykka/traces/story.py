@@ -227,7 +227,7 @@ def _collapsed(steps: Sequence[StoryStep]) -> str:
 
 
 def _collapse_kinds(steps: Iterable[StoryStep], begin_ms: int) -> Iterator[Line]:
-    """Collapse steps of one kind, until one without a kind comes, so that the order around it is kept."""
+    """Collapse steps of the same kind, but not across a step without a kind, whose place in the order is kept."""
     kinds: dict[str, list[StoryStep]] = {}
     for step in steps:
         if step.group is not None:

@@ -192,7 +192,6 @@ def pictures_html(details: JobDetails) -> Html:
 
 
 def _pictures(details: JobDetails) -> Iterator[tuple[str, Html, str]]:
-    """Title, picture, and a description."""
     read = rates(details)
     if any(read):
         most, step = format_count(max(rate or 0 for rate in read)), format_ms(details.throughput.step_ms)

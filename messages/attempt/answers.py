@@ -87,7 +87,7 @@ class ChannelStateWritten(Message):
 
 @message("attempt.checkpoint_committed")
 class CheckpointCommitted(Message):
-    """bridge -> Task: the rows are published; `files` names what readers now see, as far as the sinks have names."""
+    """bridge -> Task: the rows are published. `files` are the published files, empty for sinks without files."""
 
     checkpoint_id: int
     files: tuple[str, ...] = ()

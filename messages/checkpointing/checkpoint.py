@@ -67,7 +67,7 @@ class CheckpointFailure(Value):
         return f"{text} (the same {self.times:,} times since {since:%H:%M:%S})"
 
     def error(self, problem: str) -> SerializedThrowable:
-        """Return the error of a job that fails because of it; `what` has failed."""
+        """Return the error of a job that fails because of it; `problem` is the beginning of the message."""
         text = f": {self.cause.type_name}: {self.cause.message}" if self.cause else ""
         return SerializedThrowable(
             type_name="CheckpointError",

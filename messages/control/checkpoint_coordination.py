@@ -343,7 +343,7 @@ class MetadataWritten(Message):
 
 @message("coordination.metadata_write_failed")
 class MetadataWriteFailed(Message):
-    """checkpoint storage -> CheckpointCoordinator: the metadata could not be written; nothing of it remains."""
+    """checkpoint storage -> CheckpointCoordinator: the metadata could not be written. Incomplete files were deleted."""
 
     checkpoint_id: int
     cause: SerializedThrowable

@@ -115,12 +115,12 @@ class OperatorKind(StrEnum):
 
     @property
     def makes_watermarks(self) -> bool:
-        """True if it creates watermarks from the rows that it reads, and forwards only the end of event time."""
+        """True if the operator creates watermarks from its rows, and forwards only the end of event time."""
         return self in (OperatorKind.SOURCE, OperatorKind.TIMESTAMPS_AND_WATERMARKS)
 
     @property
     def keeps_keyed_state(self) -> bool:
-        """True if it has keyed state, for which it gets a share of the managed memory."""
+        """True if the operator has keyed state, for which it gets a share of the managed memory."""
         return self in (
             OperatorKind.WINDOW_AGGREGATE,
             OperatorKind.GROUP_AGGREGATE,
@@ -131,7 +131,7 @@ class OperatorKind(StrEnum):
 
     @property
     def uses_event_time(self) -> bool:
-        """True if watermarks can make it emit rows."""
+        """True if watermarks can make the operator emit rows."""
         return self in (
             OperatorKind.WINDOW_AGGREGATE,
             OperatorKind.JOIN,
@@ -141,7 +141,7 @@ class OperatorKind(StrEnum):
 
     @property
     def uses_processing_time(self) -> bool:
-        """True if it uses the processing time of its stages, and may have processing-time timers."""
+        """True if the operator uses the processing time of its stages, and may have processing-time timers."""
         return self in (OperatorKind.REGULAR_JOIN, OperatorKind.PROCESS, OperatorKind.KEYED_PROCESS)
 
     @property

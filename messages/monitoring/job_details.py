@@ -253,7 +253,7 @@ class JobDetails(Message):
 
     @property
     def was_stopped(self) -> bool:
-        """True if it was stopped with a checkpoint or a savepoint: it is FINISHED, but not at the end of its input."""
+        """True if the job was stopped with a checkpoint or a savepoint: it has FINISHED before the end of its input."""
         return self.status is JobStatus.FINISHED and self.kept_checkpoint is not None
 
     @property

@@ -27,7 +27,7 @@ class BatchRef(Value):
 
 
 WATERMARK_MIN = -(2**63)
-"""No watermark yet, in ms."""
+"""The watermark (ms) before there is one."""
 WATERMARK_MAX = 2**63 - 1
 """The end of event time: no rows follow."""
 
@@ -72,7 +72,7 @@ class CheckpointBarrier(Value):
         return self
 
     def with_unaligned_supported(self) -> CheckpointBarrier:
-        """Return the barrier as it was before it passed such a channel."""
+        """Return the barrier as it was before a channel that supports no unaligned checkpoints changed it."""
         if self.options.alignment is not AlignmentType.FORCED_ALIGNED:
             return self
         aligned_at_first = self.options.aligned_timeout_ms is not None

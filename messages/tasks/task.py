@@ -283,7 +283,7 @@ class KeepPartitions(Message):
 
 @message("task.partitions_released")
 class PartitionsReleased(Message):
-    """TaskManager's own work -> itself: the batches of these are freed; with a `cause`, they are not."""
+    """TaskManager's own work -> itself: the batches of these partitions are freed; with a `cause`, they are not."""
 
     partition_ids: tuple[ResultPartitionId, ...]
     cause: SerializedThrowable | None = None

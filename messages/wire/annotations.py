@@ -36,7 +36,7 @@ REF_CODE = 1
 
 _MAX_ADDRESS_BYTES = 64 * 1024
 _ADDRESSES_KEPT = 4096
-"""The same few refs occur again and again."""
+"""The number of cached addresses. The same few refs occur again and again."""
 
 _SCALARS = (NoneType, bool, int, float, str, bytes)
 
@@ -58,7 +58,7 @@ def class_schema(cls: type[Value]) -> ClassSchema:
 
 def _compile(cls: type[Value]) -> ClassSchema:
     if not tag_of(cls):
-        raise SchemaMismatch(f"{cls.__qualname__} is not a declared value")
+        raise SchemaMismatch(f"{cls.__qualname__} is not declared with @value or @message")
     try:
         annotations = get_type_hints(cls)
     except NameError as name_error:
@@ -97,7 +97,9 @@ def _schema(annotation: Any) -> WireSchema:
         alternatives.append(_INT_AS_FLOAT)
     wire_types = [*plain, *(alternative.wire_type for alternative in alternatives)]
     if len(set(wire_types)) < len(wire_types):
-        raise DeclarationError(f"the members of {_names(_members(annotation))} cannot be told apart on the wire")
+        raise DeclarationError(
+            f"the members of {_names(_members(annotation))} cannot be distinguished when they are encoded"
+        )
     return WireSchema(_names(_members(annotation)), plain, alternatives)
 
 
@@ -117,7 +119,7 @@ def _alternative(member: Any) -> UnionMember:
         return _enum(member)
     if isinstance(member, type) and issubclass(member, Ref):
         return _REF
-    raise DeclarationError(f"{_names([member])} has no form on the wire")
+    raise DeclarationError(f"{_names([member])} cannot be encoded")
 
 
 def _values(bases: tuple[type[Value], ...]) -> UnionMember:

@@ -60,7 +60,7 @@ def decode(data: bytes, resolve: Resolve = Ref) -> Value:
     except msgpack.ExtraData as extra:
         raise DecodeError(f"{_tag(extra.unpacked)}: {len(extra.extra)} trailing bytes") from None
     except ValueError as error:
-        raise DecodeError(f"not the bytes of a value: {error}") from None
+        raise DecodeError(f"not the encoding of a value: {error}") from None
     # Each value has its tag under the empty key: data with few such keys cannot be nested deeply.
     if data.count(_EMPTY_KEY) > MAX_NESTING and is_nested_deeply(wire):
         raise DecodeError(f"{_tag(wire)}: nested too deeply")

@@ -51,8 +51,8 @@ def enter(tag: str, declared: Declared) -> None:
     former = _registry.get(tag)
     if former is not None and full_name(former) != full_name(declared):
         raise ValueError(
-            f"tag {tag!r} of {declared.__qualname__} already names {'.'.join(full_name(former))}: "
-            "a tag belongs to one class for ever, choose another one"
+            f"tag {tag!r} of {declared.__qualname__} already belongs to {'.'.join(full_name(former))}: choose another"
+            " tag"
         )
     _registry[tag] = declared
     declared.wire_tag = tag  # type: ignore[union-attr]

@@ -14,7 +14,7 @@ MAX_ITEMS = 4_000_000
 
 _CHECKED_BYTES = 1024
 _COUNTED_BYTES = 1024 * 1024
-"""Shorter data cannot contain enough items to matter."""
+"""Items of shorter data are not counted: they cannot be too many."""
 
 
 class Budget:

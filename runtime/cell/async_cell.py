@@ -54,7 +54,7 @@ class AsyncCell(Cell):
         for hook in (instance.pre_start, instance.post_stop, instance.pre_restart, instance.post_restart):
             if iscoroutinefunction(hook):
                 raise TypeError(
-                    f"{hook.__qualname__} is a coroutine function: of an actor only handle_message may be one"
+                    f"{hook.__qualname__} is a coroutine function: of an actor's methods only handle_message may be one"
                 )
         return instance
 

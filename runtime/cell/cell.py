@@ -91,7 +91,7 @@ class Cell(PykkaActor):
     )
 
     on_loop = False
-    """True if its thread is an event loop, which it shares and must not block."""
+    """True if the cell's thread is an event loop, which other cells share and no cell may block."""
 
     death_watch = LazyPart(DeathWatch)
     timers = LazyPart(Timers)
@@ -186,7 +186,9 @@ class Cell(PykkaActor):
         """Create an instance with its context."""
         instance = self.props.make()
         if not isinstance(instance, Actor):
-            raise TypeError(f"{self.props} made a {type(instance).__name__}, which is no flykka.runtime.actor.Actor")
+            raise TypeError(
+                f"{self.props} returned a {type(instance).__name__}, which is not a flykka.runtime.actor.Actor"
+            )
         instance.context = ActorContext(self)
         self.instance = instance
         self.behaviours = None

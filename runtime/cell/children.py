@@ -41,7 +41,7 @@ class Children:
         present = self._by_name.get(name)
         if present is not None:
             if present.end_reason is None:
-                raise InvalidActorNameError(f"{present.ref} lives: the name {name!r} is not free")
+                raise InvalidActorNameError(f"{present.ref} is alive, so the name {name!r} is not free")
             # It has ended; the parent has not handled the notification yet.
             self.remove(present)
         self._by_name[name] = child

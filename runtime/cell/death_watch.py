@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class DeathWatch:
-    """Both sides of DeathWatch. The watcher removes duplicates: a watched actor being killed may notify twice."""
+    """A cell's part in DeathWatch, as watcher and as watched. A killed actor may notify twice, which is ignored."""
 
     __slots__ = ("_cell", "_queued", "_watchers", "_watching")
 

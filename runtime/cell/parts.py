@@ -145,7 +145,6 @@ class Behaviours:
         self._cell.set_behaviour(behaviour)
 
     def unbecome(self) -> None:
-        """Pop the current behaviour; below the last one is `handle_message`."""
         self._stack.pop()
         if not self._stack:
             self._stack.append(self._first)
@@ -181,7 +180,7 @@ class Stash:
             # The same message may be sent twice from outside of actors: as tuples the two entries are distinct.
             entry = cell.current = (entry, None, None)
         if entries and entries[-1] is entry:
-            raise StashError(f"{cell.ref} stashes the same {_name(entry)} twice")
+            raise StashError(f"{cell.ref} stashes the same {_name(entry)} message twice")
         capacity = cell.props.stash_capacity
         if capacity is not None and len(entries) >= capacity:
             raise StashOverflowError(
@@ -195,7 +194,6 @@ class Stash:
             self.reject_all()
 
     def unstash_all(self) -> None:
-        """Queue all of them ahead of the waiting messages, in order."""
         self._cell.mailbox.prepend(list(self._popped()))
 
     def reject_all(self) -> None:

@@ -50,7 +50,7 @@ class Tree:
         with self.lock:
             is_late = parent.end_reason is not None or parent.state in _ENDING
             if is_late and not is_sure:
-                raise SpawnRefusedError(f"{parent.ref} is ending: {name!r} could not live under it")
+                raise SpawnRefusedError(f"{parent.ref} is ending, so {name!r} cannot be spawned below it")
             incarnation = self._system.incarnation(path, self._incarnations.get(path, 0) + 1)
             cell = self._kind_of_cell(props)(self._system, parent, props, name, path, incarnation)
             parent.children.add(name, cell)

@@ -79,7 +79,6 @@ class BlockingPool:
             self._ready.put(work)
 
     def shutdown(self) -> None:
-        """Let every thread end when it is free."""
         with self._lock:
             self._closed = True
             for _ in range(self._threads):
@@ -196,11 +195,11 @@ class LoopDispatcher(Dispatcher):
             except BaseException:
                 # A task of an actor raised KeyboardInterrupt or the like, which asyncio also raises on its thread.
                 # The awaiting task fails with it; the thread runs other actors, and must survive.
-                logger.exception("a task raised out of its event loop")
+                logger.exception("a task of the event loop raised")
         try:
             loop.run_until_complete(_close_loop(loop))
         except BaseException:
-            logger.exception("an event loop could not be wound up")
+            logger.exception("an event loop could not be closed")
         loop.close()
 
 

@@ -94,7 +94,7 @@ class SeededDispatcher(Dispatcher):
         for steps in range(max_steps):
             if not self.step():
                 return steps
-        raise RuntimeError(f"still busy after {max_steps} steps: actors that never come to rest at one moment")
+        raise RuntimeError(f"still busy after {max_steps} steps at one virtual time: some actors keep sending messages")
 
     def advance(self, ms: int) -> None:
         """Advance virtual time by `ms`: run until idle, move to the next alarm, and repeat."""

@@ -115,7 +115,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             call()
         except (KeyboardInterrupt, SystemExit):
             # Raised by a task, which keeps it for the awaiting one; asyncio would end its thread with it too.
-            logger.exception("a task raised out of its event loop")
+            logger.exception("a task of the event loop raised")
         finally:
             asyncio._set_running_loop(outer)
             if outer is not None and task is not None:
@@ -191,8 +191,8 @@ class _OnLoop:
 def _refused(name: str) -> Callable[..., NoReturn]:
     def refuse(*_args: Any, **_kwargs: Any) -> NoReturn:
         raise ForeignAwaitError(
-            f"loop.{name}() uses the world outside, which virtual time cannot wait for: on a seeded dispatcher "
-            "an actor awaits asks, context.sleep, and what asyncio makes of tasks and timeouts"
+            f"loop.{name}() uses an external resource, for which virtual time cannot wait: on a seeded dispatcher an"
+            " actor may await asks, context.sleep, and asyncio's functions for tasks and timeouts"
         )
 
     return refuse

@@ -99,7 +99,7 @@ class Reply(Future["Message"]):
 
 
 class PromiseRef(Ref):
-    """Ref for the first reply. The asked actor finds it in `context.sender`, or in the message's `reply_to`."""
+    """Ref for the first reply. The asked actor finds it in `context.sender`, or in a field of the message."""
 
     __slots__ = ("_alarm", "_recipient", "_system", "future", "incarnation", "path")
 
@@ -141,11 +141,11 @@ class PromiseRef(Ref):
         """Raise `ReplyReturnedError` for a handler that returned `outcome` and did not reply."""
         if self.future.done():
             return
-        way = "a reply is a message that is sent, self.context.sender.tell(SomeReply(...))"
+        way = "to reply, send a message: self.context.sender.tell(SomeReply(...))"
         if iscoroutine(outcome):
             outcome.close()
-            way = "an actor that is to await it is spawned from Props.with_dispatcher('loop')"
-        raise ReplyReturnedError(f"{self._recipient} returned {outcome!r} from the handling of a question: {way}")
+            way = "to await it, spawn the actor from Props.with_dispatcher('loop')"
+        raise ReplyReturnedError(f"handle_message of {self._recipient} returned {outcome!r}: {way}")
 
     def expire_in(self, timeout: float) -> None:
         """Fail the future after `timeout` seconds without a reply."""

@@ -25,10 +25,10 @@ from typing import Any
 from flykka.runtime.errors import NondeterminismError
 from flykka.runtime.turn import RUNNING
 
-_CLOCK = "context.now(), which is the time of the turn"
+_CLOCK = "context.now(), the time of the turn"
 _CHANCE = "context.random, which repeats with the seed"
-_SLEEP = "a timer, context.timers.start_once(...), which blocks no thread"
-_WORK = "context.pipe_to_self(work, ...), which sends the outcome as a message"
+_SLEEP = "a timer, context.timers.start_once(...), which does not block the thread"
+_WORK = "context.pipe_to_self(work, ...), which sends the result as a message"
 _IDS = "context.new_id(...) or context.random, which repeat with the seed"
 
 _TIMES = ("time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "localtime", "gmtime")

@@ -209,7 +209,7 @@ class ActorTree:
 
 
 _WIDE = 10_000
-"""Lines are not wrapped: without a terminal its width is unknown."""
+"""A width at which no line is wrapped, since the terminal's width may be unknown."""
 
 
 def _count(number: int, noun: str) -> str:

@@ -52,7 +52,7 @@ def stacks() -> dict[int, Stack]:
 def stack_of_turn(thread: int) -> str:
     """Format the stack of a thread from the turn's own code inwards.
 
-    With more than a hundred threads not all are dumped; for the others a text says so.
+    With more than a hundred threads, only some are dumped; a text replaces the other stacks.
     """
     stack = stacks().get(thread)
     if stack is None:

@@ -79,14 +79,14 @@ class Watchdog:
     def _report(self, cell: Cell, thread: int, seconds: float) -> None:
         slow = SlowTurn(
             ref=cell.ref,
-            handles=cell.handles or "nothing any more",
+            handles=cell.handles or "a message that it has finished in the meantime",
             elapsed_ms=int(seconds * 1000),
             thread=next((each.name for each in threading.enumerate() if each.ident == thread), str(thread)),
             stack=stack_of_turn(thread),
         )
         logger.warning(
-            "%s has been handling %s for %s, and other turns wait for the thread %s; what blocks belongs into "
-            "context.pipe_to_self, or the actor on a pinned dispatcher. It is here:\n%s",
+            "%s has been handling %s for %s, and other actors wait for its thread %s; run blocking code with "
+            "context.pipe_to_self, or the actor on a pinned dispatcher. Stack of the thread:\n%s",
             slow.ref,
             slow.handles,
             format_ms(slow.elapsed_ms),

@@ -95,7 +95,7 @@ class TimerEnvelope(Envelope):
         return self.message if self.timer is None or cell.timers.accept(self.timer) else None
 
     def stashed(self, cell: Cell) -> Envelope:
-        """Detach it from its timer, as in Akka: a later cancel has no effect."""
+        """Detach the message from its timer, as in Akka: a later cancel has no effect."""
         self.timer = None
         return self
 

@@ -212,7 +212,7 @@ class BoundedMailbox:
         if type(self.capacity) is not int or self.capacity < 1:
             raise ValueError(f"the capacity of a mailbox is a whole number above 0, not {self.capacity!r}")
         if self.overflow not in get_args(Overflow):
-            raise ValueError(f"no overflow {self.overflow!r}: there are 'drop_new', 'drop_oldest' and 'fail'")
+            raise ValueError(f"unknown overflow {self.overflow!r}: use 'drop_new', 'drop_oldest' or 'fail'")
 
     def create(self, owner: Cell) -> MessageQueue:
         """Create an empty queue."""
@@ -249,7 +249,6 @@ class _BoundedQueue:
         return len(self._entries)
 
     def _make_room_for(self, entry: Entry) -> Entry:
-        """Return the entry that is dropped for the new one, or the new one itself."""
         if self._type.overflow == "drop_oldest":
             for place, queued in enumerate(self._entries):
                 if not _is_always_accepted(queued):

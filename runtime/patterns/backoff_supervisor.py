@@ -107,8 +107,8 @@ class BackoffOptions:
         choices = [self.reply_while_stopped is not None, self.handler_while_stopped is not None]
         if sum(choices) + (self.stash_while_stopped > 0) > 1:
             raise ValueError(
-                "while the child is stopped, messages go one way: choose one of reply_while_stopped, "
-                "handler_while_stopped and stash_while_stopped"
+                "only one rule for messages while the child is stopped is allowed: choose one of reply_while_stopped,"
+                " handler_while_stopped and stash_while_stopped"
             )
 
     def with_auto_reset(self, reset_after: Duration) -> BackoffOptions:

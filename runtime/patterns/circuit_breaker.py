@@ -219,7 +219,9 @@ class CircuitBreaker:
         try:
             counts = self._is_failure is None or self._is_failure(error)
         except Exception:
-            logger.exception("circuit breaker %r: is_failure failed on %r, which so counts", self.name, error)
+            logger.exception(
+                "circuit breaker %r: is_failure raised for %r, which counts as a failure", self.name, error
+            )
             counts = True
         if counts:
             self.count_failure(era)

@@ -71,7 +71,7 @@ _PHASES = (
     SERVICE_STOP,
     BEFORE_ACTOR_SYSTEM_TERMINATE,
 )
-"""In order; the phase of the actors follows."""
+"""The phases in order; the phase of the actors follows."""
 
 
 class CoordinatedShutdown:
@@ -98,7 +98,9 @@ class CoordinatedShutdown:
             if phase not in _PHASES:
                 raise ValueError(f"task {name!r} is for phase {phase!r}, which is none of {', '.join(_PHASES)}")
             if self._to_come is not None and phase not in self._to_come:
-                raise ShutdownBegunError(f"task {name!r} comes too late: phase {phase!r} has started ({self.reason})")
+                raise ShutdownBegunError(
+                    f"task {name!r} was added too late: phase {phase!r} has started ({self.reason})"
+                )
             timeout_ms = _DEFAULT_TIMEOUT_MS if timeout is None else positive_duration_ms(timeout, "timeout")
             added = _ShutdownTask(self, phase, name, task, timeout_ms)
             self._tasks.setdefault(phase, []).append(added)

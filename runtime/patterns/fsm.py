@@ -72,7 +72,8 @@ def when(state: StrEnum, *, state_timeout: Duration | None = None) -> Callable[[
     def mark(handler: H) -> H:
         if iscoroutinefunction(handler):
             raise TypeError(
-                f"{handler.__qualname__} is a coroutine function: a machine returns its next state without waiting"
+                f"{handler.__qualname__} is a coroutine function: handlers of a machine return the next state without"
+                " waiting"
             )
         setattr(handler, _MARK, {**getattr(handler, _MARK, {}), state: timeout_ms})
         return handler
@@ -118,7 +119,7 @@ class FSM(Actor, Generic[S, D]):
     def next_state_data(self) -> D:
         """The data of the state that is entered; only available in `on_transition`."""
         if self._next is None:
-            raise LookupError(f"{type(self).__name__}: next_state_data is there in on_transition only")
+            raise LookupError(f"{type(self).__name__}: next_state_data is available only in on_transition")
         return self._next.data
 
     def start_with(self, state: S, data: D) -> None:
@@ -168,7 +169,7 @@ class FSM(Actor, Generic[S, D]):
     @property
     def _now_in(self) -> Next[S, D]:
         if self._current is None:
-            raise LookupError(f"{type(self).__name__} has no state: call start_with in its __init__")
+            raise LookupError(f"{type(self).__name__} has no initial state: call start_with in its __init__")
         return self._current
 
     def _enter(self, state: S, data: D) -> Next[S, D]:

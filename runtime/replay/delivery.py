@@ -37,10 +37,14 @@ def with_live_refs(message: Value | Undecoded, resolve: Resolve) -> Message:
     """Return a message of the trace with live refs. Raises `UnknownTypeError`."""
     try:
         if isinstance(message, Undecoded) and not message.data:
-            raise UnknownTypeError(f"the trace does not hold this message, so it cannot be handled: {message.reason}")
+            raise UnknownTypeError(
+                f"the trace does not contain this message, so it cannot be handled: {message.reason}"
+            )
         if isinstance(message, Undecoded) and class_of(message_tag(message)) is None:
             tag = message_tag(message)
-            raise UnknownTypeError(f"no class is known here for messages {tag!r}: import the module that declares it")
+            raise UnknownTypeError(
+                f"no class is known for messages with the tag {tag!r}: import the module that declares it"
+            )
         revived = decode(message.data if isinstance(message, Undecoded) else encode(message), resolve)
     except CodecError as error:
         raise UnknownTypeError(str(error)) from None

@@ -55,7 +55,6 @@ class Divergence(EffectDifference):
 
     @classmethod
     def of(cls, difference: EffectDifference, trace: str, turn: Turn, modules: tuple[str, ...] = ()) -> Divergence:
-        """Return the divergence of a turn with this difference."""
         details = {each.name: getattr(difference, each.name) for each in fields(difference)}
         return cls(trace=trace, turn=turn, modules=modules, **details)
 
@@ -179,8 +178,8 @@ def _order(divergence: Divergence, header: TraceHeader) -> Iterator[str]:
     is_another_order = divergence.expected is not None and not divergence.missing and not divergence.extra
     if is_another_order and (header.hash_seed != here or here == "random"):
         yield (
-            f"the same effects in another order, that of a set? Recorded with PYTHONHASHSEED={header.hash_seed}, "
-            f"this is {here}: sort what is gone through"
+            "the effects are the same, in another order: does the actor iterate over a set? Sort it. The run was"
+            f" recorded with PYTHONHASHSEED={header.hash_seed}, and this process has {here}"
         )
 
 

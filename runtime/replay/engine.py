@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     Ended = tuple[Turn, Cell, EffectDifference | None]
 
 
-_NOT_WANTED = "not asked for"
+_NOT_WANTED = "not selected"
 _GUARDIANS = (ROOT, USER)
 
 
@@ -214,7 +214,7 @@ class ReplayEngine:
         if turn.kind == "signal":
             self._record_end_of_boundary(turn)
         if _is_boundary(cell):
-            reason = "its recorded messages are used instead" if cell.props is BOUNDARY else _NOT_WANTED
+            reason = "its recorded messages are replayed instead" if cell.props is BOUNDARY else _NOT_WANTED
             self.boundary.setdefault(cell.ref.path, reason)
             self._skip(turn, cell)
             return
@@ -249,7 +249,7 @@ class ReplayEngine:
         props = self._resolver.given(ref)
         if props is not None and self._is_replayed(ref):
             return system.attach(props, ref)
-        return self._leave_out(ref, "the trace does not record how it was made")
+        return self._leave_out(ref, "the trace does not record how it was created")
 
     def _skip(self, turn: Turn, cell: Cell) -> None:
         """Apply the changes to the tree of actors in a turn of a boundary."""
@@ -284,7 +284,6 @@ class TurnReplayer:
         self._findings: list[Nondeterminism] = []
 
     def observe(self, path: str) -> list[Nondeterminism]:
-        """Watch the actor at `path` for nondeterminism from here on; return the list to which findings are added."""
         self._observed, self._findings = path, []
         return self._findings
 

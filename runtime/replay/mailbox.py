@@ -82,7 +82,6 @@ class ReplayMailbox(Mailbox):
         return not self._messages and super().empty()
 
     def close(self) -> None:
-        """Reject all waiting and future entries."""
         self._requeue_all()
         super().close()
 

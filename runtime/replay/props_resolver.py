@@ -85,7 +85,7 @@ class GraphReader:
                 weight += self._parts.get(part[0], 1) if is_place else 1
                 pending += () if is_place else part
         if weight > _MAX_PARTS:
-            raise ValueError(f"it has more than {_MAX_PARTS:,} parts, most of them shared")
+            raise ValueError(f"it has more than {_MAX_PARTS:,} parts, most of them repeated")
         self._parts[place] = weight
 
     def _make(self, place: int, kind: str, content: Any) -> Any:
@@ -136,7 +136,7 @@ class GraphReader:
     def _partial(self, func: Any, args: list[Any], keywords: list[Any]) -> Any:
         function = self._item(func)
         if isinstance(function, type) and function.__module__ == "builtins":
-            raise TypeError(f"a {function.__name__} that is made later cannot be held by an actor")
+            raise TypeError(f"a {function.__name__} that is created later cannot be held by an actor")
         return partial(function, *self._items(args), **{self._item(key): self._item(item) for key, item in keywords})
 
     def _props(self, factory: Any, args: list[Any], kwargs: list[Any], dispatcher: str, capacity: int | None) -> Props:
@@ -177,7 +177,7 @@ class GraphReader:
     def _object(self, place: int, name: str, attributes: list[Any]) -> Any:
         kind = self._resolver.find(name)
         if not isinstance(kind, type) or (self._outside is None and not is_dataclass(kind)):
-            raise TypeError(f"it was given a {getattr(kind, '__qualname__', kind)}, which is no dataclass any more")
+            raise TypeError(f"it contains a {getattr(kind, '__qualname__', kind)}, which is no longer a dataclass")
         instance: Any = object.__new__(kind)
         self._items_by_place[place] = instance
         # Fields that were added to a dataclass since the recording get their defaults.
@@ -266,7 +266,7 @@ class PropsResolver:
         if spawned.actor in self._outside:
             raise UnresolvedPropsError(self._outside[spawned.actor])
         if spawned.props is None:
-            raise UnresolvedPropsError(f"the trace does not record how {spawned.actor or 'it'} was made")
+            raise UnresolvedPropsError(f"the trace does not record how {spawned.actor or 'it'} was created")
         try:
             return self.checked(GraphReader(spawned.props, self, resolve).read(0))
         except (UnresolvedPropsError, ForeignModuleError):
@@ -290,7 +290,7 @@ class PropsResolver:
         is_actor = isinstance(factory, type) and issubclass(factory, Actor)
         if not is_actor and not (isinstance(factory, FunctionType) and _returns_actor(factory)):
             name = getattr(factory, "__qualname__", repr(factory))
-            raise UnresolvedPropsError(f"{name} is neither an Actor nor a function that says it returns one")
+            raise UnresolvedPropsError(f"{name} is neither an Actor nor a function annotated to return one")
 
     def stand_in_for(self, name: str) -> object | None:
         """Return the object that the caller has passed for those of a class, if any."""
@@ -300,7 +300,7 @@ class PropsResolver:
         """Return the stand-in for an object not copied in the trace. Raises `UnresolvedPropsError` if there is none."""
         if name not in self._stand_ins:
             raise UnresolvedPropsError(
-                f"it was given a {_short(name)}, which a trace does not copy: stand_ins={{{name!r}: ...}}"
+                f"it contains a {_short(name)}, which a trace does not copy: pass stand_ins={{{name!r}: ...}}"
             )
         return self._stand_ins[name]
 

@@ -95,7 +95,9 @@ class RecordableNames:
         elif module_name == "builtins":
             return _of_builtins(qualname)
         elif _is_within(module_name, "flykka"):
-            raise UnresolvedPropsError(f"{name} is of flykka's own, which a trace names by tags: no recorder writes it")
+            raise UnresolvedPropsError(
+                f"{name} is one of flykka's own classes, which traces name by tags: no recorder writes it"
+            )
         if not all(part.isidentifier() for part in (*module_name.split("."), *qualname.split("."))):
             raise UnresolvedPropsError(f"{name!r} is not the name of a class or function")
         is_passed = module_name in self._modules
@@ -114,9 +116,11 @@ class RecordableNames:
         if len(classes) == 1:
             return classes[0]
         if classes:
-            raise UnresolvedPropsError(f"{name} is the name of {len(classes)} classes, which a trace cannot tell apart")
+            raise UnresolvedPropsError(
+                f"{name} is the name of {len(classes)} classes, which a trace cannot distinguish"
+            )
         if name.startswith("flykka."):
-            raise UnresolvedPropsError(f"{name} does not exist any more, or may not be named by a trace")
+            raise UnresolvedPropsError(f"{name} does not exist any more, or a trace may not name it")
         raise UnknownTagError(name)
 
     @cached_property
@@ -129,10 +133,10 @@ class RecordableNames:
         package = module_name.partition(".")[0]
         if package in sys.stdlib_module_names:
             raise UnresolvedPropsError(
-                f"{name} is of Python's own library, whose functions are not called because a trace names them"
+                f"{name} belongs to Python's own library, whose functions are not called because a trace names them"
             )
         if package == "flykka" and not is_own(module_name):
-            raise UnresolvedPropsError(f"{name} reaches outside an actor: no trace may name it")
+            raise UnresolvedPropsError(f"{name} has effects outside the actor: a trace may not name it")
         if module_name not in sys.modules:
             raise ForeignModuleError(module_name, name)
 
@@ -146,7 +150,7 @@ def _of_builtins(name: str) -> type:
     builtin = getattr(builtins, name, None) if name.isidentifier() else None
     if isinstance(builtin, type) and (name in _BUILTINS or issubclass(builtin, Exception)):
         return builtin
-    raise UnresolvedPropsError(f"builtins:{name} is of Python's own library: no trace may name it")
+    raise UnresolvedPropsError(f"builtins:{name} belongs to Python's own library: a trace may not name it")
 
 
 def _member(module_name: str, qualname: str) -> Declared:
@@ -163,12 +167,12 @@ def _member(module_name: str, qualname: str) -> Declared:
     if isinstance(member, Declared) and (member.__module__, member.__qualname__) == (module_name, qualname):
         return member
     if member is not None:
-        raise UnresolvedPropsError(f"{module_name} does not define {qualname!r}: it has it from elsewhere")
+        raise UnresolvedPropsError(f"{module_name} does not define {qualname!r}, but imports it")
     if module_name == "__main__":
         raise UnresolvedPropsError(
-            f"{qualname} was declared in the script that ran, which is not this one: have it in a module"
+            f"{qualname} was declared in the script that ran, which is another script now: declare it in a module"
         )
-    raise UnresolvedPropsError(f"{module_name} has no class or function {qualname!r} any more")
+    raise UnresolvedPropsError(f"{module_name} no longer has a class or function {qualname!r}")
 
 
 def _is_recordable(declared: Declared, module_name: str) -> bool:

@@ -109,7 +109,7 @@ class ReplayedTurn(Recorder):
         self._recorded = recorded
 
     def suspend(self) -> None:
-        """Let the turn, a waiting coroutine, continue while other turns are replayed."""
+        """Set the current turn, a waiting coroutine, aside until it continues; other turns are replayed in between."""
         inputs = self._of_recorded()
         if inputs is not None:
             self._suspended[inputs.turn.sequence] = inputs

@@ -141,16 +141,13 @@ class TraceReplayer:
         )
 
     def _only(self, trace: TraceReader, actor: str | None) -> frozenset[str] | None:
-        """Return the paths of the actors to be replayed, None for all."""
         if actor is None:
             return None
         pattern = actor if actor.startswith(("/", "*")) else f"{USER}/{actor}"
         paths = {turn.recipient.path for turn in trace}
         matches = frozenset(path for path in paths if fnmatchcase(path, pattern))
         if not matches:
-            raise TraceError(
-                f"{trace.path} has no turn of an actor {pattern}; `flykka trace stats` names those that it has"
-            )
+            raise TraceError(f"{trace.path} has no turn of an actor {pattern}; `flykka trace stats` lists its actors")
         return matches
 
     def _explanation(self, engine: ReplayEngine, actor: str | None, error: DivergenceError) -> Iterator[str]:

@@ -146,7 +146,7 @@ class ReplaySystem(ActorSystem):
     """Has the name, the seed and the times of the recorded system, and numbers its turns as the trace does."""
 
     is_in_registry = False
-    """Its actors ran before: they must not be found or stopped together with the running ones."""
+    """Replayed actors are not in Pykka's registry: they must not be found or stopped together with running ones."""
 
     def __init__(self, name: str, seed: int, only: frozenset[str] | None = None) -> None:
         self._only = only
@@ -204,7 +204,7 @@ class ReplaySystem(ActorSystem):
         return only is None or path in only or any(each.startswith(f"{path.rstrip('/')}/") for each in only)
 
     def kill(self, ref: Ref) -> None:
-        """Postpone a kill in a turn until its record comes: other actors may have run in between."""
+        """Record a kill that a turn makes. It takes effect at its own record: other actors may have run in between."""
         if RUNNING.cell is None or self.fork is not None:
             super().kill(ref)
         else:
@@ -244,7 +244,7 @@ class ReplaySystem(ActorSystem):
         self._promises.pop(promise.incarnation, None)
 
     def dead_ref(self, path: str, incarnation: int = 0) -> ActorRef:
-        """Return a ref without an actor, unless the actor comes later."""
+        """Return a ref to an actor that does not exist, or not yet."""
         return LateEnd(self, path, incarnation).ref
 
     def resolve(self, path: str, incarnation: int) -> Ref:

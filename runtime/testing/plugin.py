@@ -54,7 +54,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is None:
         return
     if "seeded_system" not in metafunc.fixturenames or len(marker.args) != 1:
-        reason = "the marker seeds(20) or seeds([3, 7]) is for tests that use the fixture seeded_system"
+        reason = "the marker seeds(20) or seeds([3, 7]) is only for tests that use the fixture seeded_system"
         pytest.fail(f"{metafunc.definition.nodeid}: {reason}", pytrace=False)
     (seeds,) = marker.args
     seeds = range(seeds) if isinstance(seeds, int) else seeds

@@ -62,7 +62,7 @@ class TestProbe:
         self.last_message: Message | None = None
         """The last expected message."""
         self.last_sender: Ref | None = None
-        """Its sender; for an ask, the ref to reply to."""
+        """The sender of the last message; for an ask, the ref to reply to."""
 
     @overload
     def expect_message(
@@ -145,12 +145,14 @@ class TestProbe:
 
     def reply(self, message: Message) -> None:
         """Send a message to the sender of the last message; this answers an ask."""
-        assert self.last_sender is not None, f"no sender to reply to: {self.last_message!r} came from outside any actor"
+        assert self.last_sender is not None, (
+            f"no sender to reply to: {self.last_message!r} was sent from outside any actor"
+        )
         self._put(self.last_sender, message, self.ref)
 
     def forward(self, target: Ref) -> None:
         """Forward the last message to `target`, with its original sender."""
-        assert self.last_message is not None, "no message was expected yet that could be forwarded"
+        assert self.last_message is not None, "no message has been expected yet, so none can be forwarded"
         self._put(target, self.last_message, self.last_sender)
 
     def watch(self, ref: Ref) -> None:
@@ -170,7 +172,7 @@ class TestProbe:
     def _next_or_fail(self, description: str, timeout: float | None) -> Message:
         seconds = self._seconds(timeout)
         message = self._next(seconds)
-        assert message is not None, f"expected {description} within {seconds} s, nothing came"
+        assert message is not None, f"expected {description} within {seconds} s, got nothing"
         return message
 
     def _next(self, seconds: float) -> Message | None:

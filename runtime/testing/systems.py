@@ -73,7 +73,7 @@ class FailureWatch:
             with self._changed:
                 self._expected.remove(expected)
         others = ", ".join(describe_failure(failed) for failed in (*expected.failures, *self._unexpected))
-        assert came, f"expected {expected} within {timeout} s; failed were {others or 'nothing'}"
+        assert came, f"expected {expected} within {timeout} s; failures: {others or 'nothing'}"
 
     def pop_unexpected(self) -> list[ActorFailed]:
         """Return the unexpected failures since the last call."""

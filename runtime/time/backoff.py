@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import random
 
 _MAX_DOUBLINGS = 62
-"""Every limit is reached by then, so that no number grows without bound."""
+"""After this many doublings every limit is reached; more would only make the numbers larger."""
 
 
 @trace_tag("backoff.delays")

@@ -134,14 +134,14 @@ class Spawn(Effect):
 
 @_effect("stops {0.ref.path}")
 class Stop(Effect):
-    """A stop of an actor, or of the actor itself."""
+    """A request to stop a child, another actor or the actor itself."""
 
     ref: Ref
 
 
 @_effect("watches {0.ref.path}")
 class Watch(Effect):
-    """A watch; `message` is to be sent at the end of `ref`, None for `Terminated`."""
+    """A watch; `message` is sent when `ref` has ended, `Terminated` if it is None."""
 
     ref: Ref
     message: Value | Undecoded | None

@@ -22,7 +22,7 @@ _ITEMS = 3
 _DEPTH = 2
 _names: dict[type, tuple[str, ...]] = {}
 _OMITTED = ("job_id", "timestamp_ms")
-"""In nearly every message of a job, and redundant: the recipient's path names the job; the turn has its own time."""
+"""Fields that are left out: the recipient's path names the job already, and the turn has its own time."""
 
 
 def unwrapped(message: Value | Undecoded) -> Value | Undecoded:
@@ -183,7 +183,6 @@ def _verb(effect: effects.Send) -> str:
 
 
 def _details(effect: Effect) -> str:
-    """Return the text after the words of an effect."""
     match effect:
         case effects.StartTimer(delay_ms=int() as delay_ms):
             return f", then every {delay_ms} ms"

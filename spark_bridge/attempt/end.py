@@ -86,7 +86,7 @@ class AttemptEnd:
             self._start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until nothing of this attempt and its predecessors runs any more; return whether that is so."""
+        """Wait until this attempt and its predecessors have ended; return False if they have not ended in time."""
         return self._ended.wait(seconds)
 
     def await_predecessor(self) -> None:
@@ -105,8 +105,8 @@ class AttemptEnd:
             self._scope.check()
             if monotonic() >= deadline:
                 raise PredecessorRunsError(
-                    f"the attempt before, {predecessor._descriptor.attempt}, still runs {self._patience:g} s after it"
-                    " was cancelled; both would write"
+                    f"the previous attempt, {predecessor._descriptor.attempt}, is still running {self._patience:g} s"
+                    " after it was cancelled; both would write"
                 )
         self._replace(predecessor)
 
@@ -148,14 +148,14 @@ class AttemptEnd:
         """Release what the ended previous attempt retained: its readers now read what this attempt produces."""
         self._predecessor = None
         attempt = predecessor._descriptor.attempt
-        self._freed("what the attempt before has kept", lambda: self._store.release_produced(attempt))
+        self._freed("the retained data of the previous attempt", lambda: self._store.release_produced(attempt))
 
     def _wind_up(self, seconds: float | None) -> bool:
         """Wait for the threads, at most `seconds` after cancellation; free resources; return whether some still run."""
         running = self._workers.wait_idle(seconds) or self._wait_functions_closed(seconds)
         if running:
             logger.warning(
-                "%s: not waited for any longer, %g s after it was cancelled: %s",
+                "%s: no longer awaited %g s after it was cancelled: %s",
                 self._descriptor.attempt,
                 seconds,
                 ", ".join(running),
@@ -164,7 +164,7 @@ class AttemptEnd:
         addresses = input_addresses(self._descriptor)
         self._freed("its batches", lambda: self._store.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
         if is_cancelled:
-            self._freed("what was half made", lambda: self._scope.sweep(keep=self._store.rdd_ids()))
+            self._freed("unfinished work", lambda: self._scope.sweep(keep=self._store.rdd_ids()))
         return bool(running)
 
     def _wait_functions_closed(self, seconds: float | None) -> tuple[str, ...]:

@@ -328,7 +328,6 @@ class SparkEngine(OperatorChain[Slices]):
         return read_work(self._scope, self._workers)
 
     def cancel_work(self) -> None:
-        """Start no new work, and make running Python functions end."""
         self.end.stop(cancel=True)
 
     def interrupt_work(self) -> None:

@@ -30,7 +30,7 @@ class Connector:
 
     @property
     def is_installed(self) -> bool:
-        """True if its library is installed."""
+        """True if the connector's library is installed."""
         return self.library is None or find_spec(self.library) is not None
 
 
@@ -49,7 +49,7 @@ def connectors() -> tuple[Connector, ...]:
                 f"the connector {entry.name!r} ({entry.value}) cannot be loaded: {broken}"
             ) from broken
         if not isinstance(connector, Connector):
-            raise SparkBridgeError(f"the connector {entry.name!r} ({entry.value}) is no flykka.connectors.Connector")
+            raise SparkBridgeError(f"the connector {entry.name!r} ({entry.value}) is not a flykka.connectors.Connector")
         by_name.setdefault(connector.name, connector)
     return tuple(by_name[name] for name in sorted(by_name))
 

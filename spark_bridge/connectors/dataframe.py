@@ -116,7 +116,7 @@ class PartitionsDiscovery:
         partitions, discovered = int(blocks.rdd.getNumPartitions()), number_of_position(position)
         if discovered > partitions:
             raise SourceError(
-                f"the DataFrame has {partitions} Spark partitions, but the checkpoint was taken when it had more: to"
+                f"the DataFrame has {partitions} Spark partitions, but had more when the checkpoint was taken: to"
                 " continue from it the DataFrame must have the same rows in the same partitions"
             )
         limit = self._source.partitions_limit or blocks.frame.sparkSession.sparkContext.defaultParallelism

@@ -52,7 +52,7 @@ _LONG_RANGE = 2**63
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """The field to generate, for its generator."""
+    """A field to generate, as its generator sees it."""
 
     name: str
     seed: int
@@ -149,7 +149,6 @@ class DataGenSource(Source):
     event_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse invalid settings."""
         positive(self.rows_per_batch, "rows per batch")
         if self.number_of_rows is not None:
             positive(self.number_of_rows, "number of rows")
@@ -181,8 +180,8 @@ class DataGenSource(Source):
         self.prototype(session)
         if not works_row_by_row(session, _INDEXES, [self._generated]):
             raise PrototypeError(
-                "every row must be made of its index alone: no random numbers of Spark's (flykka.datagen has some), no"
-                " aggregates, sorts, joins or windows"
+                "every row must be computed from its index alone: without Spark's random numbers (flykka.datagen has"
+                " some), aggregates, sorts, joins or windows"
             )
         return replace(self, event_time=event_time)
 
@@ -252,7 +251,6 @@ class IndexRangeDiscovery:
     def __init__(
         self, source: DataGenSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` returns seconds."""
         self._source = source
         self._operator_id = operator_id
         self._clock = clock

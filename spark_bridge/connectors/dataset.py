@@ -59,7 +59,7 @@ class DatasetSink(FileSink):
 
     @property
     def is_internal(self) -> bool:
-        """Only later jobs of the environment read the folder."""
+        """True: only later jobs of the environment read the folder."""
         return True
 
     def for_job(self, job_id: JobId) -> Self:

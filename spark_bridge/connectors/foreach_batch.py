@@ -75,7 +75,7 @@ class ForeachBatchSink(Sink):
 
     @property
     def format(self) -> str:
-        """The format: it depends on the function."""
+        """The name of the connector; the format of the target depends on the function."""
         return "foreach_batch"
 
     def writer(self, context: SinkContext) -> ForeachBatchWriter:
@@ -151,7 +151,9 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
 
     def _note_as_given(self, first: StagedBatch) -> None:
         if not self._filesystem.rename(first.path, _given(first)):
-            raise SinkError(f"{first.path} cannot be renamed, which would record that the function got its rows")
+            raise SinkError(
+                f"{first.path} cannot be renamed, which would record that the function has received its rows"
+            )
         self._staging.sync([first.path.rsplit("/", 1)[0]])
 
 

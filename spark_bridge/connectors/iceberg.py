@@ -95,9 +95,11 @@ def iceberg_columns(rows: StructType) -> pa.Schema:
 def unwritable(table: Table) -> str | None:
     if not table.spec().is_unpartitioned():
         by = ", ".join(field.name for field in table.spec().fields)
-        return f"it is partitioned by {by}, and files are added to tables without partitions alone"
+        return f"it is partitioned by {by}, but flykka writes only to tables without partitions"
     if required := [field.name for field in table.schema().fields if field.required]:
-        return f"its column {required[0]!r} is required, and files of Spark's may have nulls: make it optional"
+        return (
+            f"its column {required[0]!r} is required, but files that Spark writes may contain nulls: make it optional"
+        )
     return None
 
 
@@ -119,7 +121,7 @@ class AppendToIceberg:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Add them, unless that was done. Raises `SinkError` if the table rejects them, or others keep committing."""
+        """Add the files, unless that was done. Raises `SinkError` if the table rejects them or is too busy."""
         from pyiceberg.exceptions import CommitFailedException
 
         for _ in range(_TRIES):
@@ -132,8 +134,8 @@ class AppendToIceberg:
             except CommitFailedException as conflict:
                 last = conflict
         raise SinkError(
-            f"the rows of checkpoint {self.transaction.checkpoint_id} cannot be committed to {self.name}: {_TRIES}"
-            f" times others were faster, at last with {last}"
+            f"the rows of checkpoint {self.transaction.checkpoint_id} could not be committed to {self.name}: {_TRIES}"
+            f" times other writers committed first, the last time with {last}"
         ) from last
 
     @property
@@ -244,7 +246,6 @@ class IcebergSink(TransactionalSink):
         return filesystem.qualified(self.data_path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Return a folder next to the table's files, for a rename must stay within the file system."""
         return f"{self.data_path}/{STAGING}/{file_name_part(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:

@@ -147,7 +147,7 @@ class JobOwners:
         try:
             JobOwner(job_id, self).confirm()
         except (OwnershipLostError, OSError) as lost:
-            logger.warning("files of job %s are left as they are: %s", job_id, lost)
+            logger.warning("files of job %s are not deleted: %s", job_id, lost)
             return False
         return True
 
@@ -191,7 +191,7 @@ class JobOwners:
         try:
             owned.ownership.release(unused=unused)
         except OSError as refused:
-            logger.warning("%s cannot be released, and holds the next run up for a while: %s", file, refused)
+            logger.warning("%s cannot be released, which delays the next run: %s", file, refused)
 
     def _on_lost(self, file: str, error: OwnershipLostError) -> None:
         with self._lock:

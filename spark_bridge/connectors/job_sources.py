@@ -54,5 +54,5 @@ def _named(uid: str, registry: CodeRegistry) -> Iterator[None]:
     except SourceError as refused:
         raise type(refused)(serialized(where, refused, lines).message) from refused
     except Exception as raised:
-        failure = serialized(f"{where} cannot look for its input", raised, lines)
+        failure = serialized(f"{where} cannot list its input", raised, lines)
         raise SourceError(failure.message) from raised

@@ -59,7 +59,6 @@ class SocketTextSource(Source):
     event_time: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse invalid settings."""
         if isinstance(self.port, bool) or not isinstance(self.port, int) or not 0 < self.port <= _PORT_MAX:
             raise ValueError(f"a port is a number from 1 to {_PORT_MAX}, not {self.port!r}")
         if not self.delimiter:
@@ -144,7 +143,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 _CONNECT_SECONDS = 5.0
 _BYTES_AT_ONCE = 64 * 1024
 BYTES_PER_LOOK = 1024 * 1024
-"""More data stays in the socket, and the server waits."""
+"""The bytes received at once. More data stays in the socket, and the server waits."""
 
 
 class LineReader:
@@ -164,7 +163,6 @@ class LineReader:
         retry_delay_ms: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`clock` returns seconds."""
         self._host, self._port = host, port
         self._clock = clock
         self._delimiter = delimiter.encode()

@@ -84,7 +84,7 @@ class StagingOwner:
         if later:
             raise OwnershipLostError(
                 f"this process was replaced as the owner of {self.root}: it is number {self.number}, and number"
-                f" {max(later)} has continued the job; what it had not published is published there"
+                f" {max(later)} has continued the job, which publishes the unpublished rows"
             )
 
     def take_over(self) -> None:
@@ -204,8 +204,8 @@ class Staging:
         is_published = _is_gone(self._filesystem, job, batch)
         if job == self.owner.root and not self._filesystem.exists(self._job_folder):
             raise SinkError(
-                f"{self._context.operator}: {self._job_folder} is not there, in which the job has staged its files: is"
-                " the disk or the share away that it is on? What waits there to be published is not given up"
+                f"{self._context.operator}: {self._job_folder} is missing, in which the job has staged its files: is"
+                " its disk or share unavailable? The unpublished files in it are not discarded"
             )
         return is_published
 
@@ -227,7 +227,7 @@ class Staging:
             return WrittenBatch(folder=folder)
         if not files:
             raise SinkError(
-                f"{self._context.operator} has written {number_of_rows} rows to {folder}, where no file is found"
+                f"{self._context.operator} has written {number_of_rows} rows to {folder}, but no file is found there"
             )
         self._sizes[folder] = {status.path: status.size_bytes for status in files}
         return WrittenBatch(folder=folder, files=tuple(status.path for status in files), rows=number_of_rows)
@@ -321,7 +321,7 @@ def restored(
             case _:
                 kind_of_piece = type(piece).__name__
                 raise SinkError(
-                    f"{operator} is a {kind} sink, but the checkpoint holds a {kind_of_piece} under its uid"
+                    f"{operator} is a {kind} sink, but the checkpoint contains a {kind_of_piece} under its uid"
                 )
     return tuple(waiting), tuple(folders)
 
@@ -424,7 +424,7 @@ def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str
     Raises `SinkError` as `check_gone` does.
     """
     check_gone(filesystem, staged, *published)
-    return StagedFileError(f"{staged} was staged for {purpose} and is gone: its rows would be lost")
+    return StagedFileError(f"{staged} was staged for {purpose} and is missing: its rows would be lost")
 
 
 def check_gone(filesystem: FileSystem, *paths: str) -> None:
@@ -435,13 +435,13 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
     top = job_folder(paths[0]).rsplit("/", 2)[0]
     if not _is_gone(filesystem, top, *paths):
         raise SinkError(
-            f"{paths[0]} was not found for a while: is the disk or share away that {top} is on, or was it? What waits"
-            " there to be published is not given up"
+            f"{paths[0]} was not found for a while: is the disk or share of {top} unavailable, or was it? Its"
+            " unpublished files are not discarded"
         )
 
 
 def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
-    """Return True if none of the paths exists; the folder must exist before and after, or the disk was away."""
+    """Return True if none of the paths exists, while `folder` does: otherwise its disk may be unavailable."""
     was_there = filesystem.is_folder(folder)
     current = current_path(
         paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists
@@ -453,7 +453,7 @@ def check_size(path: str, *, written: int, found: int) -> None:
     """Raise `StagedFileError` unless a staged file has the size that it was written with."""
     if found != written:
         raise StagedFileError(
-            f"{path} is damaged: {written} bytes were staged, {found} are there; its rows cannot be published"
+            f"{path} is damaged: {written} bytes were staged, and it has {found}; its rows cannot be published"
         )
 
 

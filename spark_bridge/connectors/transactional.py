@@ -128,7 +128,7 @@ class TransactionalSink(Sink):
         check_written(prototype, self.staged_as)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
-        """Next to the checkpoints that need its files."""
+        """The folder of staged files, next to the checkpoints that need them."""
         return f"{checkpoint_directory}/{job_id}/staged"
 
 

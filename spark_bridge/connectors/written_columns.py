@@ -32,8 +32,8 @@ def check_written(prototype: DataFrame, layout: FileLayout) -> None:
         raise PrototypeError(f"the output is to be partitioned by {min(repeated)!r} twice")
     if len(folders) == len(prototype.columns):
         raise PrototypeError(
-            f"the output is to be partitioned by all columns of the stream, {', '.join(folders)}: none is left to be"
-            " written into the files"
+            f"the output cannot be partitioned by all columns of the stream, {', '.join(folders)}: its files would"
+            " have no columns"
         )
     files = prototype.drop(*folders)
     if layout.format == "csv":
@@ -77,7 +77,7 @@ def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
     session = files.sparkSession
     # Spark writes the column under another name, without an error.
     if layout.format == "orc" and (odd := [each.name for each in files.schema if "`" in each.simpleString()]):
-        raise PrototypeError(f"orc files have no names with backticks, which the column {odd[0]!r} has")
+        raise PrototypeError(f"orc files support no names with backticks, such as the column {odd[0]!r}")
     jvm = session.sparkContext._jvm
     assert jvm is not None
     file_format = getattr(jvm, SPARK_FORMATS[layout.format].file_format)()

@@ -129,7 +129,7 @@ def _with_notes(text: str, lines: Iterable[str]) -> str:
 
 
 def _exit(code: str | None) -> str:
-    return f"sys.exit({code or ''}) was called, which ends no job: raise an exception to let it fail"
+    return f"sys.exit({code or ''}) was called, which does not end the job: raise an exception to let it fail"
 
 
 def _of_spark(text: str) -> tuple[str, str] | None:

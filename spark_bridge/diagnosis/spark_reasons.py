@@ -43,8 +43,8 @@ _PATTERNS = (
     _ReasonPattern(
         name="SessionStoppedError",
         mark=re.compile(r"Cannot call methods on a stopped SparkContext"),
-        text="rows of a Spark session were asked for that was stopped; a DataFrame that was made in it cannot be read"
-        " any more: start the program again",
+        text="rows of a stopped Spark session were requested; its DataFrames cannot be read any more: start the"
+        " program again",
         fatal=True,
     ),
     _ReasonPattern(
@@ -71,7 +71,7 @@ _PATTERNS = (
     _ReasonPattern(
         name="LostBatchError",
         mark=re.compile(r"Checkpoint block rdd_(?P<rdd>\d+)_\d+ not found"),
-        text="rows that were computed before are gone with the executor that held them",
+        text="rows that were computed earlier are lost with the executor that stored them",
     ),
     _ReasonPattern(
         name="FetchFailedError",
@@ -79,7 +79,7 @@ _PATTERNS = (
             r"(?:FetchFailed\(|FetchFailedException|MetadataFetchFailedException)[^\n]*?(?P<detail>Failed to [^\n]+"
             r"|Missing an output location[^\n]*)?(?:\n|$)"
         ),
-        text="rows of a shuffle cannot be fetched from the executor that has written them: {detail}",
+        text="rows of a shuffle cannot be fetched from the executor that wrote them: {detail}",
     ),
     _ReasonPattern(
         name="WorkerExitedError",
@@ -89,7 +89,7 @@ _PATTERNS = (
     _ReasonPattern(
         name="DiskFullError",
         mark=re.compile(r"(?P<detail>No space left on device|Disk quota exceeded)"),
-        text="{detail}: make room, there or where executors keep rows (spark.local.dir)",
+        text="{detail}: free space there, or where executors store rows (spark.local.dir)",
     ),
     _ReasonPattern(
         name="StorageError",
@@ -97,7 +97,7 @@ _PATTERNS = (
             r"IOException: (?P<detail>Mkdirs failed to create \S+|[^\n]*?(?:Input/output error|Stale file handle"
             r"|Transport endpoint is not connected|Read-only file system))"
         ),
-        text="{detail}: the storage refuses, or is not there",
+        text="{detail}: the storage refuses access, or is unavailable",
     ),
 )
 
@@ -109,7 +109,7 @@ FATAL = frozenset(pattern.name for pattern in _PATTERNS if pattern.fatal)
 
 
 def spark_reason(text: str) -> SparkReason | None:
-    """Return the failure of Spark in `text`, its whole message, or None."""
+    """Return Spark's failure, recognised by its whole message `text`; None for an unknown one."""
     for kind in _PATTERNS:
         match = kind.mark.search(text)
         if match is not None:

@@ -75,9 +75,9 @@ class KeyedBroadcastContext(BroadcastContext):
     def apply_to_keyed_state(self, state_descriptor: object, function: Callable[..., object]) -> NoReturn:
         """Raise `KeyContextError`: a batch reads only the state of its own keys, never that of all."""
         raise KeyContextError(
-            "apply_to_keyed_state would have to read and write the state of every key, and a batch only has that of its"
-            " own keys: store the work in broadcast state, and do it in process_element, when the key has a row, or in"
-            " on_timer"
+            "apply_to_keyed_state is not supported: it would read and write the state of every key, but a batch only"
+            " has the state of its own keys. Store the change in broadcast state, and apply it in process_element,"
+            " when the key has a row, or in on_timer"
         )
 
 

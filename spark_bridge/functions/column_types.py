@@ -50,7 +50,7 @@ def column_type(text: str, state: str) -> ColumnType:
     """
     if not isinstance(text, str):
         raise StateDescriptorError(
-            f"the type of state {state!r} is {text!r}: write it as Spark's DDL does, as in 'bigint' or 'array<string>'"
+            f"the type of state {state!r} is {text!r}: write it as in Spark's DDL, such as 'bigint' or 'array<string>'"
         )
     return _Reader(text, state).read()
 
@@ -92,7 +92,7 @@ class _Reader:
                 return ColumnType("decimal", sizes=self._sizes())
             case _ if name in _SIMPLE:
                 return ColumnType(name)
-        raise self._wrong(f"{word!r} is no type that state can have")
+        raise self._wrong(f"{word!r} is not a type that state can have")
 
     def _below(self, number: int) -> list[ColumnType]:
         self._sign("<")

@@ -61,8 +61,8 @@ class _NoSlot:
 
     def __index__(self) -> NoReturn:
         raise KeyContextError(
-            "a row that was broadcast belongs to no key, so process_broadcast_element has neither keyed state nor"
-            " timers: note in broadcast state what process_element is to do"
+            "a broadcast row belongs to no key, so process_broadcast_element has neither keyed state nor timers:"
+            " store in broadcast state what process_element needs"
         )
 
     def __reduce__(self) -> str:
@@ -82,14 +82,14 @@ class _NoCurrentKey(CurrentKey):
         if name.startswith("__"):
             raise AttributeError(name)  # Copying looks up such attributes.
         raise KeyContextError(
-            "a context is used outside of the call that it was given to: keep it neither in the function nor in a"
-            " generator, and take the ctx of the call at work"
+            "a context was used outside of its call: keep it neither in the function nor in a generator, and use the"
+            " ctx of the current call"
         )
 
 
 def _no_key() -> KeyContextError:
     return KeyContextError(
-        "state and timers are those of the key at work, and no key is: use them in process_element and on_timer, not"
+        "state and timers belong to the current key, and there is none: use them in process_element and on_timer, not"
         " in open, close or process_watermark, nor later"
     )
 

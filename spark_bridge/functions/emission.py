@@ -68,7 +68,7 @@ def _checked(row: Any, columns: frozenset[str] | None) -> Row:
     if not isinstance(row, Mapping):
         hint = "; side outputs are written by ctx.output(tag, row)" if _is_tagged(row) else ""
         raise FunctionOutputError(
-            f"a function has to emit rows, as dicts by the names of their columns, not {short_repr(row)}{hint}"
+            f"a function must emit rows, as dicts by the names of their columns, not {short_repr(row)}{hint}"
         )
     if columns is not None and row.keys() != columns:
         missing = ", ".join(sorted(columns - row.keys()))
@@ -92,11 +92,11 @@ def check_iterable(returned: object) -> None:
     """Raise `FunctionOutputError` unless a function has returned an iterable of rows."""
     if isinstance(returned, Mapping):
         raise FunctionOutputError(
-            f"a function has returned the row {short_repr(returned)}: yield it, or return a list of rows"
+            f"a function returned the row {short_repr(returned)}: yield it, or return a list of rows"
         )
     if isinstance(returned, (str, bytes)) or not isinstance(returned, Iterable):
         raise FunctionOutputError(
-            f"a function has to yield rows, or to return a list of them or None, not {short_repr(returned)}"
+            f"a function must yield rows, or return a list of them or None, not {short_repr(returned)}"
         )
 
 

@@ -18,7 +18,7 @@ def event_to_bytes(value: Any, what: str) -> bytes:
         packed: bytes = msgpack.packb(value, default=_plain, strict_types=True)
     except (TypeError, ValueError, OverflowError, RecursionError) as refused:
         raise EventValueError(
-            f"{what} has to be a plain value (None, a bool, number, text or bytes, or a list, tuple or dict of such),"
+            f"{what} must be a plain value (None, a bool, number, text or bytes, or a list, tuple or dict of such),"
             f" not {value!r}: {refused}"
         ) from None
     return packed
@@ -41,4 +41,4 @@ def _plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value)
-    raise TypeError(f"{type(value).__name__} is no plain value")
+    raise TypeError(f"{type(value).__name__} is not a plain value")

@@ -30,7 +30,7 @@ class CachedFile:
 
 
 def _nowhere(file: CachedFile) -> str:
-    raise AssertionError(f"{file.name!r} was registered with no job")
+    raise AssertionError(f"{file.name!r} was not registered with a job")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -223,7 +223,6 @@ class ExpiringMapState(_ExpiringState, MapState[K, V]):
         self._touched[self._current.slot] = times | {key: self._later(times.get(key)) for key in stored}
 
     def _times(self) -> dict[Any, int]:
-        """Return the time of each entry of the current key."""
         slot = self._current.slot
         times: Any = self._touched[slot]
         if isinstance(times, dict):

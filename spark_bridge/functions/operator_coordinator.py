@@ -139,6 +139,6 @@ class CoordinatedFunction(ABC):
         state, which all copies start with: that of a `CheckpointedFunction`.
         """
         raise FunctionError(
-            f"the coordinator of {type(self).__name__} has sent an event, and it has no handle_operator_event(event,"
-            " ctx)"
+            f"the coordinator of {type(self).__name__} has sent an event, but the function has no"
+            " handle_operator_event(event, ctx)"
         )

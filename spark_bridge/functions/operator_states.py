@@ -114,8 +114,9 @@ class OperatorStates:
         for each in restored:
             if each.mode is not mode:
                 raise StateDescriptorError(
-                    f"operator state {descriptor.name!r} of the checkpoint was registered by {_GETTERS[each.mode]}, and"
-                    f" {_GETTERS[mode]} would divide it otherwise: give it another name, or leave it as it was"
+                    f"operator state {descriptor.name!r} of the checkpoint was registered by {_GETTERS[each.mode]},"
+                    f" but {_GETTERS[mode]} would redistribute it differently: give it another name, or register it as"
+                    " before"
                 )
         columns = StateColumns.empty(1, [descriptor.name])
         registered = _Registered(_bound(descriptor, columns), mode, columns)

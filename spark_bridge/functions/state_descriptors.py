@@ -346,7 +346,7 @@ class MapStateDescriptor(StateDescriptor):
         key, value = column_type(key_type, checked_name(name)), column_type(value_type, name)
         if key.parts or key.name == "float":
             raise StateDescriptorError(
-                f"the keys of state {name!r} are of type {key}, by which none is found again: take a simple type,"
+                f"the keys of state {name!r} are of type {key}, whose values cannot be found again: use a simple type,"
                 " and double for numbers"
             )
         super().__init__(name, map_of(key, value))
@@ -403,5 +403,7 @@ def checked_name(name: str) -> str:
     if not isinstance(name, str) or not name:
         raise StateDescriptorError(f"the name of a state must be a text that is not empty, not {name!r}")
     if name.startswith("__"):
-        raise StateDescriptorError(f"the name of state {name!r} may not begin with two underscores: those are flykka's")
+        raise StateDescriptorError(
+            f"the name of state {name!r} must not begin with two underscores, which are reserved"
+        )
     return name

@@ -21,7 +21,7 @@ from flykka.spark_bridge.program.rich_function import RichFunction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundChain:
-    """The tree, from its head."""
+    """The operators of a chain as a tree, from its head."""
 
     head: Link
 

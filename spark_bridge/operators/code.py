@@ -46,11 +46,11 @@ class OperatorCode(ABC):
 
     kind: ClassVar[OperatorKind]
     is_head: ClassVar[bool] = False
-    """True if it must be at the head of its chain."""
+    """True if the operator must be at the head of its chain."""
     is_computed: ClassVar[bool] = False
     """True if Spark computes expressions or functions of the user for it."""
     aggregates_slices: ClassVar[bool] = False
-    """True if it aggregates rows slice by slice."""
+    """True if the operator aggregates rows slice by slice."""
 
     @property
     def reads_side_output(self) -> str | None:
@@ -74,7 +74,7 @@ class OperatorCode(ABC):
 
     @property
     def has_coordinator(self) -> bool:
-        """True if its function provides an operator coordinator."""
+        """True if the operator's function provides an operator coordinator."""
         return False
 
     def needs_order(self, *, readers_do: bool) -> bool:
@@ -151,7 +151,7 @@ class LocalCode(OperatorCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """The kind of such parts in the runtime; their own unless it covers several."""
+        """The kind of this operator in the runtime, which may cover several kinds of the program."""
         return self.kind
 
     def name_of(self, operator: str) -> str:

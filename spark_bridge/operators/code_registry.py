@@ -104,8 +104,8 @@ class CodeRegistry:
         code = bound.code
         if code.fingerprint != ref.fingerprint:
             raise UnboundOperatorError(
-                f"operator {ref.uid!r} has changed: the job graph was made for {ref.fingerprint}, this application has"
-                f" {code.fingerprint}"
+                f"operator {ref.uid!r} has changed: the job graph was created for {ref.fingerprint}, but this"
+                f" application has {code.fingerprint}"
             )
         return code
 
@@ -127,7 +127,7 @@ class CodeRegistry:
         """Raise one `UnboundOperatorError` that names all operators of the graph that cannot be bound."""
         problems = [problem for ref in _refs(job_graph) if (problem := self._problem(ref)) is not None]
         problems += [
-            f"operator {operator.ref.uid!r} had a coordinator, and its function brings none any more"
+            f"operator {operator.ref.uid!r} had a coordinator, but its function no longer has one"
             for vertex in job_graph.vertices
             for operator in vertex.operators
             if operator.has_coordinator and not self._has_coordinator(operator.ref.uid)

@@ -119,7 +119,6 @@ class CoordinatorRunner:
         parallelism: int,
         woken: Callable[[], object],
     ) -> None:
-        """`description` is the operator's name in errors."""
         self._function = function
         self._operator_id = operator_id
         self._description = description
@@ -155,7 +154,7 @@ class CoordinatorRunner:
             )
 
     def close(self, timeout_seconds: float) -> None:
-        """Close it after running calls. Raises `OperatorCoordinatorError` if they take too long or closing raises."""
+        """Close the coordinator after running calls. Raises `OperatorCoordinatorError` if that fails or times out."""
         if not self._lock.acquire(timeout=timeout_seconds):
             raise OperatorCoordinatorError(
                 f"the coordinator of operator {self._description} has not returned from a call within"
@@ -174,7 +173,7 @@ class CoordinatorRunner:
     def _create_coordinator(self) -> OperatorCoordinator:
         coordinator = self._function.get_coordinator(self._context)
         if not isinstance(coordinator, OperatorCoordinator):
-            raise TypeError(f"get_coordinator has to return an OperatorCoordinator, not {coordinator!r}")
+            raise TypeError(f"get_coordinator must return an OperatorCoordinator, not {coordinator!r}")
         return coordinator
 
     def _call(self, coordinator: OperatorCoordinator, call: CoordinatorCall) -> bytes | None:
@@ -208,8 +207,8 @@ class CoordinatorRunner:
     def _send(self, subtask: int, attempt_number: int, event: Any) -> None:
         if self._thread != get_ident():
             raise OperatorCoordinatorError(
-                f"the coordinator of operator {self._description} sends an event from outside of its calls: give what"
-                " sends it to context.run_in_coordinator_thread(...)"
+                f"the coordinator of operator {self._description} sends an event outside of its calls: send it in an"
+                " action for context.run_in_coordinator_thread(...)"
             )
         data = event_to_bytes(event, "an event")
         self._sent.append(EventForSubtask(subtask=subtask, attempt_number=attempt_number, event=data))

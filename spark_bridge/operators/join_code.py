@@ -322,10 +322,12 @@ def pairs(
     prototype = transformed(left.prototype, lambda rows: whole.previewed(rows, right.prototype))
     read = columns_read_of_sides(prototype)
     if read is None:
-        raise PrototypeError("the columns of a join are computed from one row of each side: compute others after it")
+        raise PrototypeError(
+            "the columns of a join are computed from one row of each side: compute other columns after it"
+        )
     marks = [name for name in prototype.columns if name.startswith(_MARK)]
     if marks:
-        raise PrototypeError("'*' would be of both sides together: name them as 'left.*' and 'right.*'")
+        raise PrototypeError("'*' would select both sides together: write 'left.*' and 'right.*'")
     of_left, of_right = read
     return prototype, draft(JoinSide.of(left, of_left), JoinSide.of(right, of_right))
 
@@ -565,7 +567,7 @@ class KeyRanges:
     def within(
         self, readings: Sequence[Reading[DataFrame]], few: Callable[[], tuple[Any, Any]]
     ) -> Sequence[Reading[DataFrame]]:
-        """Return the segments that may have keys in the range of a few rows, or else the smallest segment."""
+        """Return the segments that may have keys within the bounds that `few` returns, else the smallest segment."""
         if not self._observed:
             return readings
         bounds = few()

@@ -218,7 +218,7 @@ def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) 
 
 def _check_timer(program: TableProgram, state: StructType) -> None:
     if (program.timer is None) is not (program.on_timer is None):
-        raise PrototypeError("timer, the column of state that has their times, and on_timer go together: give both")
+        raise PrototypeError("timer (the column of state with the times) and on_timer belong together: pass both")
     if program.timer is None:
         return
     if program.timer not in state.names:
@@ -289,7 +289,6 @@ def _name_of(prototype: DataFrame, column: str) -> str:
 
 
 def _column_of(prototype: DataFrame, name: str, key: Column | str) -> str | None:
-    """Return the column of the rows that a key of this name is; None if it is computed."""
     column = next((each for each in prototype.columns if each.lower() == name.lower()), None)
     if column is None or not prototype.select(key).sameSemantics(prototype.select(quoted(column))):
         return None
@@ -299,7 +298,7 @@ def _column_of(prototype: DataFrame, name: str, key: Column | str) -> str | None
 def _check_key(prototype: DataFrame, name: str, key: Column | str) -> None:
     if name in prototype.columns and _column_of(prototype, name, key) is None:
         raise PrototypeError(
-            f"the key {name!r} is called like a column of the rows, and is something else: give it another name with"
+            f"the key {name!r} has the name of a column of the rows, but another value: give it another name with"
             " .alias(...)"
         )
 
@@ -307,6 +306,6 @@ def _check_key(prototype: DataFrame, name: str, key: Column | str) -> None:
 def _check_state_names(state: StructType, keys: Sequence[str]) -> None:
     for name in state.names:
         if name.startswith("__"):
-            raise PrototypeError(f"the column {name!r} cannot be state: names that begin with '__' are flykka's")
+            raise PrototypeError(f"the column {name!r} cannot be state: names that begin with '__' are reserved")
         if name in keys:
             raise PrototypeError(f"the state has the column {name!r}, and so have the keys: give it another name")

@@ -40,7 +40,7 @@ class _AtBarrier(Generic[Frame]):
         return tuple(segment.batch_id for segment in self.live)
 
     def placed(self, places_of_parts: Sequence[Written]) -> list[Segment[Frame]]:
-        """Return the segments with their places in storage, given the places of `to_write`."""
+        """Return the live segments with their places in storage; `places_of_parts` are those of `to_write`."""
         places = {
             reading.segment.batch_id: place
             for part, place in zip(self.to_write, places_of_parts, strict=True)

@@ -75,12 +75,12 @@ class Operator(Generic[Rows]):
 
     @property
     def commits(self) -> bool:
-        """True if it has work to do when a checkpoint is complete."""
+        """True if the operator has work to do when a checkpoint is complete."""
         return False
 
     @property
     def is_ordered(self) -> bool:
-        """True if it must process batches one after the other."""
+        """True if the operator must process batches one after the other."""
         return False
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:

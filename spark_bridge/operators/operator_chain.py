@@ -170,7 +170,6 @@ class OperatorChain(ABC, Generic[Rows]):
         )
 
     def update_state(self, command: UpdateState) -> None:
-        """Add the results of a stage to the state."""
         for operator in self._stateful:
             operator.update_state(command.stage)
         self._release(command.stage)

@@ -85,7 +85,6 @@ class FunctionState(Generic[R]):
     """The operator state of a function that runs in Python workers: each batch starts with the previous one's state."""
 
     def __init__(self, context: OperatorContext, runner: type[R]) -> None:
-        """`runner` is the class that runs the function."""
         self._context = context
         self._runner: type[R] = runner
         self._state = SubtaskState(is_restored=context.descriptor.restored_checkpoint_id is not None)

@@ -46,7 +46,7 @@ class FunctionInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys of a function's rows: columns of these, and their names and types as the user knows them."""
+    """The keys of a function's rows: their columns, and the names and types that the user knows."""
 
     columns: tuple[Column | str, ...]
     schema: StructType

@@ -42,7 +42,6 @@ class SinkOperator(Operator[Rows]):
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Commit the state of the checkpoint, and discard other staged files."""
         self._check_owner()
         self._files.verify(handle for state in states for handle in state.exclusive)
         self._writer.restore(elements_of(states, COMMITTABLES, Value))

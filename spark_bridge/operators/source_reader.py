@@ -156,7 +156,6 @@ class SourceReader:
         return self.read(splits).slices
 
     def _known(self, splits: tuple[SourceSplit, ...]) -> SourceNumbers:
-        """Return the known numbers of all splits together."""
         numbers = [self.source.numbers_of(split) for split in splits]
         rows = [each.rows for each in numbers if each.rows is not None]
         times = [each.event_time_max for each in numbers if each.event_time_max is not None]

@@ -99,7 +99,6 @@ class SparkPanes:
         return Arrived(segment=segment, late_rows=late_rows)
 
     def fired(self, readings: Sequence[Reading[DataFrame]], to_ms: int) -> Slices:
-        """Return the results of the windows starting at `to_ms` or before, for keys with rows not emitted yet."""
         alike: dict[tuple[int | None, int | None], list[Reading[DataFrame]]] = {}
         for reading in readings:
             alike.setdefault((reading.closed_to_ms, reading.emitted_to_ms), []).append(reading)

@@ -52,7 +52,7 @@ _LATE_COLUMN = "__late"
 
 
 class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
-    """The join of one attempt. Late rows stay late after a restart: versions of their time may be gone."""
+    """The join of one attempt. Late rows stay late after a restart, since versions of their time may be removed."""
 
     def __init__(self, context: OperatorContext, code: TemporalJoinCode) -> None:
         function = SparkTimedTables(context, code)
@@ -140,7 +140,7 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """The late rows, if they are side-output."""
+        """The side output of late rows, if there is one."""
         if not self.side_outputs_late_data:
             return ()
         left = self.emitted[0].dataType

@@ -194,10 +194,10 @@ class AccumulatorRegistry:
         self._accumulators: dict[tuple[str, MetricScope | None], Accumulator[Any]] = {}
 
     def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
-        """Register an accumulator. Raises `AccumulatorConflictError` if its name is taken or it already has another."""
+        """Register an accumulator. Raises `AccumulatorConflictError` if it is not one, or the name is taken."""
         if not isinstance(accumulator, Accumulator):
             raise AccumulatorConflictError(
-                f"the accumulator {name!r} is none, but of type {type(accumulator).__name__}"
+                f"{name!r} must be registered with an accumulator, not a {type(accumulator).__name__}"
             )
         with self._lock:
             if (name, None) in self._accumulators:
@@ -212,7 +212,7 @@ class AccumulatorRegistry:
             return self._accumulators.get((name, None))
 
     def get_or_add(self, name: str, kind: type[A], context: SparkContext, scope: MetricScope | None = None) -> A:
-        """Get or add the accumulator, a metric with `scope`. Raises `AccumulatorConflictError` if of another kind."""
+        """Get or add an accumulator; a metric has a `scope`. Raises `AccumulatorConflictError` for another kind."""
         with self._lock:
             accumulator = self._accumulators.get((name, scope))
             if accumulator is None:
@@ -220,7 +220,7 @@ class AccumulatorRegistry:
                 accumulator._register(context)
         if not isinstance(accumulator, kind):
             raise AccumulatorConflictError(
-                f"the accumulator {name!r} is of kind {accumulator.type}, and was asked for as {kind.__name__}"
+                f"the accumulator {name!r} is of kind {accumulator.type}, but was requested as {kind.__name__}"
             )
         return accumulator
 

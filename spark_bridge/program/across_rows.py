@@ -93,7 +93,6 @@ class _Walk:
         self.operations: dict[AcrossRows, None] = {}
 
     def reads_stream(self, plan: Any) -> bool:
-        """Walk a plan; return whether it reads rows of the stream."""
         # In a self-join Spark gives one of the sides new attributes: its result is the same, but the plans are not
         # equal.
         if plan.equals(self._stream) or plan.sameResult(self._stream):

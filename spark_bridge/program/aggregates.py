@@ -116,7 +116,7 @@ class PartialAggregates:
         return self.evaluated(self.merge(state), **of_time)
 
     def compute_new_results(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Return the results over all rows, for the times and keys that have `NEWS`."""
+        """Return the results over all rows, for the times and keys with at least one `NEWS` row."""
         return self.evaluated(self.merge(state, TIME, _has_news()).where(NEWS), **of_time)
 
     def input_rows(self, counted: Column) -> Column:

@@ -258,7 +258,6 @@ class Aggregation:
         *,
         wraps: bool = False,
     ) -> str:
-        """Return the name of a part, adding the part if it is new."""
         if label not in self._parts:
             name = f"{PART_PREFIX}{len(self._parts)}"
             self._parts[label] = Part(

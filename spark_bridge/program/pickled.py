@@ -31,7 +31,7 @@ def _reason(function: object, refused: Exception) -> str:
         try:
             _pickled(value)
         except Exception:  # noqa: BLE001 - as above
-            return f"{holds} is a {type(value).__name__}, which cannot leave the driver's process"
+            return f"{holds} is a {type(value).__name__}, which exists only in the driver's process"
     return str(refused)
 
 

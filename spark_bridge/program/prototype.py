@@ -225,14 +225,14 @@ def running(
     names: set[str] = set()
     for name in (*keyed, *aggregated):
         if (spelled := name if case_matters else name.lower()) in names:
-            raise PrototypeError(f"two columns of the result are called {name!r}: give one of them another name")
+            raise PrototypeError(f"two columns of the result are named {name!r}: give one of them another name")
         names.add(spelled)
     result = transformed(prototype, lambda rows: rows.groupBy(*keys).agg(*aggregates))
     plan = analyze(prototype, keys, aggregates)
     if not isinstance(plan, PartialAggregates):
         raise PrototypeError(
-            "running aggregates are put together from parts, which works for count, sum, min, max and avg without"
-            " distinct or filter, and not for texts with a collation: for others use windows,"
+            "running aggregates are merged from parts, which works for count, sum, min, max and avg without distinct"
+            " or filter, and not for texts with a collation: for others use windows,"
             " key_by(...).window(...).aggregate(...)"
         )
     extremes = [each for each in plan.parts if each.function is not PartFunction.SUM]
@@ -300,7 +300,7 @@ def _check_names(rows: DataFrame) -> None:
     for column in rows.columns:
         name = column if case_matters else column.lower()
         if name in seen:
-            raise PrototypeError(f"two columns are called {column!r}; give one of them another name with .alias(...)")
+            raise PrototypeError(f"two columns are named {column!r}; give one of them another name with .alias(...)")
         seen.add(name)
 
 

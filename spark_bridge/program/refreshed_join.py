@@ -28,7 +28,6 @@ class CachedTable:
     """The cached rows of a table, for all subtasks of a join."""
 
     def __init__(self, table: DataFrame, refresh_ms: int, now: Callable[[], float] = time.monotonic) -> None:
-        """`now` returns the time in seconds."""
         self.table = table
         self._refresh_ms = refresh_ms
         self._now = now

@@ -102,7 +102,7 @@ class Sink(ABC):
         """Create the writer of one attempt. Does not block."""
 
     def bound(self, session: SparkSession) -> Self:
-        """Return this sink as the program means it, with relative paths made absolute."""
+        """Return this sink with absolute paths."""
         return self
 
     def for_job(self, job_id: JobId) -> Self:
@@ -111,7 +111,7 @@ class Sink(ABC):
 
     @property
     def is_internal(self) -> bool:
-        """True if the rows are not for the user: the job may be run again whatever the target contains."""
+        """True if flykka's own code reads the rows: the job may run again whatever the target contains."""
         return False
 
     def check_rows(self, prototype: DataFrame) -> None:

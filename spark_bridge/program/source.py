@@ -134,7 +134,7 @@ class Source(ABC):
         return SplitNumbers()
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
-        """Return the partitions of the source that these splits know, read or not.
+        """Return the partitions of the source that are known from these splits, read or unread.
 
         Each partition has a watermark of its own; without partitions, the default, all rows share one.
         """
@@ -179,7 +179,7 @@ def positive(number: int, what: str) -> int:
 
 
 def checked_millis(timestamp: datetime | int) -> int:
-    """Return a time in ms since the epoch, given so or as a datetime. Raises `ValueError` for one without a zone."""
+    """Return a time in ms since the epoch. Raises `ValueError` for a datetime without a time zone."""
     if not isinstance(timestamp, datetime):
         return timestamp
     if timestamp.tzinfo is None:
@@ -192,4 +192,6 @@ def number_of_position(position: bytes) -> int:
     try:
         return int(position or b"0")
     except ValueError:
-        raise SourceError(f"the position of the source in the checkpoint is {position!r}, which is no number") from None
+        raise SourceError(
+            f"the position of the source in the checkpoint is {position!r}, which is not a number"
+        ) from None

@@ -34,9 +34,9 @@ def checked_function(function: Called) -> Called:
     """Return `function`. Raises `PrototypeError` if it is not callable."""
     candidate: object = function
     if isinstance(candidate, type) and issubclass(candidate, RichFunction):
-        raise PrototypeError(f"an object is needed here, {candidate.__name__}(...), and not its class")
+        raise PrototypeError(f"pass an object, {candidate.__name__}(...), not its class")
     if not callable(candidate):
-        raise PrototypeError(f"a function is needed here, not a {type(candidate).__name__}")
+        raise PrototypeError(f"pass a function, not a {type(candidate).__name__}")
     return function
 
 
@@ -67,8 +67,8 @@ def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Colu
     """Return `condition`. Raises `PrototypeError` if it may give different results when evaluated twice."""
     if not prototype.where(condition)._jdf.queryExecution().analyzed().deterministic():
         raise PrototypeError(
-            "the condition is not deterministic, and would be asked once for each of the two streams; compute it"
-            " before, with with_column(...), and give the name of that column"
+            "the condition is not deterministic, and would be evaluated once for each of the two streams; compute it"
+            " before, with with_column(...), and pass the name of that column"
         )
     return condition
 
@@ -76,9 +76,9 @@ def checked_deterministic(prototype: DataFrame, condition: Column | str) -> Colu
 def checked_static(static: object) -> DataFrame:
     """Return `static`. Raises `PrototypeError` if it is not a DataFrame, or is a Spark stream."""
     if not isinstance(static, DataFrame):
-        raise PrototypeError(f"a stream is joined with a static DataFrame, not with a {type(static).__name__}")
+        raise PrototypeError(f"a stream can be joined with a static DataFrame, not with a {type(static).__name__}")
     if static.isStreaming:
-        raise PrototypeError("a stream is joined with a static DataFrame, not with one of readStream")
+        raise PrototypeError("a stream can be joined with a static DataFrame, not with one of readStream")
     return static
 
 
@@ -92,11 +92,11 @@ def checked_how(how: str, on: JoinOn | None) -> str:
     kind = how.lower().replace("_", "")
     if kind in _KEEPS_UNMATCHED:
         raise PrototypeError(
-            f"a {how!r} join would give the static rows that match nothing once per batch, though a later batch may"
-            f" match them; the kinds that can be computed batch by batch are {_kinds()}"
+            f"a {how!r} join would emit static rows without a match once per batch, although a later batch may match"
+            f" them; supported kinds: {_kinds()}"
         )
     if kind not in _JOINS:
-        raise PrototypeError(f"there is no {how!r} join; the kinds are {_kinds()}")
+        raise PrototypeError(f"unknown join kind {how!r}; known: {_kinds()}")
     if not columns and kind != "cross":
         raise PrototypeError(
             "the join needs on=...: column names that both sides have, or a condition; how='cross' joins"

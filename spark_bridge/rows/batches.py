@@ -195,7 +195,7 @@ class BatchStore:
 
     @contextmanager
     def _freeing(self) -> Iterator[list[Storage]]:
-        """Yield a list with the lock held, and free its elements after releasing the lock, for that calls the JVM."""
+        """Yield a list with the lock held; free its elements after releasing the lock, because that calls the JVM."""
         freed: list[Storage] = []
         with self._lock:
             yield freed

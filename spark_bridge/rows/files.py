@@ -33,7 +33,7 @@ _PATTERN = frozenset("{}[]*?\\")
 
 _RUN_FILES = 128
 _RUN_BYTES = 8 * 1024**2
-"""More than this is read and sorted sooner by several tasks."""
+"""Files with more bytes than this are read and sorted faster by several tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 _BETWEEN = "\0"
-"""No path contains it."""
+"""A separator that no path contains."""
 
 _LOCAL = "file:"
 

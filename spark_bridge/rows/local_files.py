@@ -68,7 +68,6 @@ def delete(path: str) -> None:
 
 
 def delete_if_empty(folder: str) -> bool:
-    """Delete a folder if it is empty; return whether it is gone."""
     try:
         os.rmdir(folder)
     except FileNotFoundError:

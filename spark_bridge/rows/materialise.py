@@ -101,7 +101,7 @@ def materialise(
 
 
 def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
-    """Observe rows so that an action over them counts `numbers`."""
+    """Return an observation of the rows that computes `numbers` during the next action, and the observed rows."""
     observation = Observation()
     aggregates = {"rows": F.count(F.lit(1)), **numbers}
     return observation, rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))

@@ -58,7 +58,7 @@ class Collated(StringType):
 
 
 class NoVoid(NullType):
-    """Stands for parts of a column that have no values but may not be null, which is impossible."""
+    """Stands for parts of a column of the type VOID that are not nullable, which can have no value."""
 
 
 class Empty(StructType):
@@ -97,7 +97,7 @@ def unsupported_type(columns: StructType, use: Use) -> str | None:
             kind = _kind(part)
             if issubclass(kind, _REFUSED[use]):
                 return (
-                    f"{column.name!r} is of the type {column.dataType.simpleString()}, which {use} do not take:"
+                    f"{column.name!r} is of the type {column.dataType.simpleString()}, which {use} do not support:"
                     f" {_instead(kind, column.name)}"
                 )
     return None
@@ -148,15 +148,15 @@ def _instead(kind: type[DataType], name: str) -> str:
     if issubclass(kind, (GeometryType, GeographyType)):
         return f"take its bytes, st_asbinary({name})"
     if issubclass(kind, Empty):
-        return "leave it out, or give it a field"
+        return "drop it, or add a field to it"
     if issubclass(kind, (ByteType, ShortType)):
         return "declare it as int"
     if issubclass(kind, BinaryType):
         return f"write a text of it, base64({name}) or hex({name})"
     if issubclass(kind, NullType):
-        return f"give it the type that it is meant to have, as in CAST({name} AS string)"
+        return f"cast it to the intended type, as in CAST({name} AS string)"
     if issubclass(kind, _NESTED):
-        return "take a part of it"
+        return "select a part of it"
     return f"cast it, as in CAST({name} AS string), or EXTRACT numbers from it"
 
 

@@ -129,7 +129,7 @@ class SavedState:
     def timers(self) -> DataFrame:
         """Return one row per timer: the keys, the `time`, and the `domain`, `event-time` or `processing-time`."""
         if not self._has_timers:
-            raise SavedStateError(f"{self.uid!r} is no function with timers")
+            raise SavedStateError(f"{self.uid!r} is not a function with timers")
         rows = self._newest()
         domains = ((EVENT_TIMERS, TimeDomain.EVENT_TIME), (PROCESSING_TIMERS, TimeDomain.PROCESSING_TIME))
         return together(
@@ -193,7 +193,6 @@ class SavedState:
         return {keys[row[_REQUESTED]]: row[stored_name] for row in collected(values)}
 
     def _requested(self, keys: Sequence[tuple[Any, ...]], stored: list[str]) -> DataFrame:
-        """Return a row for each key, with its index."""
         types = list(columns_of(self.schema.keys).values())
         try:
             for key in keys:

@@ -197,7 +197,9 @@ def _refuse_two_of_one_key(uid: str, rows: DataFrame, keys: list[str], schema: S
     twice = rows.groupBy(*keys).count().where("count > 1").first()
     if twice is not None:
         key = ", ".join(f"{name}={twice[place]!r}" for place, name in enumerate(stored_keys(schema)))
-        raise SavedStateError(f"the rows for {uid!r} have the key {key} {twice['count']} times: one row each is state")
+        raise SavedStateError(
+            f"the rows for {uid!r} have the key {key} {twice['count']} times: only one row per key is allowed"
+        )
 
 
 def _timers_by_key(uid: str, timers: DataFrame, schema: StateSchema) -> DataFrame:

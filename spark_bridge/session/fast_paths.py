@@ -25,7 +25,7 @@ class FastPaths:
     background_merges: bool = True
     """Keyed state is merged in parallel to stages, instead of by the stage that finds too many segments."""
     warm_up: bool = True
-    """A driver that waits for another one to end runs some stages meanwhile."""
+    """A driver runs some stages to warm up Spark while it waits for another driver to end."""
     lazy_reading: bool = True
     """A few small files of a source are read by the stage that receives them, with those of other sources."""
 
@@ -43,5 +43,5 @@ class FastPaths:
 def _is_on(session: SparkSession, setting: str) -> bool:
     value = session.conf.get(setting, "true") or ""
     if value.lower() not in ("true", "false"):
-        raise SessionError(f"{setting} is {value!r}: it takes true or false")
+        raise SessionError(f"{setting} is {value!r}: it must be true or false")
     return value.lower() == "true"

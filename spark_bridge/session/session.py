@@ -115,12 +115,12 @@ _NEW_CONTEXT = {
 }
 
 CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
-"""The setting with the folder of cancelled attempts, if Python workers look there."""
+"""The setting for the folder of cancelled attempts; set if Python workers look there."""
 
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
 )
-"""Settings that a context adds itself: the next one has others."""
+"""Settings that a context adds itself, with other values in the next context."""
 
 _ENGINE = {
     # Our plans are small and many: planning them again while they run costs more than it gains.
@@ -149,7 +149,7 @@ _PARTITIONS = {
 """Numbers of partitions, by Spark's setting and with its default: never more than there are cores."""
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""Only the quick compiler, and a garbage collector without threads: starts in four seconds instead of five.
+"""The JVM with only the quick compiler and a single-threaded garbage collector: it starts in 4 s instead of 5 s.
 
 The quick compiler alone gets a fifth of the code cache: a job of a minute fills it, and new code is interpreted.
 """
@@ -278,7 +278,7 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 
 def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
-    """The settings of the session with other values of which results would be others."""
+    """The settings of the session that decide the results."""
     return tuple(SessionSetting(name=name, text=str(session.conf.get(name))) for name in _OF_RESULTS)
 
 
@@ -321,8 +321,8 @@ def without_speculation(session: SparkSession) -> SparkSession:
     """Return the session. Raises `SessionError` if Spark may run two copies of a task, which would both write state."""
     if not has_one_machine(session) and str(session.conf.get("spark.speculation", "false")).lower() == "true":
         raise SessionError(
-            f"spark.speculation is true at {session.sparkContext.master}: Spark would compute a task twice at a time,"
-            " and both write its state and send its records: stop the session, and set it to false for flykka's jobs,"
+            f"spark.speculation is true at {session.sparkContext.master}: Spark would run a task twice concurrently,"
+            " and both would write state and send records: stop the session, and set it to false for flykka's jobs,"
             " also in spark-defaults.conf"
         )
     return session

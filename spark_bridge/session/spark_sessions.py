@@ -83,7 +83,7 @@ class SparkSessions:
             case SessionState.GONE:
                 raise SessionError(_jvm_gone())
             case SessionState.STOPPED if not self._owned:
-                raise SessionError("the Spark session was stopped; it is the program's own: make another environment")
+                raise SessionError("the Spark session was stopped; it is the program's own: create another environment")
             case SessionState.STOPPED:
                 self._restart()
 
@@ -95,7 +95,7 @@ class SparkSessions:
             case SessionState.GONE:
                 return _lost(cause)
             case SessionState.STOPPED if not self._owned:
-                text = f"{_STOPPED}; it is the program's own, so flykka starts no other one: {_GO_ON}"
+                text = f"{_STOPPED}; it is the program's own session, so flykka does not start another one: {_GO_ON}"
                 return _instead(cause, _STOPPED_NAME, text, fatal=True)
             case SessionState.STOPPED:
                 try:
@@ -104,7 +104,9 @@ class SparkSessions:
                     # A JVM that ends stops its session first.
                     if state_of(session) is SessionState.GONE:
                         return _lost(cause)
-                    return _instead(cause, _STOPPED_NAME, f"{_STOPPED}, and no other one starts: {refused}", fatal=True)
+                    return _instead(
+                        cause, _STOPPED_NAME, f"{_STOPPED}, and no other session is started: {refused}", fatal=True
+                    )
                 return _instead(cause, _STOPPED_NAME, f"{_STOPPED}; another one was started in its place", fatal=False)
 
     def _restart(self) -> None:
@@ -116,7 +118,7 @@ class SparkSessions:
 
 def _jvm_gone() -> str:
     return (
-        f"the JVM of Spark has ended, and with it all that this program has there: {end_of_jvm()}. Start the program"
+        f"the JVM of Spark has ended, and with it everything of this program in it: {end_of_jvm()}. Start the program"
         " again; the job can continue from a retained checkpoint"
     )
 
@@ -127,5 +129,5 @@ def _lost(cause: SerializedThrowable) -> SerializedThrowable:
 
 def _instead(cause: SerializedThrowable, name: str, text: str, *, fatal: bool) -> SerializedThrowable:
     """Create the failure that explains another one, whose message is added to the stack trace."""
-    stack = f"{text}\n\nWhat was noticed of it:\n{cause.type_name}: {cause.message}\n{cause.stack_trace}"
+    stack = f"{text}\n\nThe original error:\n{cause.type_name}: {cause.message}\n{cause.stack_trace}"
     return replace(cause, type_name=name, message=text, stack_trace=stack, suppress_restarts=fatal)

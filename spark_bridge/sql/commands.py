@@ -243,7 +243,7 @@ def _primary_key(plan: PlanNode) -> tuple[str, ...]:
     for constraint in elements(plan.java.tableSpec().constraints()):
         if str(constraint.getClass().getSimpleName()) != "PrimaryKeyConstraint":
             raise SqlTextError(
-                "no constraint is checked here: a table of streams only has PRIMARY KEY (...) NOT ENFORCED, by which"
+                "constraints are not checked: a table of streams only has PRIMARY KEY (...) NOT ENFORCED, by which"
                 " rows replace others",
                 plan.position,
             )

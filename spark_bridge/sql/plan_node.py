@@ -58,12 +58,12 @@ class _Node:
 
     @cached_property
     def kind(self) -> str:
-        """The name of its class in Catalyst."""
+        """The name of the expression's class in Catalyst."""
         return str(self.java.getClass().getSimpleName()).removesuffix("$")
 
     @cached_property
     def position(self) -> Position | None:
-        """Its position in the SQL text; None if Spark does not know it."""
+        """The position in the SQL text; None if Spark does not know it."""
         return self._position or position_of(self.java.origin())
 
 
@@ -217,7 +217,7 @@ class PlanNode(_Node):
         return tuple(each.attribute for each in expressions(self.java.output()))
 
     def columns_named(self, parts: Sequence[str]) -> tuple[Attribute, ...]:
-        """Return its columns that a qualified or unqualified name may refer to.
+        """Return the node's columns that a qualified or unqualified name may refer to.
 
         Case does not matter.
         """
@@ -238,7 +238,7 @@ class PlanNode(_Node):
         return tuple(PlanNode(each) for each in elements(self.java.subqueries()))
 
     def part(self, name: str) -> tuple[Expression, ...]:
-        """Return its expressions of one kind, such as `groupingExpressions`."""
+        """Return the node's expressions of one kind, such as `groupingExpressions`."""
         return expressions(getattr(self.java, name)())
 
     @property

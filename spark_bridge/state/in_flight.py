@@ -27,7 +27,6 @@ class InFlightStore:
     """Writes and reads the batches in flight of one attempt, as background work."""
 
     def __init__(self, storage: AttemptStorage, keys_of: Callable[[OperatorRef], tuple[Column | str, ...]]) -> None:
-        """`keys_of` returns the keys of an edge."""
         self._descriptor = storage.descriptor
         self._storage = storage
         self._keys_of = keys_of

@@ -171,7 +171,6 @@ class FileStateBackend(StoredState[StateRows]):
         return replace(rows, are_oldest=are_oldest) if isinstance(rows, SegmentFiles) else rows
 
     def load(self, part: StatePart) -> SavedSegments:
-        """Return the rows of the handles of a checkpoint, restricted to the key groups to read."""
         return SavedSegments(
             saved=tuple(
                 SavedRows(
@@ -193,7 +192,6 @@ class FileStateBackend(StoredState[StateRows]):
     def write(
         self, parts: Sequence[tuple[str, Unwritten[StateRows]]], savepoint: str | None
     ) -> Iterator[SharedStateHandle]:
-        """Write each part into a folder, all with one Spark job: most checkpoints have several small parts."""
         if not parts:
             return
         filesystem, descriptor = self._filesystem, self._descriptor

@@ -135,7 +135,6 @@ class SparkStateBackend(StoredState["DataFrame"]):
         return self._layout.plan.merge(rows)
 
     def load(self, part: StatePart) -> DataFrame:
-        """Return the rows of the handles of a checkpoint, restricted to the key groups to read."""
         self._files.verify(handle for handle, _ in part.handles)
         wanted: dict[KeyGroupRange | None, list[str]] = {}
         for handle, key_groups in part.handles:
@@ -154,7 +153,6 @@ class SparkStateBackend(StoredState["DataFrame"]):
     def write(
         self, parts: Sequence[tuple[str, Unwritten[DataFrame]]], savepoint: str | None
     ) -> Iterator[SharedStateHandle]:
-        """Write each part into a folder, with one Spark job each."""
         for state_id, part in parts:
             yield self._write(part, state_id, savepoint)
 
@@ -180,7 +178,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         )
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
-        """Return True if they fit into the attempt's memory; else they are read from the checkpoint to disk."""
+        """Return True if the batches fit into the attempt's memory; else they are read from the checkpoint to disk."""
         return self._memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:

@@ -45,7 +45,7 @@ _CHECKPOINTS = 2
 _BATCHES = 2
 _CALLS = ("stage",) * _BATCHES + ("prepare", "complete", "commit")
 _POSITION_BYTES_MAX = 64 * 1024
-"""Every checkpoint contains it."""
+"""The size limit of a source position, which every checkpoint contains."""
 _OPERATOR = OperatorId("sink")
 
 
@@ -64,7 +64,7 @@ class _Contract(ABC):
 
 @dataclass(slots=True)
 class _Attempt:
-    """A writer in one subtask, and the part of the last complete checkpoint that it has prepared."""
+    """The writer of one subtask, and its prepared values of the last complete checkpoint."""
 
     writer: SinkWriter[DataFrame]
     staged: list[str] = field(default_factory=list)
@@ -72,11 +72,11 @@ class _Attempt:
 
 
 class SinkContract(_Contract):
-    """Tests of a sink. Rows are of `schema`, row n is `row(n)`."""
+    """Tests of a sink. Rows have the columns of `schema`; row n is `row(n)`."""
 
     schema: ClassVar[str] = "id long, name string"
     shows_rows_once: ClassVar[bool] = True
-    """False for a sink that only promises at-least-once: rows may come again."""
+    """False for a sink that is only at-least-once: rows may be published again."""
 
     @abstractmethod
     def sink(self) -> Sink:
@@ -90,8 +90,8 @@ class SinkContract(_Contract):
         """Return a row; different numbers give different rows."""
         return number, f"row {number}"
 
-    def test_rows_are_seen_when_their_checkpoint_is_complete_and_no_sooner(self) -> None:
-        """Staged and prepared rows are invisible, if the sink supports that."""
+    def test_rows_become_visible_only_when_their_checkpoint_completes(self) -> None:
+        """Before that, staged and prepared rows are invisible, if the sink supports that."""
         attempt = self._attempt(0)
         self._stage(attempt, 1)
         self._prepare(attempt, 1)
@@ -101,8 +101,8 @@ class SinkContract(_Contract):
         assert before == (self._rows(1) if not self.sink().publishes_per_checkpoint else [])
         assert self._sorted() == self._rows(1)
 
-    def test_a_commit_that_comes_twice_publishes_once(self) -> None:
-        """A notification may be repeated."""
+    def test_a_repeated_commit_publishes_rows_once(self) -> None:
+        """The notification of a completed checkpoint may be repeated."""
         attempt = self._attempt(0)
         self._stage(attempt, 1)
         self._prepare(attempt, 1)
@@ -112,7 +112,7 @@ class SinkContract(_Contract):
         self._check(self._rows(1))
 
     @pytest.mark.parametrize("calls", range(1, _CHECKPOINTS * len(_CALLS) + 1))
-    def test_no_row_is_lost_and_none_comes_twice_where_an_attempt_dies_behind_any_call(self, calls: int) -> None:
+    def test_no_row_is_lost_or_duplicated_if_an_attempt_dies_after_any_call(self, calls: int) -> None:
         """The next attempt starts from the last complete checkpoint."""
         attempt, complete, done = self._attempt(0), 0, 0
         checkpoint, call = 1, 0
@@ -132,7 +132,7 @@ class SinkContract(_Contract):
 
     @pytest.mark.parametrize("parallelism", [1, 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
-        """Pieces of two subtasks go to one, or to three if the sink allows as many; two checkpoints are pending."""
+        """State of two subtasks is assigned to one, or to three if the sink allows it; two checkpoints are pending."""
         limit = self.sink().parallelism_limit
         former, later = (2, parallelism) if limit is None else (min(2, limit), min(parallelism, limit))
         before = [self._attempt(0, subtask=subtask, parallelism=former) for subtask in range(former)]
@@ -148,8 +148,8 @@ class SinkContract(_Contract):
         numbers = (10 * subtask + checkpoint for subtask in range(1, former + 1) for checkpoint in (1, 2))
         self._check([row for number in numbers for row in self._rows(number)])
 
-    def test_a_checkpoint_is_restored_whose_commit_has_happened(self) -> None:
-        """The attempt has died before it could report the commit."""
+    def test_a_restore_after_a_commit_publishes_no_row_twice(self) -> None:
+        """The attempt died after the commit, before it could report it."""
         first = self._attempt(0)
         self._stage(first, 1)
         self._prepare(first, 1)
@@ -158,8 +158,8 @@ class SinkContract(_Contract):
 
         self._check(self._rows(1))
 
-    def test_an_attempt_that_was_given_up_and_goes_on_changes_nothing(self) -> None:
-        """A zombie may be refused, but its rows must stay invisible."""
+    def test_an_abandoned_attempt_that_continues_changes_nothing(self) -> None:
+        """The commit of an abandoned attempt may be refused, but its rows must stay invisible."""
         zombie = self._attempt(0)
         self._stage(zombie, 1)
         self._prepare(zombie, 1)
@@ -169,8 +169,8 @@ class SinkContract(_Contract):
 
         self._check(self._rows(1))
 
-    def test_a_process_that_was_replaced_as_the_owner_publishes_nothing(self) -> None:
-        """It was paused, and resumes after another process has continued the job."""
+    def test_a_replaced_process_publishes_no_rows(self) -> None:
+        """The process was paused, and resumes after another process has continued the job."""
         folder = self._staging_folder()
         if folder is None:
             pytest.skip("nothing is staged")
@@ -242,7 +242,7 @@ class SinkContract(_Contract):
         attempt.staged = []
 
     def _dealt(self, prepared: Iterable[Sequence[Value]], parallelism: int) -> list[list[Value]]:
-        """Return the pieces as a checkpoint stores them, redistributed."""
+        """Return the values of each subtask after they were stored in a checkpoint and redistributed."""
         lists: list[list[OperatorListState]] = [[list_state(COMMITTABLES, pieces)] for pieces in prepared]
         dealt = repartition(lists, parallelism)
         return [
@@ -271,18 +271,18 @@ class SourceContract(_Contract):
 
     @abstractmethod
     def rows(self) -> list[Row]:
-        """Return three rows that can be added, as they are read; each call returns others."""
+        """Return three new rows for `add`, in the form in which the source reads them."""
 
-    def test_every_row_is_read_once_however_often_one_looks(self) -> None:
-        """Rows that arrive between two discoveries are found by the second."""
+    def test_repeated_discoveries_read_every_row_once(self) -> None:
+        """The second discovery finds the rows that arrived after the first."""
         added, discovery_result = self._added(), self._look(b"")
         more = self._added() if self.source().boundedness is Boundedness.CONTINUOUS_UNBOUNDED else []
         rest = self._look(discovery_result[1])
 
         assert self._read(discovery_result[0] + rest[0]) == sorted(added + more, key=repr)
 
-    def test_a_look_from_a_position_finds_what_the_one_before_would_have(self) -> None:
-        """The position is in a checkpoint; another process continues from it and reads the same splits."""
+    def test_discovery_from_a_checkpointed_position_finds_the_same_splits(self) -> None:
+        """A checkpoint contains the position; another process continues from it and reads the same splits."""
         added, (splits, position) = self._added(), self._look(b"")
         stored = codec.decode(codec.encode(splits[0]))
         assert isinstance(stored, SourceSplit)
@@ -290,16 +290,16 @@ class SourceContract(_Contract):
         assert len(position) < _POSITION_BYTES_MAX
         assert self._read([stored, *splits[1:]]) == self._read(splits) == sorted(added, key=repr)
 
-    def test_splits_have_names_of_their_own(self) -> None:
-        """Two splits with the same name would be taken for one."""
+    def test_split_names_are_unique(self) -> None:
+        """Splits with equal names would be treated as one split."""
         self._added()
         splits, _ = self._look(b"")
         names = [split.split_id for split in splits]
 
         assert len(set(names)) == len(names)
 
-    def test_what_is_told_of_a_checkpoint_changes_nothing_of_what_is_read(self) -> None:
-        """A restore goes back to the complete checkpoint, not before it."""
+    def test_completing_a_checkpoint_does_not_change_the_rows_read(self) -> None:
+        """A restore starts from the completed checkpoint, so earlier rows are not read again."""
         added, (splits, position) = self._added(), self._look(b"")
         read = self._read(splits)
         self._bound().notify_checkpoint_complete(1, splits)

@@ -81,7 +81,7 @@ class RegisteredFiles:
             write = partial(_copy_module, source)
         else:
             raise UserFileError(
-                f"{call}: {source} is no Python file: it takes a .py file, a folder, or a .zip, .egg or .whl file"
+                f"{call}: {source} is not a Python file: use a .py file, a folder, or a .zip, .egg or .whl file"
             )
         self._add_on_path(staged_files.add(source.stem, write), context)
 
@@ -158,7 +158,7 @@ def _unpack(source: Path, folder: Path, call: str) -> None:
         with tarfile.open(source) as archive:
             archive.extractall(folder, filter="data")
     except tarfile.TarError as broken:
-        raise UserFileError(f"{call}: {source} is no archive that can be unpacked, zip or tar: {broken}") from None
+        raise UserFileError(f"{call}: {source} is not an archive that can be unpacked, zip or tar: {broken}") from None
 
 
 _REQUIREMENT = re.compile(

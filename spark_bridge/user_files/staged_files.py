@@ -82,7 +82,6 @@ class StagedFiles:
 
 
 def _digest(root: Path) -> str:
-    """Return a digest of a file, or of all files of a folder with their paths."""
     digest = blake2b(digest_size=10)
     for path in _files(root) if root.is_dir() else (root,):
         digest.update(f"{path.relative_to(root)}\0{path.stat().st_size}\0".encode())

@@ -57,7 +57,7 @@ def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
     is_frame = not isinstance(returned, pa.Table)
     if is_frame and not (hasattr(returned, "to_records") and hasattr(returned, "columns")):
         raise FunctionOutputError(
-            f"the function has to return its {what} as a pyarrow.Table, a pandas.DataFrame or None, not"
+            f"the function must return its {what} as a pyarrow.Table, a pandas.DataFrame or None, not"
             f" {short_repr(returned)}"
         )
     names = list(returned.columns) if is_frame else returned.column_names
@@ -84,8 +84,8 @@ def _fitting(returned: Any, field: pa.Field, what: str) -> pa.Array | pa.Chunked
         return returned if returned.type.equals(field.type) else returned.cast(field.type)
     except _MISFITS as wrong:
         raise FunctionOutputError(
-            f"the {what} that the function has returned has the column {field.name!r} of type {type_text}, which is to"
-            f" be of type {field.type}: {wrong}"
+            f"the {what} that the function returned has the column {field.name!r} of type {type_text}, which must be"
+            f" of type {field.type}: {wrong}"
         ) from None
 
 
@@ -105,7 +105,7 @@ def _check_names(names: Sequence[Any], declared: Sequence[str], what: str) -> No
     twice = ", ".join(sorted({str(name) for name in names if names.count(name) > 1}))
     problems = {"missing": missing, "not declared": unknown, "there twice": twice}
     if wrong := "; ".join(f"{text}: {columns}" for text, columns in problems.items() if columns):
-        raise FunctionOutputError(f"the {what} that the function has returned has the wrong columns ({wrong})")
+        raise FunctionOutputError(f"the {what} that the function returned has the wrong columns ({wrong})")
 
 
 def mapping_frames(

@@ -26,7 +26,9 @@ def on_executor(file: CachedFile) -> str:
     """Return the path of a cached file in a Python worker. Raises `JobResourceError` if it is missing there."""
     path = SparkFiles.get(file.unit)
     if not os.path.exists(path):
-        raise JobResourceError(f"the cached file {file.name!r} of {file.registered} is not on this executor, at {path}")
+        raise JobResourceError(
+            f"the cached file {file.name!r} of {file.registered} is missing on this executor, at {path}"
+        )
     return path
 
 

@@ -25,10 +25,10 @@ _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
 }
 
 _WHOLE = pa.decimal256(75, 0)
-"""The type of sums of integers that leave theirs, perhaps on the way alone."""
+"""The type of sums of integers whose partial sums may exceed the type of integers."""
 
 EXACT_DIGITS = 28
-"""Decimals of so many digits have sums of ten more, as Spark counts, which are no more than its widest has."""
+"""The most digits of decimals whose sums are exact: Spark adds ten digits for a sum, and its widest decimal has 38."""
 
 
 class PartFunction(StrEnum):
@@ -83,7 +83,7 @@ def reduced(
     kept: pa.ChunkedArray | None = None,
     wraps: bool = False,
 ) -> pa.ChunkedArray:
-    """Merge the parts of each of `number` keys, ascending numbers, with `kept` ones, if any.
+    """Merge the parts of each of `number` keys, which are ascending numbers, and the `kept` parts, if any.
 
     Raises:
         OverflowError: a sum that does not wrap is too large for its type. An intermediate sum may be.

@@ -72,7 +72,7 @@ def _column(rows: Sequence[Row], of: pa.Field) -> pa.Array:
             raise
         value = culprit[of.name]
         raise FunctionOutputError(
-            f"the function has emitted {short_repr(culprit)}, and its output {of.name!r} is of type"
+            f"the function emitted {short_repr(culprit)}, but its output {of.name!r} is of type"
             f" {from_arrow_type(of.type).simpleString()}, which cannot hold {short_repr(value)}, of type"
             f" {type(value).__name__}"
         ) from None

@@ -44,7 +44,6 @@ class Run:
     """Rows of a segment, sorted by position."""
 
     def __init__(self, batch: pa.RecordBatch) -> None:
-        """`batch` has at least one row."""
         self.table = pa.Table.from_batches([batch])
         self.positions: Rows = batch.column(POSITION).to_numpy()
 

@@ -53,7 +53,7 @@ class TableSpec:
         returned = _loaded(self.pickled)(*arguments)
         if not isinstance(returned, tuple) or len(returned) != 2:
             raise FunctionOutputError(
-                "the function has to return two tables, its output and the new state, or None in place of one: not"
+                "the function must return two tables, its output and the new state, or None instead of one: not"
                 f" {short_repr(returned)}"
             )
         output, new_state = returned
@@ -139,13 +139,13 @@ def _numbers(passed: pa.Table, keys: pa.Table) -> Rows:
     numbers = key_numbers(passed, keys)
     if len(foreign := np.flatnonzero(numbers < 0)):
         raise FunctionOutputError(
-            f"the function has returned state of a key that it was not given, {_key(keys, foreign)}: it can change the"
-            " state that it is given"
+            f"the function returned state of a key that it did not receive, {_key(keys, foreign)}: it can only change"
+            " the state that it receives"
         )
     counts = np.bincount(numbers, minlength=passed.num_rows)
     if counts.size and counts.max() > 1:
         twice = np.flatnonzero(counts[numbers] > 1)
-        raise FunctionOutputError(f"the function has returned two rows of state of the key {_key(keys, twice)}")
+        raise FunctionOutputError(f"the function returned two rows of state of the key {_key(keys, twice)}")
     return numbers
 
 

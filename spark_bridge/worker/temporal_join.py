@@ -194,7 +194,7 @@ class FireTemporalJoin:
     late_data: str | None
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process the keys that may have such rows."""
+        """Join the waiting rows that are due with the versions of their time."""
         sides = self.sides
         waiting, versions = sides.lists_in(state)
         is_through = sides.left.times(waiting.rows) // MICROS_PER_MS <= self.due_ms

@@ -1,4 +1,4 @@
-"""Starts the actors of a cluster on a seeded system, in virtual time: real ones or probes."""
+"""Starts actors of a cluster, real ones or probes, on a seeded system in virtual time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 
 RESOURCE_MANAGER_SESSION = LeaderSessionId("resource-manager-session")
 INTERVAL_MS = 10
@@ -25,17 +25,17 @@ TIMEOUT_MS = 50
 
 
 class ClusterBuilder:
-    """Each call adds an actor at its path in a cluster, and runs the system until it is idle."""
+    """Adds one actor to a cluster per call, and then runs the system until it is idle."""
 
     def __init__(self, system: SeededSystem) -> None:
         self.system = system
 
-    def probe(self, name: str, *sessions: LeaderSessionId) -> Peer:
-        """A stand-in for the actor of this name, controlled by the test."""
-        return Peer(self.system, name, *sessions)
+    def probe(self, name: str, *sessions: LeaderSessionId) -> Probe:
+        """A probe at the path of this actor, controlled by the test."""
+        return Probe(self.system, name, *sessions)
 
     def start_entrypoint(self, resource_manager: Any, job_manager: Any) -> ActorRef:
-        """A ClusterEntrypoint with components of these Props."""
+        """A ClusterEntrypoint that starts its components from these Props."""
         return self.start(Props(ClusterEntrypoint, resource_manager, job_manager), "cluster-entrypoint")
 
     def start_resource_manager(self, task_manager_props: TaskManagerProps, *, task_managers: int = 0) -> ActorRef:
@@ -75,7 +75,7 @@ class ClusterBuilder:
         self.system.run_until_idle()
 
     def find(self, name: str) -> ActorRef:
-        """The actor that lives under this name now, or below one: `job-master/checkpoint-coordinator`."""
+        """The living actor of this name, or of a path below it such as `job-master/checkpoint-coordinator`."""
         found = self.system.find(f"/user/{name}")
         assert found is not None, f"no {name} among {self.living()}"
         return found
@@ -88,7 +88,7 @@ class ClusterBuilder:
         return self.system.find(f"/user/{name}") is not None
 
     def living(self) -> list[str]:
-        """The names of the living actors that have no parent."""
+        """The names of the living top-level actors."""
         return [path.removeprefix("/user/") for path in self.system.cells.living_paths() if path.count("/") == 2]
 
     def task_managers(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tests of whole clusters are monitored: each of them checks every law that monitors watch, whatever else it tests."""
+"""Monitors check all invariants of the protocol in every test of a whole cluster."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.actors.job_cluster import JobCluster
 
 @pytest.fixture(autouse=True)
 def monitored(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Adds monitors to every seeded system of a test of a whole cluster, beside its own recorder."""
-    if "whole_cast" not in request.path.name:
+    """Adds monitors to every seeded system of a test of a whole cluster, in addition to its recorder."""
+    if "whole_cluster" not in request.path.name:
         yield
         return
     recorders: list[MonitoringRecorder] = []
@@ -54,13 +54,13 @@ def store() -> EmbeddedStore:
 
 @pytest.fixture
 def driver(tmp_path: Path, store: EmbeddedStore) -> Iterator[Driver]:
-    """The first process on the store."""
+    """The first driver process on the store."""
     with SeededSystem(3) as system:
         yield Driver(system, tmp_path / "checkpoints", store, "first")
 
 
 @pytest.fixture
 def second(tmp_path: Path, store: EmbeddedStore, driver: Driver) -> Iterator[Driver]:
-    """Another process on the store of the first."""
+    """Another driver process on the same store."""
     with SeededSystem(4) as system:
         yield Driver(system, tmp_path / "checkpoints", store, "second")

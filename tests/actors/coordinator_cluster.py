@@ -1,4 +1,4 @@
-"""A CheckpointCoordinator below a JobMaster that records its messages, with tasks that send what a test scripts."""
+"""A CheckpointCoordinator below a JobMaster that records its messages; the test sends the messages of the tasks."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class JobMaster(Actor):
 
 
 class CoordinatorCluster(ClusterBuilder):
-    """A coordinator below a JobMaster, tasks at one TaskManager, a storage in a folder of the test."""
+    """A coordinator below a JobMaster, tasks on one TaskManager, and a storage in a folder of the test."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class CoordinatorCluster(ClusterBuilder):
         self.start(Props(JobMaster, graph, self.storage, self.checkpoints, self.heard, hooks), "job-master")
         self.coordinator = self.find("job-master/checkpoint-coordinator")
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Send a message to the coordinator."""
         self.tell(self.coordinator, message)
 
@@ -122,11 +122,11 @@ class CoordinatorCluster(ClusterBuilder):
             )
             for subtask, attempt in enumerate(attempts)
         )
-        self.say(CoordinatedTasks(job_id=JOB, tasks=tasks, leader_session_id=leader_session_id))
+        self.send(CoordinatedTasks(job_id=JOB, tasks=tasks, leader_session_id=leader_session_id))
 
     def complete(self, checkpoint_id: int, *attempts: str, shared: str | None = None) -> None:
         for attempt in attempts:
-            self.say(acknowledgement(attempt, checkpoint_id, None if shared is None else self.state(shared)))
+            self.send(acknowledgement(attempt, checkpoint_id, None if shared is None else self.state(shared)))
 
     def state(self, name: str) -> TaskStateSnapshot:
         path = self.folder / "job" / "shared" / name
@@ -137,13 +137,13 @@ class CoordinatorCluster(ClusterBuilder):
             operators=(OperatorSubtaskState(operator_id=OperatorId("operator"), shared=(handle,)),)
         )
 
-    def told(self) -> list[Message]:
+    def task_messages(self) -> list[Message]:
         """The messages to the tasks since the last call."""
-        told = self._task_manager.told(Message)
-        self._task_manager.heard(Message)
+        told = self._task_manager.recorded(Message)
+        self._task_manager.received(Message)
         return told
 
-    def heard_of(self, kind: type[M]) -> list[M]:
+    def received(self, kind: type[M]) -> list[M]:
         return [message for message in self.heard if isinstance(message, kind)]
 
     def files(self) -> list[str]:

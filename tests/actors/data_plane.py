@@ -1,4 +1,4 @@
-"""A data plane without data, the base of the tests' stand-ins."""
+"""A data plane that moves no rows: the base of the tests' data planes."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ from flykka.runtime.props import Props
 
 
 class NoRows(EmptyEngine):
-    """Reads nothing out of every split."""
+    """Reads no rows from any split."""
 
     def read_splits(self, command: ReadSplits) -> StageResult:
         return StageResult(stage=command.stage)
 
 
 class NoData(WithoutCoordinators, WithoutOwners):
-    """Accepts every job, moves no rows for it, and records whose data it has to release."""
+    """Accepts every job, moves no rows, and records the jobs whose data it has to release."""
 
     def __init__(self) -> None:
         self.released: list[JobId] = []
         self.enrichers = FailureEnrichers()
         self.labelled = 0
 
-    def check(self, job_graph: JobGraph) -> None:
-        """Accept any job."""
+    def check(self, job_graph: JobGraph) -> None: ...
 
     def master_hooks(self, job_id: JobId) -> Sequence[MasterTriggerRestoreHook]:
         return ()

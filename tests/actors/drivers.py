@@ -27,21 +27,21 @@ class Driver(JobCluster):
         super().__init__(system, folder, services=services_on(store, name))
 
     def fall_asleep(self, store: EmbeddedStore) -> None:
-        """Lose the leadership, as a driver that misses its lease, and notify it."""
+        """Lose the leadership, and be notified of it, as a driver that could not renew its lease."""
         store.leave(self.services._backend)
         self.services.lost()
         self.system.run_until_idle()
 
     def wake_up(self, store: EmbeddedStore) -> None:
-        """Wait for the leadership again, queued after the other candidates."""
+        """Apply for the leadership again, after the other candidates."""
         store.enter(self.services._backend, self.services)
         self.system.run_until_idle()
 
     def job_masters(self) -> list[RegisterJobMaster]:
-        told = self.heard(self.resource_manager, RegisterJobMaster)
+        told = self.received(self.resource_manager, RegisterJobMaster)
         return list({each.job_master: each for each in told}.values())
 
-    def kept(self) -> list[str]:
+    def stored_jobs(self) -> list[str]:
         """The ids of the jobs in the store."""
         return list(self.services._backend.names("jobs"))
 
@@ -49,7 +49,7 @@ class Driver(JobCluster):
         for descriptor in self.deployed(task_manager)[-2:]:
             self.report(descriptor.attempt, ExecutionState.FINISHED)
 
-    def go_on(self, name: str) -> ActorRef:
+    def bring_to_running(self, name: str) -> ActorRef:
         """Bring all tasks of the latest JobMaster to RUNNING."""
         self.accept_job_master()
         task_manager = self.register_task_manager(name)
@@ -59,14 +59,14 @@ class Driver(JobCluster):
         return task_manager
 
     def run_of_application(self, *, begins_new: bool = False) -> ApplicationRun | None:
-        """None while this driver is not the leader."""
+        """The run of the application; None while this driver is not the leader."""
         asking = self.stand(f"asking-{next(self._asked)}")
         self.job_manager.tell(RequestApplicationRun(reply_to=asking, begins_new=begins_new))
-        answers = self.heard(asking, ApplicationRunFound)
+        answers = self.received(asking, ApplicationRunFound)
         return answers[-1].run if answers else None
 
     def conclude(self) -> ApplicationRun:
-        """End the run gracefully, and shut down."""
+        """End the run of the application, and shut down."""
         run = self.run_of_application()
         leader = self.services.leader()
         assert run is not None

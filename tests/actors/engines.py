@@ -1,4 +1,4 @@
-"""Engines whose rows are names in memory: staged ones are published with their checkpoint, those in flight are kept."""
+"""Engines whose rows are names in memory: staged rows are published with their checkpoint."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from flykka.runtime.dispatch.dispatcher import Executor, Pipe, describe_work
 
 
 class Sink:
-    """Output that outlives the attempts. Rows staged by two attempts are there twice."""
+    """Output that outlives the attempts. Rows that two attempts have staged are in it twice."""
 
     def __init__(self) -> None:
         self._published: dict[str, str] = {}
 
     def publish(self, batches: Iterable[StagedBatch]) -> None:
-        """Publish rows; a batch that was published already counts once."""
+        """Publish the rows of these batches; publishing a batch again has no effect."""
         self._published.update((batch.path, batch.schema) for batch in batches)
 
     @property
@@ -58,7 +58,7 @@ class Sink:
 
 
 class Delays:
-    """Delays calls of an engine by virtual ms, by their names: None for ever, calls without an entry not at all."""
+    """Delays calls of an engine by virtual milliseconds. Keys are names of methods; None delays a call for ever."""
 
     def __init__(self, takes_ms: Mapping[str, int | None]) -> None:
         self._takes_ms = takes_ms
@@ -73,7 +73,7 @@ class Delays:
 
 
 class NamesEngine(EmptyEngine):
-    """Reads the names of splits, and stages them as rows at a source. An exception in it fails the attempt."""
+    """Reads the names of splits; a source stages them as rows. An exception in it fails the attempt."""
 
     takes_ms: Mapping[str, int | None] = MappingProxyType({})
     """The duration of each call in ms; None means for ever."""
@@ -110,7 +110,7 @@ class NamesEngine(EmptyEngine):
         return self.prepared(command.checkpoint_id, [name for each in command.staged for name in each.names])
 
     def prepared(self, checkpoint_id: int, rows: Iterable[str]) -> CommitPrepared:
-        """Rows that are published with the checkpoint, or with a later one."""
+        """The rows that are published with this checkpoint or, if it fails, with a later one."""
         self._pending += tuple(
             StagedBatch(
                 checkpoint_id=checkpoint_id, path=f"{self._descriptor.attempt}/{checkpoint_id}/{row}", schema=row
@@ -140,7 +140,7 @@ class NamesEngine(EmptyEngine):
 
 @dataclass
 class Batches:
-    """The contents and the holders of batches, and the files of channel state."""
+    """The rows and the holders of batches, and the files of channel state."""
 
     rows: dict[BatchId, list[str]] = field(default_factory=dict)
     held: dict[BatchId, set[str]] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Batches:
 
 
 class BatchesEngine(NamesEngine):
-    """An engine whose batches are queued, and may be written to a checkpoint meanwhile."""
+    """An engine whose batches are queued, so that a checkpoint may contain batches in flight."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink, batches: Batches) -> None:
         super().__init__(descriptor, sink)
@@ -171,7 +171,7 @@ class BatchesEngine(NamesEngine):
         return recovered_batch(read, len(rows), 8)
 
     def is_mine(self, row: str, read: ChannelStateRead) -> bool:
-        """True if a row that was in flight is one of this subtask's."""
+        """True if a row that was in flight belongs to this subtask."""
         return True
 
     def hold_batches(self, command: HoldBatches) -> None:

@@ -1,5 +1,5 @@
-"""A JobManager whose peers are probes: the ResourceManager, the TaskManagers and the client. The JobManager, its
-JobMaster and the checkpoint coordinator are the real ones, on a seeded system in virtual time.
+"""A JobManager whose ResourceManager, TaskManagers and client are probes. The JobManager, its JobMaster and the
+checkpoint coordinator are the real ones, on a seeded system in virtual time.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cluster_builder import RESOURCE_MANAGER_SESSION, ClusterBuilder
 from tests.actors.data_plane import NoData
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
-from tests.actors.peer import Peer, Utter
+from tests.actors.peer import Probe, Utter
 
 M = TypeVar("M", bound=Message)
 
 
 class ScriptedDiscovery:
-    """Finds one split per discovery, or fails as often as configured."""
+    """Discovers one split at a time, or fails as often as configured."""
 
     interval_ms: int | None = 100
     changed: Callable[[], bool] | None = None
@@ -123,7 +123,7 @@ class ScriptedDataPlane(NoData):
         return self.discoveries.setdefault(operator.operator_id, discovery)
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """Counted by vertex; a scripted failure is raised instead."""
+        """Count the vertices, or raise the scripted failure."""
         self.finalized += [vertex.vertex_id for vertex in vertices]
         if self.finalization_failures:
             raise self.finalization_failures.pop(0)
@@ -143,7 +143,7 @@ TASKS = (ExecutionAttemptId("job_source_0_0"), ExecutionAttemptId("job_sink_0_0"
 
 
 class JobCluster(ClusterBuilder):
-    """A JobManager among probes. Messages are sent from outside any actor, and read when the system is idle."""
+    """A JobManager among probes. Messages are sent from outside any actor, and the system runs until it is idle."""
 
     def __init__(
         self, system: SeededSystem, folder: Path, *, files: int = 0, services: HighAvailabilityServices | None = None
@@ -152,7 +152,7 @@ class JobCluster(ClusterBuilder):
         self.folder = folder
         self.data_plane = ScriptedDataPlane(files=files)
         self.services = services or EmbeddedHaServices()
-        self._probes: dict[Ref, Peer] = {}
+        self._probes: dict[Ref, Probe] = {}
         self.resource_manager = self.stand("resource-manager", RESOURCE_MANAGER_SESSION)
         self.client = self.stand("client")
         self.job_manager = self.next_job_manager()
@@ -166,27 +166,27 @@ class JobCluster(ClusterBuilder):
         return self.job_manager
 
     def stand(self, name: str, *sessions: LeaderSessionId) -> ActorRef:
-        """A probe for the actor of this name."""
+        """Start a probe at the path of this actor."""
         probe = self.probe(name, *sessions)
         self._probes[probe.ref] = probe
         return probe.ref
 
-    def heard(self, who: Ref, kind: type[M]) -> list[M]:
-        """The messages of this kind that a probe has received, the first first."""
-        return self._probes[who].told(kind)
+    def received(self, who: Ref, kind: type[M]) -> list[M]:
+        """The messages of this kind that a probe has received, oldest first."""
+        return self._probes[who].recorded(kind)
 
     def last(self, who: Ref, kind: type[M]) -> M:
         """The last message of this kind that a probe has received."""
-        return self.heard(who, kind)[-1]
+        return self.received(who, kind)[-1]
 
-    def said_to(self, who: Ref) -> list[Message]:
-        """All messages that a probe has received, the first first."""
-        return self.heard(who, Message)
+    def all_received(self, who: Ref) -> list[Message]:
+        """All messages that a probe has received, oldest first."""
+        return self.received(who, Message)
 
     # The job
 
     def graph(self, parallelism: int = 1, *, restart: RestartStrategyConfiguration | None = None) -> JobGraph:
-        """Source and sink, both of this parallelism, without periodic checkpoints."""
+        """A job of a source and a sink, both of this parallelism, without periodic checkpoints."""
         made = graph_of(
             vertex("source", parallelism, outputs=1), vertex("sink", parallelism, reads=("source",)), restart=restart
         )
@@ -214,35 +214,35 @@ class JobCluster(ClusterBuilder):
 
     def statuses(self) -> list[JobStatus]:
         """The job statuses that the client has received."""
-        return [changed.status for changed in self.heard(self.client, JobStatusChanged)]
+        return [changed.status for changed in self.received(self.client, JobStatusChanged)]
 
     def stopping_failure(self) -> str:
-        """The reason why the job was not stopped; it is reported once."""
-        [failure] = self.heard(self.client, StoppingFailure)
+        """The reason why the job was not stopped; asserts that it is reported once."""
+        [failure] = self.received(self.client, StoppingFailure)
         return failure.cause.message
 
     # The ResourceManager and the TaskManagers
 
     def accept_job_master(self) -> None:
-        self.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
+        self.send_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=RESOURCE_MANAGER_SESSION))
 
-    def say_as_resource_manager(self, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Send a message to the JobMaster, by default under its own session."""
+    def send_as_resource_manager(self, message: Message, session: LeaderSessionId | None = None) -> None:
+        """Send a message of the ResourceManager to the JobMaster, by default under the JobMaster's session."""
         session = session or self.registration.leader_session_id
         utter = Utter(receiver=self.registration.job_master, message=message, session=session)
         self.resource_manager.tell(utter)
         self.system.run_until_idle()
 
     def register_task_manager(self, name: str) -> ActorRef:
-        """A probe for a TaskManager that has registered at the JobMaster."""
+        """A probe for a TaskManager that is registered at the JobMaster."""
         ref = self.stand(name, self.registration.leader_session_id)
         self.tell_job_master(RegisterTaskManager(task_manager_id=TaskManagerId(name), task_manager=ref))
         return ref
 
     def offer(self, name: str, slots: int) -> None:
-        """Serve so many of the requests that are still open with slots of this TaskManager."""
+        """Fulfil so many of the open slot requests with slots of this TaskManager."""
         served = sum(map(len, self.offered))
-        asked = self.heard(self.resource_manager, RequestSlot)[served:][:slots]
+        asked = self.received(self.resource_manager, RequestSlot)[served:][:slots]
         offers = tuple(
             SlotOffer(allocation_id=request.allocation_id, slot_id=SlotId(f"{name}/{index}"))
             for index, request in enumerate(asked, served)
@@ -251,7 +251,7 @@ class JobCluster(ClusterBuilder):
         self.tell_job_master(OfferSlots(task_manager_id=TaskManagerId(name), offers=offers))
 
     def deployed(self, task_manager: Ref) -> list[TaskDeploymentDescriptor]:
-        return [submit.descriptor for submit in self.heard(task_manager, SubmitTask)]
+        return [submit.descriptor for submit in self.received(task_manager, SubmitTask)]
 
     def report(self, attempt: str, state: ExecutionState, failure: SerializedThrowable | None = None) -> None:
         """Report the state of a task."""
@@ -276,7 +276,7 @@ class JobCluster(ClusterBuilder):
         self.tell_job_master(RequestSplits(attempt=ExecutionAttemptId(attempt), operator_id=source, count=count))
 
     def run(self, job_graph: JobGraph, slots: int) -> ActorRef:
-        """Submit a job and bring all of its tasks to RUNNING on one TaskManager of so many slots."""
+        """Submit a job, and bring all of its tasks to RUNNING on one TaskManager with so many slots."""
         self.submit(job_graph)
         self.accept_job_master()
         task_manager = self.register_task_manager("tm-1")

@@ -10,7 +10,7 @@ from tests.flykka.cluster.high_availability.contenders import lead
 
 
 def new_store() -> LeaderStore:
-    """An empty store, whose user is the leader."""
+    """An empty store, whose owner is the leader."""
     return lead(EmbeddedHaServices())
 
 

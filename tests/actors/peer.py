@@ -1,4 +1,6 @@
-"""A stand-in for an actor of the cluster: it records messages under known sessions, and sends those of the test."""
+"""A probe in place of an actor of the cluster: it records messages under known sessions, and sends messages of the
+test.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ M = TypeVar("M", bound=Message)
 
 @message("test.utter")
 class Utter(Message):
-    """test -> peer: send this to `receiver` as yourself, under a leader session if there is one."""
+    """test -> probe: send this message to `receiver`, under a leader session if one is set."""
 
     receiver: Ref
     message: Message
@@ -27,10 +29,10 @@ class Utter(Message):
 
 
 class PeerActor(Actor):
-    """Records messages under the sessions that it accepts, and sends what `Utter` asks for."""
+    """Records messages under the sessions that it accepts, and sends messages on the test's command."""
 
     outside_state = True
-    """The test takes the recorded messages away between two turns."""
+    """The test removes recorded messages between two turns."""
 
     def __init__(self, heard: list[Message], *sessions: LeaderSessionId) -> None:
         self._heard = heard
@@ -56,7 +58,7 @@ class PeerActor(Actor):
                 self._heard.append(message)
 
 
-class Peer:
+class Probe:
     """An actor at `/user/<name>` of a seeded system, and its recorded messages that the test has not read yet."""
 
     def __init__(self, system: SeededSystem, name: str, *sessions: LeaderSessionId) -> None:
@@ -65,20 +67,20 @@ class Peer:
         self.ref = system.spawn(Props(PeerActor, self._heard, *sessions), name)
         system.run_until_idle()
 
-    def say(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Send the message to `receiver`, and run everything that follows at this moment."""
+    def send(self, receiver: Ref, message: Message, session: LeaderSessionId | None = None) -> None:
+        """Send the message to `receiver`, and run all turns that are due at this time."""
         self.ref.tell(Utter(receiver=receiver, message=message, session=session))
         self._system.run_until_idle()
 
-    def heard(self, kind: type[M]) -> list[M]:
-        """The messages of this kind since the last call."""
+    def received(self, kind: type[M]) -> list[M]:
+        """Remove and return the messages of this kind since the last call."""
         self._system.run_until_idle()
         wanted = [message for message in self._heard if isinstance(message, kind)]
         self._heard[:] = [message for message in self._heard if not isinstance(message, kind)]
         return wanted
 
-    def told(self, kind: type[M]) -> list[M]:
-        """The messages of this kind, envelopes unpacked; they stay recorded."""
+    def recorded(self, kind: type[M]) -> list[M]:
+        """The messages of this kind, unpacked from their envelopes; they stay recorded."""
         self._system.run_until_idle()
         unpacked = (
             each
@@ -89,6 +91,6 @@ class Peer:
 
     def expect(self, kind: type[M]) -> M:
         """The only message of this kind."""
-        heard = self.heard(kind)
+        heard = self.received(kind)
         assert len(heard) == 1, f"expected one {kind.__name__}, heard {heard} and beside it {self._heard}"
         return heard[0]

@@ -1,4 +1,4 @@
-"""The stacks under the turns of actors: which of them run in Pykka's own loop, and on which threads."""
+"""Records which turns of actors run in Pykka's own loop, and on which threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PykkaLoops:
 
     def __init__(self, system: ActorSystem) -> None:
         self.in_loop: defaultdict[str, set[bool]] = defaultdict(set)
-        """By path: whether Pykka's loop is in the stacks of the actor's turns."""
+        """For each path, whether Pykka's loop was in the stacks of the actor's turns."""
         self.threads: defaultdict[str, set[int]] = defaultdict(set)
         system.add_delivery_hook(self._look)
 
@@ -31,7 +31,7 @@ class PykkaLoops:
         self.threads[recipient.path].add(threading.get_ident())
 
     def assert_pinned(self, *ends: str) -> None:
-        """Every turn of the actors whose names begin so ran in Pykka's loop, on one thread for each actor."""
+        """Assert that all turns of actors with these name prefixes ran in Pykka's loop, on one thread per actor."""
         for end in ends:
             found = [path for path in list(self.in_loop) if path.rpartition("/")[2].startswith(end)]
             assert found, f"no turn of {end}"

@@ -1,4 +1,4 @@
-"""A TaskManager between a ResourceManager and a JobMaster that the test controls."""
+"""A TaskManager between a ResourceManager and a JobMaster, both controlled by the test."""
 
 from __future__ import annotations
 
@@ -69,24 +69,24 @@ class TaskManagerCluster(ClusterBuilder):
 
     def acknowledge(self) -> RegisterTaskManager:
         """Register the TaskManager at the ResourceManager, and return its request."""
-        registration = self.resource_manager.heard(RegisterTaskManager)[-1]
+        registration = self.resource_manager.received(RegisterTaskManager)[-1]
         answer = AcknowledgeRegistration(
             leader_session_id=RESOURCE_MANAGER_SESSION,
             heartbeat_interval_ms=INTERVAL_MS,
             heartbeat_timeout_ms=TIMEOUT_MS,
         )
-        self.resource_manager.say(self.task_manager, answer)
+        self.resource_manager.send(self.task_manager, answer)
         return registration
 
     def let_the_resource_manager_ask_for(self, ms: int) -> None:
-        """Let time pass in which only the ResourceManager requests heartbeats."""
+        """Advance time while only the ResourceManager requests heartbeats."""
         for _ in range(ms // INTERVAL_MS):
             self.system.advance(INTERVAL_MS)
             request = HeartbeatRequest(origin=self.resource_manager.ref)
-            self.resource_manager.say(self.task_manager, request, RESOURCE_MANAGER_SESSION)
+            self.resource_manager.send(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     def allocate(self, allocation: str = "a", index: int = 0) -> None:
-        """Give a slot to the job."""
+        """Allocate a slot for the job."""
         request = AllocateSlot(
             slot_id=slot_id(HERE, index),
             job_id=JOB,
@@ -94,11 +94,11 @@ class TaskManagerCluster(ClusterBuilder):
             job_master=self.job_master.ref,
             job_leader_session_id=JM_SESSION,
         )
-        self.resource_manager.say(self.task_manager, request, RESOURCE_MANAGER_SESSION)
+        self.resource_manager.send(self.task_manager, request, RESOURCE_MANAGER_SESSION)
 
-    def say(self, message: Message, session: LeaderSessionId = JM_SESSION) -> None:
-        """Send a message as the JobMaster."""
-        self.job_master.say(self.task_manager, message, session)
+    def send(self, message: Message, session: LeaderSessionId = JM_SESSION) -> None:
+        """Send a message from the JobMaster."""
+        self.job_master.send(self.task_manager, message, session)
 
     def welcome(self) -> None:
         """Register the TaskManager at the JobMaster."""
@@ -109,7 +109,7 @@ class TaskManagerCluster(ClusterBuilder):
             heartbeat_interval_ms=INTERVAL_MS,
             heartbeat_timeout_ms=TIMEOUT_MS,
         )
-        self.say(answer)
+        self.send(answer)
 
     def submit(
         self, attempt: str = "x", allocation: str = "a", cancellation: TaskCancellationSettings | None = None
@@ -118,7 +118,7 @@ class TaskManagerCluster(ClusterBuilder):
         deployed = replace(
             descriptor(attempt, allocation=allocation), task_cancellation=cancellation or TaskCancellationSettings()
         )
-        self.say(SubmitTask(descriptor=deployed, job_master=self.job_master.ref))
+        self.send(SubmitTask(descriptor=deployed, job_master=self.job_master.ref))
 
     def tasks(self) -> list[str]:
         """The names of the living Tasks."""
@@ -128,7 +128,7 @@ class TaskManagerCluster(ClusterBuilder):
 
     def states(self) -> list[tuple[str, ExecutionState]]:
         """The states reported to the JobMaster."""
-        heard = self.job_master.heard(UpdateTaskExecutionState)
+        heard = self.job_master.received(UpdateTaskExecutionState)
         return [(update.state.attempt, update.state.state) for update in heard]
 
 
@@ -138,5 +138,5 @@ def connect(cluster: TaskManagerCluster) -> None:
     cluster.allocate("a")
     cluster.welcome()
     cluster.job_master.expect(OfferSlots)
-    cluster.say(AcceptSlots(job_id=JOB, accepted=(AllocationId("a"),), offer=1))
+    cluster.send(AcceptSlots(job_id=JOB, accepted=(AllocationId("a"),), offer=1))
     cluster.resource_manager.expect(AllocateSlotConfirmed)

@@ -1,4 +1,4 @@
-"""The archive of an ended job: one file, with everything that could be queried about it."""
+"""The archive of an ended job: one file with everything that the REST API returns about the job."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.drivers import Driver
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 
 FAILURE = SerializedThrowable(type_name="ValueError", message="no seven")
 ONE_RESTART = FixedDelayRestartStrategyConfiguration(attempts=1, delay_ms=0)
@@ -56,7 +56,7 @@ def archive(directory: Path, job_id: str = JOB) -> ArchivedJob:
 
 
 def ended_job(job_id: str = JOB) -> ArchivedJob:
-    """The archive of a job that has finished after a checkpoint was begun."""
+    """The archive of a job that finished after a checkpoint had started."""
     graph = replace(graph_of(vertex("source", outputs=1), vertex("sink", 2, reads=("source",))), job_id=JobId(job_id))
     model = JobReadModel(graph)
     told: list[Message] = [
@@ -125,12 +125,12 @@ def test_a_job_ended_by_another_driver_is_archived_by_that_driver_alone(
     driver.fall_asleep(store)
     suspended = CheckpointStorage(str(tmp_path)).archives()
     second.submit(archived_in(tmp_path / "second", second.graph()))
-    second.finish(second.go_on("tm-1"))
+    second.finish(second.bring_to_running("tm-1"))
     second.conclude()
 
     driver.wake_up(store)
 
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
     assert suspended == []
     assert CheckpointStorage(str(tmp_path)).archives() == [f"{tmp_path}/second/{JOB}.archive"]
 
@@ -143,7 +143,7 @@ def test_a_failed_archive_is_logged_and_does_not_affect_the_job(
     with caplog.at_level(logging.WARNING):
         driver.finish(driver.run(archived_in(tmp_path / "file" / "archives", driver.graph()), slots=1))
 
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
     [told] = [record.getMessage() for record in caplog.records if "archived" in record.getMessage()]
     assert told.startswith(f"job {JOB} is not archived in '{tmp_path}/file/archives': NotADirectoryError: ")
 
@@ -153,7 +153,7 @@ def test_waiters_for_archives_are_answered_when_all_are_written(seed: int, tmp_p
     graph = archived_in(tmp_path, graph_of(vertex("source")))
     there: list[bool] = []
     with SeededSystem(seed) as system:
-        waiting = Peer(system, "waiting")
+        waiting = Probe(system, "waiting")
         info_store = system.spawn(Props(ExecutionGraphInfoStoreActor), "info-store")
         system.add_delivery_hook(
             lambda _, message, __: (

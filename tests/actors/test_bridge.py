@@ -1,4 +1,4 @@
-"""The bridge between a Task and an engine: the method of a command, on its lane, and its answer to the Task."""
+"""The bridge calls the engine's method for a command, on the lane of the command, and sends the result to the Task."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class NotingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Stands in for the Task."""
+    """Stands in for the Task: spawns a bridge, and records its messages."""
 
     def __init__(self, bridge: Props, answers: list[Message]) -> None:
         self._props = bridge
@@ -115,7 +115,7 @@ def test_the_engine_has_a_method_for_every_command(kind: type[Command]) -> None:
     assert hints["return"] is type(None) or hints["return"] in get_args(Answer)
 
 
-def test_commands_have_lanes_and_some_fail_their_checkpoint_alone() -> None:
+def test_commands_have_lanes_and_some_fail_only_their_checkpoint() -> None:
     lanes = {kind: kind.lane for kind in COMMANDS}
 
     assert (lanes[UpdateState], lanes[PrepareCommit], lanes[HoldBatches], lanes[CloseChain]) == (

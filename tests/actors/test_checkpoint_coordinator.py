@@ -1,4 +1,4 @@
-"""The coordinator as an actor: its messages to the tasks and the JobMaster, and its files in storage."""
+"""The coordinator as an actor: its messages to the tasks and the JobMaster, and its files in the storage."""
 
 from __future__ import annotations
 
@@ -52,17 +52,19 @@ def cluster(system: SeededSystem, tmp_path: Path) -> CoordinatorCluster:
 def test_a_checkpoint_goes_from_the_timer_to_the_tasks_and_into_storage(
     cluster: CoordinatorCluster, system: SeededSystem
 ) -> None:
-    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    cluster.send(StartCheckpointScheduler(job_id=JOB))
     system.advance(1_000)
-    triggered = cluster.told()
+    triggered = cluster.task_messages()
     cluster.complete(1, "a", "b")
 
     path = str(cluster.folder / "job" / "chk-1")
-    [report] = cluster.heard_of(CheckpointCompleted)
+    [report] = cluster.received(CheckpointCompleted)
     assert [(type(message), message.attempt) for message in triggered if isinstance(message, TriggerCheckpoint)] == [
         (TriggerCheckpoint, "a")
     ]
-    assert [message.attempt for message in cluster.told() if isinstance(message, NotifyCheckpointComplete)] == [
+    assert [
+        message.attempt for message in cluster.task_messages() if isinstance(message, NotifyCheckpointComplete)
+    ] == [
         "a",
         "b",
     ]
@@ -74,17 +76,17 @@ def test_operator_coordinators_are_snapshotted_before_the_tasks(system: SeededSy
     cluster = CoordinatorCluster(system, tmp_path, sources=True)
     cluster.deploy("a")
 
-    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.send(FinalCheckpointRequest(job_id=JOB))
 
-    assert cluster.heard_of(SnapshotOperatorCoordinators) == [SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1)]
-    assert [type(message) for message in cluster.told()] == [TriggerCheckpoint]
+    assert cluster.received(SnapshotOperatorCoordinators) == [SnapshotOperatorCoordinators(job_id=JOB, checkpoint_id=1)]
+    assert [type(message) for message in cluster.task_messages()] == [TriggerCheckpoint]
 
 
 def test_a_declined_checkpoint_is_reported_to_the_tasks_and_fails_the_job(cluster: CoordinatorCluster) -> None:
-    cluster.say(FinalCheckpointRequest(job_id=JOB))
-    cluster.told()
+    cluster.send(FinalCheckpointRequest(job_id=JOB))
+    cluster.task_messages()
 
-    cluster.say(
+    cluster.send(
         DeclineCheckpoint(
             job_id=JOB,
             attempt=ExecutionAttemptId("b"),
@@ -93,53 +95,56 @@ def test_a_declined_checkpoint_is_reported_to_the_tasks_and_fails_the_job(cluste
         )
     )
 
-    [aborted] = cluster.heard_of(CheckpointAborted)
-    [failed] = cluster.heard_of(CheckpointFailuresExceeded)
+    [aborted] = cluster.received(CheckpointAborted)
+    [failed] = cluster.received(CheckpointFailuresExceeded)
     assert aborted.reason is CheckpointDeclineReason.CHECKPOINT_ASYNC_EXCEPTION
     assert "CHECKPOINT_ASYNC_EXCEPTION" in failed.cause.message
-    assert [message.attempt for message in cluster.told() if isinstance(message, NotifyCheckpointAborted)] == ["a", "b"]
+    assert [message.attempt for message in cluster.task_messages() if isinstance(message, NotifyCheckpointAborted)] == [
+        "a",
+        "b",
+    ]
 
 
 def test_messages_of_a_former_leaders_coordinator_reach_no_task(cluster: CoordinatorCluster) -> None:
     cluster.deploy("a", "b", leader_session_id=LeaderSessionId("former"))
 
-    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.send(FinalCheckpointRequest(job_id=JOB))
 
-    assert cluster.told() == []
+    assert cluster.task_messages() == []
 
 
 def test_a_checkpoint_expires_on_the_clock(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path, timeout_ms=300)
     cluster.deploy("a")
-    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.send(FinalCheckpointRequest(job_id=JOB))
 
     system.advance(300)
 
-    assert [aborted.reason for aborted in cluster.heard_of(CheckpointAborted)] == [CheckpointDeclineReason.EXPIRED]
+    assert [aborted.reason for aborted in cluster.received(CheckpointAborted)] == [CheckpointDeclineReason.EXPIRED]
 
 
 def test_no_checkpoint_begins_before_every_task_runs(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
     cluster.deploy("a", state=ExecutionState.DEPLOYING)
-    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    cluster.send(StartCheckpointScheduler(job_id=JOB))
 
     system.advance(1_500)
-    before = cluster.told()
+    before = cluster.task_messages()
     attempt = ExecutionAttemptId("a")
-    cluster.say(CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt, state=ExecutionState.RUNNING))
+    cluster.send(CoordinatedTaskStateChanged(job_id=JOB, attempt=attempt, state=ExecutionState.RUNNING))
 
     assert before == []
-    assert [type(message) for message in cluster.told()] == [TriggerCheckpoint]
+    assert [type(message) for message in cluster.task_messages()] == [TriggerCheckpoint]
 
 
 def test_new_attempts_start_from_the_latest_completed_checkpoint(cluster: CoordinatorCluster) -> None:
-    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.send(FinalCheckpointRequest(job_id=JOB))
     cluster.complete(1, "a", "b", shared="x")
 
-    cluster.say(AbortPendingCheckpoints(job_id=JOB))
-    cluster.say(RequestRestoreState(job_id=JOB, version=3))
+    cluster.send(AbortPendingCheckpoints(job_id=JOB))
+    cluster.send(RequestRestoreState(job_id=JOB, version=3))
 
-    [restore] = cluster.heard_of(RestoreState)
+    [restore] = cluster.received(RestoreState)
     assert restore.checkpoint is not None
     assert (restore.version, restore.checkpoint.checkpoint_id) == (3, 1)
     assert restore.checkpoint == cluster.storage.read_metadata(str(cluster.folder / "job" / "chk-1"))
@@ -148,23 +153,23 @@ def test_new_attempts_start_from_the_latest_completed_checkpoint(cluster: Coordi
 def test_a_job_can_start_from_a_checkpoint_of_another_and_adds_a_note_to_its_files(
     cluster: CoordinatorCluster, system: SeededSystem, tmp_path: Path
 ) -> None:
-    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.send(FinalCheckpointRequest(job_id=JOB))
     cluster.complete(1, "a", "b", shared="x")
-    path = cluster.heard_of(CheckpointCompleted)[0].path
+    path = cluster.received(CheckpointCompleted)[0].path
     before = cluster.files()
 
     with SeededSystem(12) as other:
         later = CoordinatorCluster(other, tmp_path / "later")
-        later.say(RequestRestoreState(job_id=JOB, path=path))
+        later.send(RequestRestoreState(job_id=JOB, path=path))
         later.deploy("a")
-        later.say(FinalCheckpointRequest(job_id=JOB))
+        later.send(FinalCheckpointRequest(job_id=JOB))
         later.complete(2, "a")
-        later.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+        later.send(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    [restore] = later.heard_of(RestoreState)
+    [restore] = later.received(RestoreState)
     assert restore.checkpoint is not None
     assert restore.checkpoint.checkpoint_id == 1
-    assert [report.checkpoint_id for report in later.heard_of(CheckpointCompleted)] == [2]
+    assert [report.checkpoint_id for report in later.received(CheckpointCompleted)] == [2]
     assert [name for name in cluster.files() if not name.startswith("later")] == ["job/chk-1/_continued", *before]
 
 
@@ -174,17 +179,17 @@ def test_the_checkpoint_that_a_job_starts_from_may_lie_in_another_storage(cluste
     )
     path = CheckpointStorage("memory://another-storage").write_metadata(earlier)
 
-    cluster.say(RequestRestoreState(job_id=JOB, path=path))
+    cluster.send(RequestRestoreState(job_id=JOB, path=path))
 
-    [restore] = cluster.heard_of(RestoreState)
+    [restore] = cluster.received(RestoreState)
     assert restore.checkpoint is not None
     assert (restore.checkpoint.checkpoint_id, restore.checkpoint.path) == (7, path)
 
 
-def test_a_checkpoint_that_cannot_be_read_is_no_beginning(cluster: CoordinatorCluster) -> None:
-    cluster.say(RequestRestoreState(job_id=JOB, version=1, path="/nowhere/chk-1"))
+def test_an_unreadable_checkpoint_is_not_started_from(cluster: CoordinatorCluster) -> None:
+    cluster.send(RequestRestoreState(job_id=JOB, version=1, path="/nowhere/chk-1"))
 
-    [failed] = cluster.heard_of(RestoreStateFailed)
+    [failed] = cluster.received(RestoreStateFailed)
     assert failed.version == 1
     assert "/nowhere/chk-1/_metadata: there is no such file" in failed.cause.message
 
@@ -192,7 +197,7 @@ def test_a_checkpoint_that_cannot_be_read_is_no_beginning(cluster: CoordinatorCl
 def test_subsumed_checkpoints_and_unused_state_leave_the_storage(
     cluster: CoordinatorCluster, system: SeededSystem
 ) -> None:
-    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    cluster.send(StartCheckpointScheduler(job_id=JOB))
     for checkpoint_id, shared in enumerate(["x", "y"], start=1):
         system.advance(1_000)
         cluster.complete(checkpoint_id, "a", "b", shared=shared)
@@ -219,12 +224,12 @@ def test_an_ended_job_leaves_checkpoints_by_its_retention_policy(
 ) -> None:
     cluster = CoordinatorCluster(system, tmp_path, retention=retention)
     cluster.deploy("a")
-    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.send(FinalCheckpointRequest(job_id=JOB))
     cluster.complete(1, "a", shared="x")
 
-    cluster.say(StopCheckpointing(job_id=JOB, job_status=status))
+    cluster.send(StopCheckpointing(job_id=JOB, job_status=status))
 
-    [stopped] = cluster.heard_of(CheckpointingStopped)
+    [stopped] = cluster.received(CheckpointingStopped)
     assert stopped.retained == ((str(tmp_path / "job" / "chk-1"),) if left else ())
     assert cluster.files() == (["job/chk-1/_metadata", "job/shared/x"] if left else [])
 

@@ -65,7 +65,7 @@ class Counter(MasterTriggerRestoreHook):
 
 
 class FullStorage(CheckpointStorage):
-    """Has no room for metadata, or cannot delete."""
+    """A storage that cannot write metadata or delete files."""
 
     def __init__(self, directory: str, *, writes: bool) -> None:
         super().__init__(directory)
@@ -81,12 +81,12 @@ class FullStorage(CheckpointStorage):
 
 
 def request_savepoint(cluster: CoordinatorCluster, folder: Path, request_id: str = "wish") -> None:
-    cluster.say(SavepointRequest(job_id=JOB, request_id=request_id, target_location=str(folder)))
+    cluster.send(SavepointRequest(job_id=JOB, request_id=request_id, target_location=str(folder)))
 
 
 def decline(cluster: CoordinatorCluster, attempt: str, checkpoint_id: int) -> None:
     refusal = DeclineCheckpoint(job_id=JOB, attempt=ExecutionAttemptId(attempt), checkpoint_id=checkpoint_id)
-    cluster.say(refusal)
+    cluster.send(refusal)
 
 
 def test_a_savepoint_is_in_the_requested_folder_and_stays(system: SeededSystem, tmp_path: Path) -> None:
@@ -96,13 +96,13 @@ def test_a_savepoint_is_in_the_requested_folder_and_stays(system: SeededSystem, 
 
     request_savepoint(cluster, folder)
     cluster.complete(1, "a")
-    cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+    cluster.send(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    assert cluster.heard_of(SavepointCompleted) == [
+    assert cluster.received(SavepointCompleted) == [
         SavepointCompleted(job_id=JOB, request_id="wish", checkpoint_id=1, path=str(folder))
     ]
     assert cluster.storage.read_metadata(str(folder)).job_name == "job"
-    assert cluster.heard_of(CheckpointingStopped) == [CheckpointingStopped(job_id=JOB)]
+    assert cluster.received(CheckpointingStopped) == [CheckpointingStopped(job_id=JOB)]
 
 
 def test_a_savepoint_that_a_task_declines_leaves_nothing(system: SeededSystem, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_a_savepoint_that_a_task_declines_leaves_nothing(system: SeededSystem, t
     decline(cluster, "b", 1)
 
     reason = CheckpointDeclineReason.CHECKPOINT_DECLINED
-    assert cluster.heard_of(SavepointFailed) == [SavepointFailed(job_id=JOB, request_id="wish", reason=reason)]
+    assert cluster.received(SavepointFailed) == [SavepointFailed(job_id=JOB, request_id="wish", reason=reason)]
     assert not folder.exists()
 
 
@@ -124,7 +124,7 @@ def test_a_savepoint_request_is_answered_if_there_are_no_tasks(system: SeededSys
 
     request_savepoint(cluster, tmp_path / "savepoint-1")
 
-    [failed] = cluster.heard_of(SavepointFailed)
+    [failed] = cluster.received(SavepointFailed)
     assert failed.reason is CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING
 
 
@@ -133,22 +133,22 @@ def test_a_job_is_drained_into_a_savepoint(system: SeededSystem, tmp_path: Path)
     cluster.deploy("a")
     folder = str(tmp_path / "savepoint-1")
 
-    cluster.say(StopCheckpointRequest(job_id=JOB, target_location=folder, drain=True, request_id="stop"))
-    [trigger] = [told for told in cluster.told() if isinstance(told, TriggerCheckpoint)]
+    cluster.send(StopCheckpointRequest(job_id=JOB, target_location=folder, drain=True, request_id="stop"))
+    [trigger] = [told for told in cluster.task_messages() if isinstance(told, TriggerCheckpoint)]
     cluster.complete(1, "a")
 
     assert (trigger.options.is_final, trigger.options.drain, trigger.options.target_location) == (True, True, folder)
-    assert [done.path for done in cluster.heard_of(SavepointCompleted)] == [folder]
+    assert [done.path for done in cluster.received(SavepointCompleted)] == [folder]
 
 
 def test_a_stop_too_late_for_a_savepoint_is_refused(system: SeededSystem, tmp_path: Path) -> None:
     cluster = CoordinatorCluster(system, tmp_path)
     cluster.deploy("a")
-    cluster.say(FinalCheckpointRequest(job_id=JOB))
+    cluster.send(FinalCheckpointRequest(job_id=JOB))
 
-    cluster.say(StopCheckpointRequest(job_id=JOB, target_location="savepoint-1", request_id="stop"))
+    cluster.send(StopCheckpointRequest(job_id=JOB, target_location="savepoint-1", request_id="stop"))
 
-    [failed] = cluster.heard_of(StopCheckpointFailed)
+    [failed] = cluster.received(StopCheckpointFailed)
     assert failed.cause is not None
     assert failed.cause.message == "the input is at its end, and the job already ends with checkpoint 1"
 
@@ -162,10 +162,10 @@ def test_hooks_run_before_the_tasks_and_get_their_state_back(system: SeededSyste
 
     counter.count = 99
     path = str(tmp_path / "savepoint-1")
-    cluster.say(RequestRestoreState(job_id=JOB, version=3, path=path))
+    cluster.send(RequestRestoreState(job_id=JOB, version=3, path=path))
 
     assert cluster.storage.read_metadata(path).master_states == (MasterState(identifier="counter", data=b"1"),)
-    assert [restored.version for restored in cluster.heard_of(RestoreState)] == [3]
+    assert [restored.version for restored in cluster.received(RestoreState)] == [3]
     assert counter.count == 1
 
 
@@ -176,22 +176,22 @@ def test_a_raising_hook_aborts_a_checkpoint_and_prevents_a_restore(system: Seede
     cluster.deploy("a")
 
     request_savepoint(cluster, tmp_path / "savepoint-1")
-    cluster.say(RequestRestoreState(job_id=JOB, version=3))
+    cluster.send(RequestRestoreState(job_id=JOB, version=3))
 
-    [failed] = cluster.heard_of(SavepointFailed)
+    [failed] = cluster.received(SavepointFailed)
     assert failed.reason is CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
     assert failed.cause is not None
     assert "the master hook 'counter' failed for checkpoint 1" in failed.cause.message
-    [refused] = cluster.heard_of(RestoreStateFailed)
+    [refused] = cluster.received(RestoreStateFailed)
     assert (refused.version, refused.cause.type_name) == (3, "MasterHookError")
-    assert cluster.told() == []
+    assert cluster.task_messages() == []
 
 
 def test_hooks_are_closed_with_the_job(system: SeededSystem, tmp_path: Path) -> None:
     counter = Counter()
     cluster = CoordinatorCluster(system, tmp_path, hooks=(counter,))
 
-    cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
+    cluster.send(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))
 
     assert counter.closed
 
@@ -204,8 +204,8 @@ def test_unwritable_metadata_aborts_the_checkpoint(system: SeededSystem, tmp_pat
     request_savepoint(cluster, tmp_path / "savepoint-1")
     cluster.complete(1, "a")
 
-    [aborted] = cluster.heard_of(CheckpointAborted)
-    [failed] = cluster.heard_of(SavepointFailed)
+    [aborted] = cluster.received(CheckpointAborted)
+    [failed] = cluster.received(SavepointFailed)
     assert aborted.reason is failed.reason is CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
     assert failed.cause is not None
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "disk full")
@@ -226,4 +226,4 @@ def test_a_failed_deletion_is_reported_and_blocks_nothing(
     cluster.complete(4, "a")
 
     assert "files of job job may not have been deleted: read-only file system" in caplog.text
-    assert [done.checkpoint_id for done in cluster.heard_of(CheckpointCompleted)] == [4]
+    assert [done.checkpoint_id for done in cluster.received(CheckpointCompleted)] == [4]

@@ -1,4 +1,4 @@
-"""Files of checkpoints survive a loss of power, and other users cannot read them."""
+"""Files of checkpoints survive a power failure, and other users cannot read them."""
 
 from __future__ import annotations
 

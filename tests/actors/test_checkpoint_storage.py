@@ -1,4 +1,4 @@
-"""A checkpoint is there whole or not at all, and a deleted one leaves nothing."""
+"""A checkpoint exists completely or not at all, and no file of a deleted checkpoint remains."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_a_truncated_file_is_distinguished_from_a_complete_one(tmp_path: Path, c
         CheckpointStorage(str(tmp_path)).read_metadata(path)
 
 
-def test_a_single_altered_bit_is_found(tmp_path: Path) -> None:
+def test_a_single_flipped_bit_is_found(tmp_path: Path) -> None:
     path = CheckpointStorage(str(tmp_path)).write_metadata(checkpoint_of_two_subtasks())
     metadata = Path(path) / "_metadata"
     data = bytearray(metadata.read_bytes())
@@ -212,7 +212,7 @@ def test_a_single_altered_bit_is_found(tmp_path: Path) -> None:
         CheckpointStorage(str(tmp_path)).read_metadata(path)
 
 
-def test_a_foreign_file_is_not_taken_for_a_checkpoint(tmp_path: Path) -> None:
+def test_a_foreign_file_is_not_treated_as_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "_metadata").write_bytes(b"PAR1 is what parquet begins with")
 
     with pytest.raises(CheckpointFormatError, match="not a file of flykka"):
@@ -228,7 +228,7 @@ def test_a_file_of_a_newer_version_is_refused_with_its_version(tmp_path: Path) -
 
     with pytest.raises(
         CheckpointVersionError,
-        match=f"a newer flykka wrote it: format version {FORMAT_VERSION + 1}, known up to {FORMAT_VERSION}",
+        match=rf"it has format version {FORMAT_VERSION + 1}, and this flykka reads versions up to {FORMAT_VERSION}",
     ):
         CheckpointStorage(str(tmp_path)).read_metadata(path)
 
@@ -239,7 +239,7 @@ def test_a_job_graph_is_not_a_checkpoint(tmp_path: Path) -> None:
     (tmp_path / "job-1" / "chk-1").mkdir()
     (tmp_path / "job-1" / "job-graph").rename(tmp_path / "job-1" / "chk-1" / "_metadata")
 
-    with pytest.raises(CheckpointFormatError, match="holds a JobGraph, not a CompletedCheckpoint"):
+    with pytest.raises(CheckpointFormatError, match="contains a JobGraph, not a CompletedCheckpoint"):
         storage.read_metadata(str(tmp_path / "job-1" / "chk-1"))
 
 
@@ -273,16 +273,18 @@ def test_state_is_deleted_be_it_a_file_or_a_folder(tmp_path: Path) -> None:
     assert files_below(shared) == ["batch-3"]
 
 
-def test_state_that_cannot_be_deleted_does_not_keep_what_follows() -> None:
-    with mounted("world") as storage:
-        storage.write("world/first", b"state")
-        storage.write("world/second", b"state")
-        storage.fails = lambda operation, path: operation is Operation.DELETE and path == "world/first"
+def test_state_that_cannot_be_deleted_does_not_block_later_deletions() -> None:
+    with mounted("harness") as storage:
+        storage.write("harness/first", b"state")
+        storage.write("harness/second", b"state")
+        storage.fails = lambda operation, path: operation is Operation.DELETE and path == "harness/first"
 
-        with pytest.raises(OSError, match="world/first"):
-            CheckpointStorage("simulated://world").discard(["simulated://world/first", "simulated://world/second"])
+        with pytest.raises(OSError, match="harness/first"):
+            CheckpointStorage("simulated://harness").discard(
+                ["simulated://harness/first", "simulated://harness/second"]
+            )
 
-        assert [*storage.files] == ["world/first"]
+        assert [*storage.files] == ["harness/first"]
 
 
 def test_a_deleted_job_leaves_no_empty_folder(tmp_path: Path) -> None:
@@ -330,7 +332,7 @@ def job_graph(directory: str) -> JobGraph:
 
 
 class WithoutDriver(MemoryFileSystem):
-    """A file system whose library does not find what it needs, as that of HDFS without a JVM."""
+    """A file system whose library lacks a dependency, as HDFS without a JVM."""
 
     protocol = "driverless"
 
@@ -338,7 +340,7 @@ class WithoutDriver(MemoryFileSystem):
         raise OSError("Unable to load libjvm\nnot in /usr/lib\nnot in /opt")
 
 
-def test_a_file_system_that_does_not_begin_is_a_directory_that_cannot_be_used() -> None:
+def test_a_file_system_that_cannot_start_makes_the_directory_unusable() -> None:
     fsspec.register_implementation("driverless", WithoutDriver, clobber=True)
 
     with pytest.raises(CheckpointDirectoryError, match=r"'driverless://x' cannot be used: Unable to load libjvm$"):
@@ -361,7 +363,7 @@ def test_the_outcome_of_a_run_replaces_its_running_record(tmp_path: Path) -> Non
     assert storage.addresses() == []
 
 
-def test_the_end_of_another_run_changes_nothing_and_of_one_that_was_not_noted_too(tmp_path: Path) -> None:
+def test_the_end_of_another_or_unrecorded_run_changes_nothing(tmp_path: Path) -> None:
     storage, run = CheckpointStorage(str(tmp_path)), JobRun(job_id=JobId("b"), job_name="errors")
     ended = JobEnded(job_id=JobId("a"), status=JobStatus.FINISHED)
 

@@ -46,24 +46,26 @@ def scheduled_coordinator(system: SeededSystem, folder: Path, checkpoints: Check
     """A coordinator of a job with one task, whose scheduler is on."""
     cluster = CoordinatorCluster(system, folder, checkpoints=checkpoints)
     cluster.deploy("a")
-    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    cluster.send(StartCheckpointScheduler(job_id=JOB))
     return cluster
 
 
 def take(cluster: CoordinatorCluster, system: SeededSystem) -> int:
     """Complete a checkpoint, and return its id."""
     system.advance(INTERVAL_MS)
-    [trigger] = [message for message in cluster.told() if isinstance(message, TriggerCheckpoint)]
+    [trigger] = [message for message in cluster.task_messages() if isinstance(message, TriggerCheckpoint)]
     cluster.complete(trigger.checkpoint_id, "a", shared=f"state {trigger.checkpoint_id}")
     return trigger.checkpoint_id
 
 
 def told_of_an_end(cluster: CoordinatorCluster) -> list[Message]:
-    return [said for said in cluster.told() if isinstance(said, NotifyCheckpointComplete | NotifyCheckpointAborted)]
+    return [
+        said for said in cluster.task_messages() if isinstance(said, NotifyCheckpointComplete | NotifyCheckpointAborted)
+    ]
 
 
 class Unreliable:
-    """The checkpoints of a job, in a store that is unreachable while it is `away`."""
+    """The store of a job's checkpoints, which is unreachable while `away` is True."""
 
     def __init__(self, checkpoints: CheckpointPointers) -> None:
         self._checkpoints = checkpoints
@@ -115,9 +117,9 @@ def test_another_coordinator_resumes_with_the_completed_checkpoints(
 
     with SeededSystem(12) as other:
         cluster = scheduled_coordinator(other, tmp_path, checkpoints)
-        cluster.say(RequestRestoreState(job_id=JOB, version=1, path="/never/looked/at"))
+        cluster.send(RequestRestoreState(job_id=JOB, version=1, path="/never/looked/at"))
         cluster.deploy("a")
-        [restore] = cluster.heard_of(RestoreState)
+        [restore] = cluster.received(RestoreState)
         next_id = take(cluster, other)
 
     assert restore.checkpoint is not None
@@ -130,17 +132,17 @@ def test_a_replaced_coordinator_completes_reports_and_deletes_nothing(
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, checkpoints)
     take(cluster, system)
-    cluster.told()
+    cluster.task_messages()
     checkpoints.recover("another coordinator", 1)
     before = cluster.files()
 
     take(cluster, system)
-    cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+    cluster.send(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
     assert told_of_an_end(cluster) == []
-    assert len(cluster.heard_of(CheckpointCompleted)) == 1
-    assert cluster.heard_of(CheckpointAborted) == []
-    assert len(cluster.heard_of(CheckpointingStopped)) == 1
+    assert len(cluster.received(CheckpointCompleted)) == 1
+    assert cluster.received(CheckpointAborted) == []
+    assert len(cluster.received(CheckpointingStopped)) == 1
     assert set(before) <= set(cluster.files())
     assert [each.checkpoint_id for each in checkpoints.recover("next", 1).completed] == [1]
 
@@ -152,17 +154,17 @@ def test_a_checkpoint_refused_by_the_store_is_aborted_and_its_metadata_deleted(
     unreliable.away = {"add"}
 
     take(cluster, system)
-    given_up = cluster.heard_of(CheckpointAborted)
+    given_up = cluster.received(CheckpointAborted)
     left = [file for file in cluster.files() if "_metadata" in file]
     unreliable.away = set()
     taken = take(cluster, system)
 
     assert [aborted.checkpoint_id for aborted in given_up] == [1]
     assert left == []
-    assert [completed.checkpoint_id for completed in cluster.heard_of(CheckpointCompleted)] == [taken] == [2]
+    assert [completed.checkpoint_id for completed in cluster.received(CheckpointCompleted)] == [taken] == [2]
 
 
-def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
+def test_checkpoint_ids_are_drawn_again_when_the_store_is_available(
     system: SeededSystem, tmp_path: Path, unreliable: Unreliable
 ) -> None:
     cluster = scheduled_coordinator(system, tmp_path, unreliable)  # type: ignore[arg-type]
@@ -170,7 +172,7 @@ def test_ids_that_cannot_be_drawn_are_drawn_when_the_store_is_back(
     taken = [take(cluster, system) for _ in range(DRAWN_AT_ONCE)]
 
     system.advance(5 * INTERVAL_MS)
-    meanwhile = [message for message in cluster.told() if isinstance(message, TriggerCheckpoint)]
+    meanwhile = [message for message in cluster.task_messages() if isinstance(message, TriggerCheckpoint)]
     unreliable.away = set()
     taken.append(take(cluster, system))
 
@@ -185,25 +187,25 @@ def test_a_savepoint_request_fails_at_once_if_no_id_can_be_drawn(
     cluster.deploy("a")
     unreliable.away = {"draw_ids"}
     for number in range(DRAWN_AT_ONCE):
-        cluster.say(SavepointRequest(job_id=JOB, request_id=f"{number}", target_location=str(tmp_path / f"{number}")))
+        cluster.send(SavepointRequest(job_id=JOB, request_id=f"{number}", target_location=str(tmp_path / f"{number}")))
         cluster.complete(number + 1, "a")
 
-    cluster.say(SavepointRequest(job_id=JOB, request_id="one more", target_location=str(tmp_path / "one")))
-    cluster.say(StopCheckpointRequest(job_id=JOB, request_id="stop"))
+    cluster.send(SavepointRequest(job_id=JOB, request_id="one more", target_location=str(tmp_path / "one")))
+    cluster.send(StopCheckpointRequest(job_id=JOB, request_id="stop"))
 
-    [failed] = cluster.heard_of(SavepointFailed)
-    [refused] = cluster.heard_of(StopCheckpointFailed)
+    [failed] = cluster.received(SavepointFailed)
+    [refused] = cluster.received(StopCheckpointFailed)
     assert failed.cause is not None
     assert refused.cause is not None
     assert (failed.request_id, failed.reason) == ("one more", CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE)
-    assert failed.cause.message == "no id could be drawn for it: the store cannot be reached"
-    assert refused.cause.message == "no id could be drawn for it, 2 times in a row: the store cannot be reached"
+    assert failed.cause.message == "its id could not be drawn: the store cannot be reached"
+    assert refused.cause.message == "its id could not be drawn, 2 times in a row: the store cannot be reached"
 
 
 def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Path, unreliable: Unreliable) -> None:
     unreliable.away = {"recover"}
     cluster = CoordinatorCluster(system, tmp_path, checkpoints=unreliable)  # type: ignore[arg-type]
-    cluster.say(RequestRestoreState(job_id=JOB, version=0))
+    cluster.send(RequestRestoreState(job_id=JOB, version=0))
     system.advance(5 * INTERVAL_MS)
     meanwhile = [*cluster.heard]
 
@@ -211,7 +213,7 @@ def test_a_job_starts_when_the_store_is_back(system: SeededSystem, tmp_path: Pat
     system.advance(INTERVAL_MS)
 
     assert meanwhile == []
-    assert cluster.heard_of(RestoreState) == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
+    assert cluster.received(RestoreState) == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
 
 
 def test_a_job_whose_checkpoint_is_missing_does_not_start(
@@ -222,9 +224,9 @@ def test_a_job_whose_checkpoint_is_missing_does_not_start(
 
     with SeededSystem(12) as other:
         cluster = CoordinatorCluster(other, tmp_path, checkpoints=checkpoints)
-        cluster.say(RequestRestoreState(job_id=JOB, version=0))
-        [failed] = cluster.heard_of(RestoreStateFailed)
-        cluster.say(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+        cluster.send(RequestRestoreState(job_id=JOB, version=0))
+        [failed] = cluster.received(RestoreStateFailed)
+        cluster.send(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
     assert failed.cause.type_name == "CheckpointFileNotFoundError"
     assert failed.cause.message.endswith("job/chk-1/_metadata: there is no such file")

@@ -1,4 +1,4 @@
-"""The ClusterEntrypoint: a component that ends is restarted at the same path, until it fails too often."""
+"""The ClusterEntrypoint restarts an ended component at the same path, until it fails too often."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Fail(Message):
 
 
 class Component(Actor):
-    """Does nothing, and stops when it fails, as the real ones do."""
+    """Ignores messages, and stops when it fails, as the real components do."""
 
     def handle_message(self, message: Message) -> None:
         raise RuntimeError("it was told to")
@@ -45,7 +45,7 @@ class Plain:
 
 
 class EntrypointCluster(ClusterBuilder):
-    """An entrypoint with two components, and an uninvolved actor with the name of a TaskManager."""
+    """An entrypoint with two components, and an unrelated actor with the name of a TaskManager."""
 
     def __init__(self, system: SeededSystem) -> None:
         super().__init__(system)
@@ -89,11 +89,11 @@ def test_the_next_job_manager_gets_the_living_resource_manager(cluster: Entrypoi
     assert cluster.made_for[-1] == cluster.find("resource-manager")
 
 
-def test_a_question_for_the_components_is_answered_with_their_refs(cluster: EntrypointCluster) -> None:
+def test_a_request_for_the_components_is_answered_with_their_refs(cluster: EntrypointCluster) -> None:
     peer = cluster.probe("peer")
     entrypoint = cluster.find("cluster-entrypoint")
 
-    peer.say(entrypoint, RequestClusterComponents(reply_to=peer.ref))
+    peer.send(entrypoint, RequestClusterComponents(reply_to=peer.ref))
 
     components = peer.expect(ClusterComponents)
     assert components.resource_manager == cluster.find("resource-manager")

@@ -1,4 +1,4 @@
-"""A driver that takes over from another one: what it resumes, and what it does not repeat."""
+"""A driver that takes over from another one resumes its jobs, and repeats no finished work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_submission_to_a_driver_that_does_not_lead_is_in_the_log(
 
     second.submit(second.graph())
 
-    assert f"job {JOB} ('{second.graph().name}') is submitted, and waits until this driver leads" in caplog.messages
+    assert f"job {JOB} ('{second.graph().name}') was submitted, and waits until this driver leads" in caplog.messages
 
 
 def test_a_driver_that_takes_over_resumes_a_job_when_its_application_submits_it(driver: Driver, second: Driver) -> None:
@@ -52,10 +52,10 @@ def test_a_driver_that_takes_over_resumes_a_job_when_its_application_submits_it(
     assert second.job_masters() == [], "there is no code for it yet"
 
     second.submit(second.graph())
-    second.finish(second.go_on("tm-1"))
+    second.finish(second.bring_to_running("tm-1"))
 
-    assert second.heard(second.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
-    assert second.heard(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert second.received(second.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
+    assert second.received(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
 def test_a_job_whose_code_does_not_fit_is_refused_and_stays_for_another_submission(
@@ -67,7 +67,7 @@ def test_a_job_whose_code_does_not_fit_is_refused_and_stays_for_another_submissi
 
     second.submit(second.graph())
     assert second.last(second.client, JobResultFailure).cause.message == "no operator 'sink'"
-    assert second.kept() == [JOB]
+    assert second.stored_jobs() == [JOB]
 
     second.data_plane.refusal = None
     second.submit(second.graph())
@@ -82,26 +82,24 @@ def test_a_job_that_has_finished_in_the_same_run_is_not_run_again_by_the_next_dr
 
     second.submit(second.graph())
 
-    assert second.heard(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
+    assert second.received(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
     assert second.job_masters() == []
 
 
-def test_a_job_that_was_being_put_away_when_its_driver_died_is_answered_with_its_end(
-    driver: Driver, second: Driver
-) -> None:
+def test_a_job_being_archived_when_its_driver_died_is_answered_with_its_result(driver: Driver, second: Driver) -> None:
     task_manager = driver.run(driver.graph(), slots=1)
     remove = driver.system.add_delivery_hook(
         lambda _recipient, message, _sender: driver.services.close() if type(message) is JobResultRecorded else None
     )
     driver.finish(task_manager)
     remove()
-    assert second.kept() == [JOB]
+    assert second.stored_jobs() == [JOB]
 
     second.submit(second.graph())
 
-    assert second.heard(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
+    assert second.received(second.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
     assert second.job_masters() == []
-    assert second.kept() == []
+    assert second.stored_jobs() == []
 
 
 def test_a_waiting_driver_has_the_results_of_a_concluded_run(driver: Driver, second: Driver) -> None:
@@ -137,10 +135,10 @@ def test_a_driver_that_leads_again_resumes_a_job_that_another_one_ran_meanwhile(
     second.services.close()
 
     driver.wake_up(store)
-    driver.finish(driver.go_on("tm-2"))
+    driver.finish(driver.bring_to_running("tm-2"))
 
-    assert driver.heard(driver.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
 def test_a_driver_that_leads_again_gets_the_results_of_its_concluded_run(
@@ -149,20 +147,20 @@ def test_a_driver_that_leads_again_gets_the_results_of_its_concluded_run(
     driver.run(driver.graph(), slots=1)
     driver.fall_asleep(store)
     second.submit(second.graph())
-    second.finish(second.go_on("tm-1"))
+    second.finish(second.bring_to_running("tm-1"))
     run = second.conclude()
 
     driver.wake_up(store)
 
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
     assert driver.run_of_application() == replace(run, is_concluded=True)
 
 
 def end_elsewhere_while_at_work(
     driver: Driver, second: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> list[Runnable]:
-    """Let a second driver end a job whose blocking work is still running in the first one when it loses the leadership;
-    return that work.
+    """Let a second driver end a job whose blocking work is still running in the first driver when it loses the
+    leadership; return that work.
     """
     driver.run(driver.graph(), slots=1)
     held: list[Runnable] = []
@@ -170,7 +168,7 @@ def end_elsewhere_while_at_work(
         busy.setattr(driver.system.schedule, "run_blocking", held.append)
         driver.fall_asleep(store)
     second.submit(second.graph())
-    second.finish(second.go_on("tm-1"))
+    second.finish(second.bring_to_running("tm-1"))
     second.conclude()
     return held
 
@@ -182,12 +180,12 @@ def test_a_job_ended_by_another_driver_is_forgotten_after_its_local_work(
 
     driver.wake_up(store)
     driver.submit(driver.graph())
-    meanwhile = driver.heard(driver.client, JobResultSuccess)
+    meanwhile = driver.received(driver.client, JobResultSuccess)
     for work in held:
         driver.system.schedule.execute(work)
 
     assert meanwhile == []
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
     assert driver.data_plane.ended == [JOB]
     assert len(driver.job_masters()) == 1
 
@@ -201,14 +199,14 @@ def test_running_work_of_a_job_ended_elsewhere_is_stopped(store: EmbeddedStore, 
         driver.services.lost()
         second = Driver(other, tmp_path / "checkpoints", store, "second")
         second.submit(second.graph())
-        second.finish(second.go_on("tm-1"))
+        second.finish(second.bring_to_running("tm-1"))
         run = second.conclude()
 
         driver.wake_up(store)
 
         assert driver.data_plane.ended == [JOB]
         assert driver.run_of_application() == replace(run, is_concluded=True)
-        assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+        assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
 def test_a_job_ended_by_another_driver_is_not_restarted(
@@ -234,7 +232,7 @@ def test_a_job_ended_by_another_driver_is_not_restarted(
     with SeededSystem(6) as system:
         third = Driver(system, driver.folder, store, "third")
         third.submit(third.graph())
-        third.finish(third.go_on("tm-3"))
+        third.finish(third.bring_to_running("tm-3"))
         third.conclude()
 
     driver.wake_up(store)
@@ -243,7 +241,7 @@ def test_a_job_ended_by_another_driver_is_not_restarted(
     driver.system.run_until_idle()
 
     assert len(driver.job_masters()) == 1
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
     assert driver.run_of_application() is not None
 
 
@@ -264,18 +262,16 @@ def test_a_job_of_a_later_run_resumes_before_the_earlier_one_is_forgotten(
     driver.system.run_until_idle()
 
     assert len(driver.job_masters()) == 2
-    assert driver.kept() == [JOB]
+    assert driver.stored_jobs() == [JOB]
 
 
-def test_a_job_is_suspended_with_what_it_has_staged_though_it_has_no_checkpoint(
-    driver: Driver, store: EmbeddedStore
-) -> None:
+def test_a_job_without_a_checkpoint_is_suspended_with_its_staged_output(driver: Driver, store: EmbeddedStore) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.fall_asleep(store)
 
     assert driver.data_plane.keeps_staged == [True]
-    assert driver.kept() == [JOB]
+    assert driver.stored_jobs() == [JOB]
 
 
 def test_a_driver_that_loses_leadership_while_archiving_deletes_nothing(

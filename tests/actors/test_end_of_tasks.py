@@ -1,4 +1,4 @@
-"""The JobMaster's reaction when all tasks have finished, and its answer to a task that misses its producer."""
+"""The JobMaster after all tasks have finished, and its answer to a task that does not find its producer."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ def test_the_vertices_are_finalized_once_before_the_job_is_finished(cluster: Job
     finish_tasks(cluster)
 
     assert cluster.data_plane.finalized == [JobVertexId("source"), JobVertexId("sink")]
-    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
 def test_a_job_stopped_before_the_end_of_input_is_not_final(cluster: JobCluster) -> None:
     finish_tasks(cluster, reads_all=False)
 
     assert cluster.data_plane.finalized == []
-    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
-def test_a_finalization_that_fails_is_what_the_job_has_failed_of(cluster: JobCluster) -> None:
+def test_a_failed_finalization_is_the_jobs_failure(cluster: JobCluster) -> None:
     cluster.data_plane.finalization_failures.append(OSError("the folder is gone"))
 
     finish_tasks(cluster)
 
-    (failed,) = cluster.heard(cluster.client, JobResultFailure)
+    (failed,) = cluster.received(cluster.client, JobResultFailure)
     assert (failed.cause.type_name, failed.cause.message) == ("OSError", "the folder is gone")
 
 
-def test_a_task_that_does_not_find_its_producer_gets_its_state(cluster: JobCluster) -> None:
+def test_a_task_that_does_not_find_its_producer_is_sent_the_producers_state(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
     wanted, unknown = ResultPartitionId(f"{SOURCE}:0"), ResultPartitionId("foreign_source_0_0:0")
 
     for partition in (wanted, unknown):
         cluster.tell_job_master(RequestPartitionProducerState(attempt=SINK, partition_id=partition))
 
-    known, nobody = cluster.heard(task_manager, PartitionProducerState)
+    known, nobody = cluster.received(task_manager, PartitionProducerState)
     assert (known.partition_id, known.state) == (wanted, ExecutionState.RUNNING)
     assert nobody.failure is not None
-    assert len(cluster.heard(task_manager, SubmitTask)) == 2
+    assert len(cluster.received(task_manager, SubmitTask)) == 2

@@ -1,4 +1,4 @@
-"""The read models of jobs: queries about running and ended jobs."""
+"""Read models of jobs answer queries about running and ended jobs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def details(driver: Driver, job_id: JobId = JOB) -> JobDetails:
 
 def test_a_job_without_listeners_can_be_queried(driver: Driver) -> None:
     driver.submit(driver.graph(), ListeningBehaviour.DETACHED)
-    driver.go_on("tm-1")
+    driver.bring_to_running("tm-1")
 
     answer = details(driver)
 
@@ -51,18 +51,18 @@ def test_a_job_that_has_ended_can_be_asked_about(driver: Driver) -> None:
 def test_an_unknown_job_has_no_details(driver: Driver) -> None:
     driver.job_manager.tell(RequestJobDetails(job_id=JobId("other"), reply_to=driver.client))
 
-    assert driver.heard(driver.client, JobNotFound) == [JobNotFound(job_id=JobId("other"))]
+    assert driver.received(driver.client, JobNotFound) == [JobNotFound(job_id=JobId("other"))]
 
 
 def test_the_restarts_of_a_job_are_counted_over_the_job_masters_and_job_managers_that_died(driver: Driver) -> None:
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.registration.job_master)
-    driver.go_on("tm-2")
+    driver.bring_to_running("tm-2")
     driver.system.kill(driver.job_manager)
     driver.system.run_until_idle()
     driver.next_job_manager()
-    driver.finish(driver.go_on("tm-3"))
+    driver.finish(driver.bring_to_running("tm-3"))
 
     answer = details(driver)
     assert (answer.status, answer.number_of_restarts) == (JobStatus.FINISHED, 1)

@@ -1,4 +1,4 @@
-"""Failed checkpoints in the log of their coordinator, each with its cause, and equal ones counted."""
+"""The coordinator logs failed checkpoints, each with its cause, and counts equal failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 def decline(cluster: CoordinatorCluster, checkpoint_id: int) -> None:
     cause = SerializedThrowable(type_name="DiskFullError", message=f"snapshot {checkpoint_id}: No space left on device")
-    cluster.say(
+    cluster.send(
         DeclineCheckpoint(
             job_id=JOB,
             attempt=ExecutionAttemptId("b"),
@@ -43,18 +43,18 @@ def test_three_invalid_acknowledgements_do_not_fail_the_job(tmp_path: Path, capl
     with SeededSystem(11, serialize_messages=False) as system:
         cluster = CoordinatorCluster(system, tmp_path)
         cluster.deploy("a", "b")
-        cluster.say(StartCheckpointScheduler(job_id=JOB))
+        cluster.send(StartCheckpointScheduler(job_id=JOB))
         for checkpoint_id in (1, 2, 3):
             system.advance(1_000)
             wrong = CheckpointMetrics(size_bytes="many")  # type: ignore[arg-type]
-            cluster.say(acknowledgement("a", checkpoint_id, metrics=wrong))
+            cluster.send(acknowledgement("a", checkpoint_id, metrics=wrong))
         system.advance(1_000)
         cluster.complete(4, "a", "b")
 
-    assert [aborted.checkpoint_id for aborted in cluster.heard_of(CheckpointAborted)] == [1, 2, 3]
-    assert [completed.checkpoint_id for completed in cluster.heard_of(CheckpointCompleted)] == [4]
-    assert cluster.heard_of(CheckpointFailuresExceeded) == []
-    assert "job job: AcknowledgeCheckpoint could not be handled, which costs checkpoint 1" in lines(caplog)
+    assert [aborted.checkpoint_id for aborted in cluster.received(CheckpointAborted)] == [1, 2, 3]
+    assert [completed.checkpoint_id for completed in cluster.received(CheckpointCompleted)] == [4]
+    assert cluster.received(CheckpointFailuresExceeded) == []
+    assert "job job: AcknowledgeCheckpoint could not be handled, so that checkpoint 1 fails" in lines(caplog)
 
 
 def test_a_hook_that_raises_is_in_the_log_with_its_exception(
@@ -64,11 +64,11 @@ def test_a_hook_that_raises_is_in_the_log_with_its_exception(
         system, tmp_path, hooks=(Hook("hook", OSError("no route to host")),), tolerable_failures=9
     )
     cluster.deploy("a", "b")
-    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    cluster.send(StartCheckpointScheduler(job_id=JOB))
 
     system.advance(2_000)
 
-    first, second = cluster.heard_of(CheckpointAborted)
+    first, second = cluster.received(CheckpointAborted)
     assert first.reason is CheckpointDeclineReason.IO_EXCEPTION
     assert second.failure is not None
     assert second.failure.times == 2
@@ -81,7 +81,7 @@ def test_equal_failures_are_logged_with_their_count(
 ) -> None:
     cluster = CoordinatorCluster(system, tmp_path, tolerable_failures=99)
     cluster.deploy("a", "b")
-    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    cluster.send(StartCheckpointScheduler(job_id=JOB))
 
     for checkpoint_id in range(1, 13):
         system.advance(1_000)
@@ -102,8 +102,8 @@ def test_the_task_that_no_checkpoint_can_begin_without_is_logged_once(
     cluster = CoordinatorCluster(system, tmp_path)
     cluster.deploy("a", "b")
     deploying = ExecutionState.DEPLOYING
-    cluster.say(CoordinatedTaskStateChanged(job_id=JOB, attempt=ExecutionAttemptId("b"), state=deploying))
-    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    cluster.send(CoordinatedTaskStateChanged(job_id=JOB, attempt=ExecutionAttemptId("b"), state=deploying))
+    cluster.send(StartCheckpointScheduler(job_id=JOB))
 
     system.advance(4_500)
 
@@ -118,7 +118,7 @@ def test_a_late_acknowledgement_is_logged_with_its_task(
     caplog.set_level("INFO")
     cluster = CoordinatorCluster(system, tmp_path, tolerable_failures=9)
     cluster.deploy("a", "b")
-    cluster.say(StartCheckpointScheduler(job_id=JOB))
+    cluster.send(StartCheckpointScheduler(job_id=JOB))
     system.advance(1_000)
     decline(cluster, 1)
 

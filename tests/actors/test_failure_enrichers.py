@@ -1,4 +1,6 @@
-"""Labels of failures: which enricher may set which, a failing enricher, and when a job gets its labels."""
+"""Failure enrichers: which enricher may set which label, what a failing enricher causes, and when a job gets its
+labels.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ TASK = FailureContext(job_id=JOB, job_name="job", failure_type=FailureType.TASK,
 
 
 class Owner(FailureEnricher):
-    """Labels a failure with the owner by its text."""
+    """Labels a failure with the owner that its text names."""
 
     keys: Set[str] = frozenset({"owner"})
 
@@ -73,7 +75,7 @@ def test_labels_come_from_every_enricher_by_their_keys() -> None:
 
 
 def test_a_key_belongs_to_one_enricher_and_both_are_named() -> None:
-    with pytest.raises(FailureEnricherError, match="Severity gives the labels owner, as Owner does already"):
+    with pytest.raises(FailureEnricherError, match="Severity declares the keys owner, as Owner does already"):
         enrichers(Owner(), Severity())
 
 
@@ -95,8 +97,14 @@ def test_an_unknown_package_is_refused_with_the_known_ones() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"owner": "a", "pager": "b"}, "the failure enricher Owner has not declared the label 'pager', only owner"),
-        ({"owner": "a", 7: "b"}, "the failure enricher Owner has not declared the label 7, only owner"),
+        (
+            {"owner": "a", "pager": "b"},
+            "the failure enricher Owner returned the label 'pager', which it has not declared; declared: owner",
+        ),
+        (
+            {"owner": "a", 7: "b"},
+            "the failure enricher Owner returned the label 7, which it has not declared; declared: owner",
+        ),
     ],
 )
 def test_a_label_that_was_not_declared_is_left_out_and_its_enricher_named(
@@ -108,14 +116,14 @@ def test_a_label_that_was_not_declared_is_left_out_and_its_enricher_named(
 
 def test_a_value_that_is_no_text_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
     assert enrichers(Owner({"owner": 7})).labels(failure(), TASK) == ()
-    assert "the failure enricher Owner gives 7 for the label 'owner', which is not a text" in caplog.text
+    assert "the failure enricher Owner returned 7 for the label 'owner': the value must be a text" in caplog.text
 
 
 def test_an_enricher_that_raises_takes_nothing_from_the_others(caplog: pytest.LogCaptureFixture) -> None:
     labels = enrichers(Owner(), FailureKind()).labels(failure("worse"), TASK)
 
     assert labels == (FailureLabel(key="type", value="TestError"),)
-    assert "the failure enricher Owner has failed" in caplog.text
+    assert "the failure enricher Owner raised" in caplog.text
     assert "the registry of owners is down" in caplog.text
 
 
@@ -137,8 +145,8 @@ class LabellingCluster(JobCluster):
         self.data_plane.enrichers = enrichers(*each)
 
     def entries(self) -> dict[int, RootExceptionHistoryEntry]:
-        """The latest versions of the failures sent to the client."""
-        return {told.entry.number: told.entry for told in self.heard(self.client, ExceptionHistoryChanged)}
+        """The latest version of each failure that was sent to the client."""
+        return {told.entry.number: told.entry for told in self.received(self.client, ExceptionHistoryChanged)}
 
 
 @pytest.fixture
@@ -162,7 +170,7 @@ def test_the_failures_of_a_job_are_labelled_before_its_result_is_sent(cluster: L
 
     (entry,) = cluster.entries().values()
     assert entry.root.failure_labels == (FailureLabel(key="owner", value="team-a"),)
-    told = [type(message) for message in cluster.said_to(cluster.client)]
+    told = [type(message) for message in cluster.all_received(cluster.client)]
     assert told.index(JobResultFailure) > len(told) - 1 - told[::-1].index(ExceptionHistoryChanged)
     assert owner.asked[0].failure_type is FailureType.TASK
     assert owner.asked[0].job_id == JobId(JOB)
@@ -185,4 +193,4 @@ def test_a_failure_is_not_labelled_if_there_are_no_enrichers(cluster: LabellingC
     fail_for_good(cluster)
 
     assert cluster.data_plane.labelled == 0
-    assert cluster.heard(cluster.client, JobResultFailure)
+    assert cluster.received(cluster.client, JobResultFailure)

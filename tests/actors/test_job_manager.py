@@ -1,4 +1,4 @@
-"""The JobManager: its answers to clients, whatever becomes of their jobs."""
+"""The JobManager answers clients, whatever happens to their jobs."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from tests.actors.machines.graph.graphs import JOB, failure
 def test_a_job_is_stored_before_its_acceptance_is_sent(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
 
-    assert cluster.heard(cluster.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
+    assert cluster.received(cluster.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
     assert (cluster.folder / JOB / "job-graph").exists()
-    assert [each.job_id for each in cluster.heard(cluster.resource_manager, RegisterJobMaster)] == [JOB]
+    assert [each.job_id for each in cluster.received(cluster.resource_manager, RegisterJobMaster)] == [JOB]
 
 
-def test_a_job_whose_code_is_not_there_is_refused_with_the_reason(cluster: JobCluster) -> None:
+def test_a_job_whose_code_is_missing_is_refused_with_the_reason(cluster: JobCluster) -> None:
     cluster.data_plane.refusal = LookupError("no code for 'source'")
 
     cluster.submit(cluster.graph())
 
     refused = cluster.last(cluster.client, JobResultFailure)
     assert refused.cause.message == "no code for 'source'"
-    assert cluster.heard(cluster.client, JobSubmitSuccess) == []
+    assert cluster.received(cluster.client, JobSubmitSuccess) == []
 
 
 def test_a_refused_job_may_be_submitted_again(cluster: JobCluster) -> None:
@@ -50,7 +50,7 @@ def test_a_refused_job_may_be_submitted_again(cluster: JobCluster) -> None:
 
     cluster.submit(cluster.graph())
 
-    assert len(cluster.heard(cluster.client, JobSubmitSuccess)) == 1
+    assert len(cluster.received(cluster.client, JobSubmitSuccess)) == 1
 
 
 def test_a_graph_that_cannot_be_executed_is_refused_with_the_vertex(cluster: JobCluster) -> None:
@@ -67,7 +67,7 @@ def test_an_id_that_cannot_name_an_actor_is_refused(cluster: JobCluster) -> None
     assert "job-a/b" in cluster.last(cluster.client, JobResultFailure).cause.message
 
 
-def test_a_second_job_of_the_same_id_is_refused_while_the_first_is_there(cluster: JobCluster) -> None:
+def test_a_second_job_with_the_same_id_is_refused_while_the_first_exists(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
 
     cluster.submit(cluster.graph())
@@ -81,10 +81,10 @@ def test_a_finished_job_is_reported_after_its_cleanup(cluster: JobCluster) -> No
     for descriptor in cluster.deployed(task_manager):
         cluster.report(descriptor.attempt, ExecutionState.FINISHED)
 
-    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
     assert cluster.data_plane.ended == cluster.data_plane.released == [JOB]
     assert cluster.data_plane.keeps_staged == [False]
-    assert cluster.heard(cluster.resource_manager, DisconnectJobMaster) == [DisconnectJobMaster(job_id=JOB)]
+    assert cluster.received(cluster.resource_manager, DisconnectJobMaster) == [DisconnectJobMaster(job_id=JOB)]
     assert not (cluster.folder / JOB).exists()
 
 
@@ -95,9 +95,9 @@ def test_a_job_that_has_ended_is_answered_with_its_result_when_it_is_submitted_a
 
     cluster.submit(cluster.graph())
 
-    assert len(cluster.heard(cluster.client, JobSubmitSuccess)) == 2
+    assert len(cluster.received(cluster.client, JobSubmitSuccess)) == 2
     assert cluster.last(cluster.client, JobResultSuccess) == JobResultSuccess(job_id=JOB, is_earlier=True)
-    assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == 1
+    assert len(cluster.received(cluster.resource_manager, RegisterJobMaster)) == 1
 
 
 def test_a_failed_job_is_reported_with_its_cause(cluster: JobCluster) -> None:
@@ -111,19 +111,19 @@ def test_a_failed_job_is_reported_with_its_cause(cluster: JobCluster) -> None:
     assert cluster.last(cluster.client, JobResultFailure).cause == failure("disk full")
 
 
-def test_a_cancelled_job_is_answered_twice_when_taken_on_and_when_done(cluster: JobCluster) -> None:
+def test_a_cancelled_job_is_answered_when_accepted_and_when_done(cluster: JobCluster) -> None:
     task_manager = cluster.run(cluster.graph(), slots=1)
 
     cluster.cancel()
-    assert cluster.heard(cluster.client, CancellationSuccess) == [CancellationSuccess(job_id=JOB)]
-    assert cluster.heard(cluster.client, JobResultFailure) == []
-    for cancel in cluster.heard(task_manager, CancelTask):
+    assert cluster.received(cluster.client, CancellationSuccess) == [CancellationSuccess(job_id=JOB)]
+    assert cluster.received(cluster.client, JobResultFailure) == []
+    for cancel in cluster.received(task_manager, CancelTask):
         cluster.report(cancel.attempt, ExecutionState.CANCELED)
 
     assert cluster.last(cluster.client, JobResultFailure).status is JobStatus.CANCELED
 
 
-def test_a_job_that_is_not_there_cannot_be_cancelled(cluster: JobCluster) -> None:
+def test_a_nonexistent_job_cannot_be_cancelled(cluster: JobCluster) -> None:
     cluster.cancel()
 
     assert cluster.last(cluster.client, CancellationFailure).job_id == JOB
@@ -136,7 +136,7 @@ def test_data_that_cannot_be_released_keeps_no_result_back(cluster: JobCluster) 
     for descriptor in cluster.deployed(task_manager):
         cluster.report(descriptor.attempt, ExecutionState.FINISHED)
 
-    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_client_gets_only_the_requested_results(
 
     cluster.cancel()
 
-    assert bool(cluster.heard(cluster.client, JobStatusChanged)) == hears_changes
-    assert bool(cluster.heard(cluster.client, JobResultFailure)) == hears_result
+    assert bool(cluster.received(cluster.client, JobStatusChanged)) == hears_changes
+    assert bool(cluster.received(cluster.client, JobResultFailure)) == hears_result
 
 
 @pytest.mark.parametrize(("name", "what"), [("", "is a file"), ("/below", "cannot be written: Not a directory")])

@@ -1,4 +1,4 @@
-"""JobManagers and JobMasters that die or lose the leadership: jobs resume, and nothing is repeated."""
+"""JobManagers and JobMasters die or lose the leadership: jobs resume, and no finished work is repeated."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_a_killed_job_master_is_followed_by_one_that_resumes(driver: Driver) -> 
     driver.run(driver.graph(), slots=1)
 
     driver.system.kill(driver.registration.job_master)
-    task_manager = driver.go_on("tm-2")
+    task_manager = driver.bring_to_running("tm-2")
     driver.finish(task_manager)
 
     assert len(driver.job_masters()) == 2
     assert [each.attempt_number for each in driver.deployed(task_manager)] == [ATTEMPTS_PER_START] * 2
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
     assert driver.data_plane.keeps_staged[0], "staged rows are left for the next leader"
 
 
@@ -47,7 +47,7 @@ def test_listeners_see_a_dead_job_master_as_a_restart(driver: Driver) -> None:
 
     driver.system.kill(driver.registration.job_master)
 
-    restarting = next(each for each in driver.heard(driver.client, JobStatusChanged) if each.cause is not None)
+    restarting = next(each for each in driver.received(driver.client, JobStatusChanged) if each.cause is not None)
     assert restarting.status is JobStatus.RESTARTING
     assert restarting.cause is not None
     assert restarting.cause.type_name == "JobMasterLostError"
@@ -69,7 +69,7 @@ def test_a_cancelled_job_whose_job_master_dies_is_cancelled_by_the_next(driver: 
     driver.system.kill(driver.registration.job_master)
 
     assert driver.last(driver.client, JobResultFailure).status is JobStatus.CANCELED
-    assert driver.kept() == []
+    assert driver.stored_jobs() == []
 
 
 def test_a_job_whose_job_masters_fail_by_themselves_fails_with_the_error_of_the_third(driver: Driver) -> None:
@@ -77,7 +77,7 @@ def test_a_job_whose_job_masters_fail_by_themselves_fails_with_the_error_of_the_
 
     failed = driver.last(driver.client, JobResultFailure)
     assert (failed.status, failed.cause.type_name) == (JobStatus.FAILED, "ActorInitializationError")
-    assert driver.kept() == []
+    assert driver.stored_jobs() == []
 
 
 def test_a_job_master_that_is_killed_any_number_of_times_fails_no_job(driver: Driver) -> None:
@@ -88,7 +88,7 @@ def test_a_job_master_that_is_killed_any_number_of_times_fails_no_job(driver: Dr
         driver.system.run_until_idle()
 
     assert len(driver.job_masters()) == 6
-    assert driver.heard(driver.client, JobResultFailure) == []
+    assert driver.received(driver.client, JobResultFailure) == []
 
 
 def test_a_job_whose_job_master_dies_while_archiving_is_not_run_again(driver: Driver) -> None:
@@ -104,9 +104,9 @@ def test_a_job_whose_job_master_dies_while_archiving_is_not_run_again(driver: Dr
     driver.finish(task_manager)
 
     assert len(driver.job_masters()) == 1
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
     assert not (driver.folder / JOB).exists()
-    assert driver.kept() == []
+    assert driver.stored_jobs() == []
 
 
 # JobManagers that die
@@ -118,10 +118,10 @@ def test_a_new_job_manager_resumes_the_jobs_of_a_killed_one(driver: Driver) -> N
     driver.system.kill(driver.job_manager)
     driver.next_job_manager()
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=driver.client))
-    driver.finish(driver.go_on("tm-2"))
+    driver.finish(driver.bring_to_running("tm-2"))
 
-    assert driver.heard(driver.client, RegisterJobClientSuccess) == [RegisterJobClientSuccess(job_id=JOB)]
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    assert driver.received(driver.client, RegisterJobClientSuccess) == [RegisterJobClientSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
 def test_a_client_that_returns_after_its_job_has_ended_gets_the_result(driver: Driver) -> None:
@@ -132,29 +132,29 @@ def test_a_client_that_returns_after_its_job_has_ended_gets_the_result(driver: D
     late = driver.stand("late")
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=late))
 
-    assert driver.heard(late, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
+    assert driver.received(late, JobResultSuccess) == [JobResultSuccess(job_id=JOB, is_earlier=True)]
 
 
 def test_a_client_that_asks_for_an_unknown_job_is_notified(driver: Driver) -> None:
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=driver.client))
     driver.job_manager.tell(RequestJob(job_id=JOB, client=driver.client))
 
-    assert driver.heard(driver.client, JobNotFound) == [JobNotFound(job_id=JOB)] * 2
+    assert driver.received(driver.client, JobNotFound) == [JobNotFound(job_id=JOB)] * 2
 
 
 def test_a_later_client_first_gets_the_status_of_the_job(driver: Driver) -> None:
     driver.submit(driver.graph(), ListeningBehaviour.DETACHED)
-    driver.go_on("tm-1")
+    driver.bring_to_running("tm-1")
     late = driver.stand("late")
 
     driver.job_manager.tell(RegisterJobClient(job_id=JOB, client=late))
     driver.job_manager.tell(RequestJob(job_id=JOB, client=late))
 
-    said = [each for each in driver.said_to(late) if not isinstance(each, JobFound)]
-    assert driver.heard(late, JobStatusChanged)[0].status is JobStatus.RUNNING
+    said = [each for each in driver.all_received(late) if not isinstance(each, JobFound)]
+    assert driver.received(late, JobStatusChanged)[0].status is JobStatus.RUNNING
     assert said[-1] == RegisterJobClientSuccess(job_id=JOB)
     assert driver.last(late, JobFound).job_graph == driver.graph()
-    assert driver.heard(driver.client, JobStatusChanged) == [], "it has asked for nothing"
+    assert driver.received(driver.client, JobStatusChanged) == [], "it has asked for nothing"
 
 
 def test_task_managers_are_notified_of_the_leader_with_each_new_session(driver: Driver) -> None:
@@ -163,7 +163,7 @@ def test_task_managers_are_notified_of_the_leader_with_each_new_session(driver: 
         driver.system.kill(driver.job_manager)
         driver.next_job_manager()
 
-    first, then = driver.heard(task_manager, JobManagerLeaderAddress)
+    first, then = driver.received(task_manager, JobManagerLeaderAddress)
     assert first.address == then.address == "/user/job-manager"
     assert first.leader_session_id != then.leader_session_id
 
@@ -181,18 +181,18 @@ def test_a_job_is_suspended_when_leadership_is_lost_and_resumes_when_regained(
     assert driver.statuses()[-1] is JobStatus.SUSPENDED
     assert caplog.messages == ["this driver no longer leads: its jobs are suspended until it leads again"]
     assert driver.system.find(driver.registration.job_master.path) is None
-    assert driver.kept() == [JOB]
+    assert driver.stored_jobs() == [JOB]
 
     driver.services.acquired()
-    driver.finish(driver.go_on("tm-2"))
-    assert driver.heard(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
+    driver.finish(driver.bring_to_running("tm-2"))
+    assert driver.received(driver.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB)]
 
 
 def test_requests_without_a_leader_are_answered_by_the_next_one(driver: Driver) -> None:
     driver.services.lost()
     driver.submit(driver.graph())
-    assert driver.said_to(driver.client) == []
+    assert driver.all_received(driver.client) == []
 
     driver.services.acquired()
 
-    assert driver.heard(driver.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]
+    assert driver.received(driver.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=JOB)]

@@ -1,4 +1,4 @@
-"""A job that has lost its ResourceManager continues, and repeats its requests at the next one."""
+"""A job that has lost its ResourceManager continues, and repeats its slot requests at the next one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ A_WHILE_MS = 1_000
 
 
 def start_another(cluster: JobCluster) -> None:
-    """Start a ResourceManager at the same path, at which the JobMaster registers."""
+    """Start a ResourceManager at the same path; the JobMaster registers at it."""
     cluster.resource_manager = cluster.stand("resource-manager", NEXT_SESSION)
     cluster.system.advance(A_WHILE_MS)
-    cluster.say_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))
+    cluster.send_as_resource_manager(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))
 
 
 def test_a_job_runs_on_when_its_resource_manager_ends(cluster: JobCluster) -> None:
@@ -36,19 +36,19 @@ def test_a_job_runs_on_when_its_resource_manager_ends(cluster: JobCluster) -> No
     cluster.system.advance(A_WHILE_MS)
 
     assert cluster.statuses() == [JobStatus.RUNNING]
-    assert cluster.heard(task_manager, CancelTask) == []
+    assert cluster.received(task_manager, CancelTask) == []
 
 
 def test_the_next_resource_manager_is_asked_for_the_slots_that_are_waited_for(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph(parallelism=2))
     cluster.accept_job_master()
-    asked = {request.allocation_id for request in cluster.heard(cluster.resource_manager, RequestSlot)}
+    asked = {request.allocation_id for request in cluster.received(cluster.resource_manager, RequestSlot)}
 
     cluster.system.kill(cluster.resource_manager)
     start_another(cluster)
 
     assert len(asked) == 2
-    assert {request.allocation_id for request in cluster.heard(cluster.resource_manager, RequestSlot)} == asked
+    assert {request.allocation_id for request in cluster.received(cluster.resource_manager, RequestSlot)} == asked
 
 
 def test_a_job_submitted_without_a_resource_manager_waits_for_one(cluster: JobCluster) -> None:
@@ -58,8 +58,8 @@ def test_a_job_submitted_without_a_resource_manager_waits_for_one(cluster: JobCl
 
     start_another(cluster)
 
-    assert cluster.heard(cluster.client, JobResultFailure) == []
-    assert len(cluster.heard(cluster.resource_manager, RequestSlot)) == 1
+    assert cluster.received(cluster.client, JobResultFailure) == []
+    assert len(cluster.received(cluster.resource_manager, RequestSlot)) == 1
 
 
 def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobCluster) -> None:
@@ -67,7 +67,7 @@ def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobClu
 
     cluster.cancel()
     cluster.system.kill(cluster.resource_manager)
-    for cancel in cluster.heard(task_manager, CancelTask):
+    for cancel in cluster.received(task_manager, CancelTask):
         cluster.report(cancel.attempt, ExecutionState.CANCELED)
 
     assert cluster.statuses() == [JobStatus.RUNNING, JobStatus.CANCELLING, JobStatus.CANCELED]
@@ -75,50 +75,50 @@ def test_a_job_that_is_being_cancelled_needs_no_resource_manager(cluster: JobClu
 
 def test_a_resource_manager_that_requests_heartbeats_is_answered_and_kept(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
-    before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
+    before = len(cluster.received(cluster.resource_manager, RegisterJobMaster))
     rounds = 2 * HEARTBEAT_TIMEOUT_MS // HEARTBEAT_INTERVAL_MS
 
     for _ in range(rounds):
         request = HeartbeatRequest(origin=cluster.resource_manager)
-        cluster.say_as_resource_manager(request, RESOURCE_MANAGER_SESSION)
+        cluster.send_as_resource_manager(request, RESOURCE_MANAGER_SESSION)
         cluster.system.advance(HEARTBEAT_INTERVAL_MS)
 
-    assert len(cluster.heard(cluster.resource_manager, JobMasterHeartbeat)) == rounds
-    assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == before
+    assert len(cluster.received(cluster.resource_manager, JobMasterHeartbeat)) == rounds
+    assert len(cluster.received(cluster.resource_manager, RegisterJobMaster)) == before
 
 
 def test_a_job_master_reregisters_at_a_silent_resource_manager(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
-    before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
+    before = len(cluster.received(cluster.resource_manager, RegisterJobMaster))
 
     cluster.system.advance(HEARTBEAT_TIMEOUT_MS + HEARTBEAT_INTERVAL_MS)
 
-    assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) > before
+    assert len(cluster.received(cluster.resource_manager, RegisterJobMaster)) > before
 
 
 def test_a_job_reregisters_at_a_resource_manager_that_lost_it(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
-    before = len(cluster.heard(cluster.resource_manager, RegisterJobMaster))
+    before = len(cluster.received(cluster.resource_manager, RegisterJobMaster))
     job_id = cluster.registration.job_id
 
-    cluster.say_as_resource_manager(DisconnectResourceManager(job_id=job_id), RESOURCE_MANAGER_SESSION)
+    cluster.send_as_resource_manager(DisconnectResourceManager(job_id=job_id), RESOURCE_MANAGER_SESSION)
 
-    assert len(cluster.heard(cluster.resource_manager, RegisterJobMaster)) == before + 1
+    assert len(cluster.received(cluster.resource_manager, RegisterJobMaster)) == before + 1
     assert cluster.statuses() == [JobStatus.RUNNING]
 
 
 def test_late_messages_of_a_former_resource_manager_are_dead_letters(cluster: JobCluster) -> None:
     cluster.submit(cluster.graph())
     cluster.accept_job_master()
-    [request] = cluster.heard(cluster.resource_manager, RequestSlot)
+    [request] = cluster.received(cluster.resource_manager, RequestSlot)
     cluster.system.kill(cluster.resource_manager)
     start_another(cluster)
     letters: list[DeadLetter] = []
     cluster.system.event_stream.subscribe(letters.append, DeadLetter)
 
     late = SlotRequestFailed(allocation_id=AllocationId(request.allocation_id), reason="it is late")
-    cluster.say_as_resource_manager(late, RESOURCE_MANAGER_SESSION)
+    cluster.send_as_resource_manager(late, RESOURCE_MANAGER_SESSION)
 
     assert len(letters) == 1
     assert cluster.statuses() == [JobStatus.RUNNING]
@@ -132,7 +132,7 @@ def test_an_unrequested_acknowledgement_is_a_dead_letter(cluster: JobCluster) ->
     cluster.tell_job_master(JobMasterRegistrationSuccess(leader_session_id=NEXT_SESSION))
 
     assert len(letters) == 1
-    assert cluster.heard(cluster.resource_manager, RequestSlot) == []
+    assert cluster.received(cluster.resource_manager, RequestSlot) == []
 
 
 def test_an_ended_job_looks_for_no_resource_manager(cluster: JobCluster) -> None:
@@ -140,10 +140,10 @@ def test_an_ended_job_looks_for_no_resource_manager(cluster: JobCluster) -> None
     cluster.system.kill(cluster.resource_manager)
 
     cluster.cancel()
-    for cancel in cluster.heard(task_manager, CancelTask):
+    for cancel in cluster.received(task_manager, CancelTask):
         cluster.report(ExecutionAttemptId(cancel.attempt), ExecutionState.CANCELED)
     cluster.resource_manager = cluster.stand("resource-manager", NEXT_SESSION)
     cluster.system.advance(A_WHILE_MS)
 
-    assert cluster.said_to(cluster.resource_manager) == []
-    assert len(cluster.heard(task_manager, DisconnectJobMaster)) == 1
+    assert cluster.all_received(cluster.resource_manager) == []
+    assert len(cluster.received(task_manager, DisconnectJobMaster)) == 1

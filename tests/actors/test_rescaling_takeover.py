@@ -38,7 +38,7 @@ def a_job(driver: Driver) -> JobGraph:
     return replace(graph, checkpointing=replace(graph.checkpointing, interval_ms=60_000))
 
 
-def test_the_next_driver_begins_with_what_a_client_has_set_at_the_one_before(driver: Driver, second: Driver) -> None:
+def test_the_next_driver_keeps_the_requirements_that_a_client_has_set(driver: Driver, second: Driver) -> None:
     driver.run(a_job(driver), slots=1)
     update = UpdateJobResourceRequirements(job_id=JOB, client=driver.client, requirements=BOUNDS)
     driver.tell(driver.job_manager, update)
@@ -47,17 +47,17 @@ def test_the_next_driver_begins_with_what_a_client_has_set_at_the_one_before(dri
 
     second.submit(a_job(second))
     second.accept_job_master()
-    assert second.heard(second.resource_manager, RequestSlot) == [], "it waits until it knows how many there are"
-    second.say_as_resource_manager(THREE_SLOTS)
+    assert second.received(second.resource_manager, RequestSlot) == [], "it waits until it knows how many there are"
+    second.send_as_resource_manager(THREE_SLOTS)
 
     told = second.last(second.client, JobParallelismChanged)
     assert [each.parallelism for each in told.vertices] == [3, 3]
-    assert len(second.heard(second.resource_manager, RequestSlot)) == 3
+    assert len(second.received(second.resource_manager, RequestSlot)) == 3
     second.tell(second.job_manager, RequestJobResourceRequirements(job_id=JOB, client=second.client))
     assert second.last(second.client, JobResourceRequirementsUpdated).requirements == BOUNDS
 
 
-def test_a_start_that_is_counted_while_requirements_are_stored_is_not_lost(
+def test_a_start_counted_while_requirements_are_stored_is_not_lost(
     driver: Driver, store: EmbeddedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     driver.run(a_job(driver), slots=1)
@@ -92,13 +92,13 @@ def test_a_job_with_invalid_stored_requirements_begins_with_those_of_its_program
     second.submit(second.graph())
     second.accept_job_master()
 
-    assert len(second.heard(second.resource_manager, RequestSlot)) == 1, "it takes no checkpoints now"
+    assert len(second.received(second.resource_manager, RequestSlot)) == 1, "it takes no checkpoints now"
 
 
-def test_a_job_that_is_not_there_is_not_rescaled(driver: Driver) -> None:
+def test_a_nonexistent_job_is_not_rescaled(driver: Driver) -> None:
     driver.run_of_application()
 
     driver.tell(driver.job_manager, RequestJobResourceRequirements(job_id=JOB, client=driver.client))
 
     refused = driver.last(driver.client, JobResourceRequirementsRefused)
-    assert refused.cause.message == "there is no job job that runs"
+    assert refused.cause.message == "job job does not exist or has ended"

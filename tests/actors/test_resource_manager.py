@@ -1,4 +1,4 @@
-"""The ResourceManager's actor: TaskManagers are started, watched and replaced; slots reach their requesters."""
+"""The ResourceManager as an actor: it starts, watches and replaces TaskManagers, and passes slots to JobMasters."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cluster_builder import INTERVAL_MS, TIMEOUT_MS, ClusterBuilder
 from tests.actors.machines.slots.slot_manager_events import slot_report
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 
 JOB = JobId("job-1")
 JOB_SESSION = LeaderSessionId("job-master-session")
 
 
 class Idler(Actor):
-    """A TaskManager that never sends anything."""
+    """A TaskManager that never sends a message."""
 
     def handle_message(self, message: Message) -> None:
         pass
 
 
 class Broken(Actor):
-    """A TaskManager that cannot start."""
+    """A TaskManager whose start fails."""
 
     def pre_start(self) -> None:
         raise OSError("no disk")
@@ -65,7 +65,7 @@ class Guest:
     def __init__(self, system: SeededSystem, leader: ActorRef, *holders: str | None, name: str = "guest") -> None:
         self.id = TaskManagerId(name)
         self.leader = leader
-        self.peer = Peer(system, name)
+        self.peer = Probe(system, name)
         self.register(*holders)
         self.session = self.peer.expect(AcknowledgeRegistration).leader_session_id
 
@@ -73,10 +73,10 @@ class Guest:
         registration = RegisterTaskManager(
             task_manager_id=self.id, task_manager=self.peer.ref, slot_report=slot_report(self.id, *holders)
         )
-        self.peer.say(self.leader, registration)
+        self.peer.send(self.leader, registration)
 
-    def say(self, message: Message) -> None:
-        self.peer.say(self.leader, message, self.session)
+    def send(self, message: Message) -> None:
+        self.peer.send(self.leader, message, self.session)
 
 
 class Leader:
@@ -84,24 +84,24 @@ class Leader:
 
     def __init__(self, system: SeededSystem, resource_manager: ActorRef) -> None:
         self.resource_manager = resource_manager
-        self.peer = Peer(system, "job-master", JOB_SESSION)
+        self.peer = Probe(system, "job-master", JOB_SESSION)
         registration = RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=self.peer.ref)
-        self.peer.say(resource_manager, registration)
+        self.peer.send(resource_manager, registration)
         self.session = self.peer.expect(JobMasterRegistrationSuccess).leader_session_id
 
-    def say(self, message: Message) -> None:
-        self.peer.say(self.resource_manager, message, self.session)
+    def send(self, message: Message) -> None:
+        self.peer.send(self.resource_manager, message, self.session)
 
     def request(self, allocation: str) -> None:
         request = RequestSlot(job_id=JOB, allocation_id=AllocationId(allocation), job_master=self.peer.ref)
-        self.say(request)
+        self.send(request)
 
 
 def living_task_managers(system: SeededSystem) -> list[str]:
     return [path for path in system.cells.living_paths() if path.startswith("/user/task-manager-")]
 
 
-def test_it_starts_as_many_task_managers_as_configured(system: SeededSystem) -> None:
+def test_the_resource_manager_starts_the_configured_task_managers(system: SeededSystem) -> None:
     resource_manager(system, task_managers=2)
 
     assert living_task_managers(system) == ["/user/task-manager-1", "/user/task-manager-2"]
@@ -152,21 +152,21 @@ def test_a_task_manager_that_answers_lives_on(system: SeededSystem) -> None:
 
     for _ in range(20):
         system.advance(INTERVAL_MS)
-        assert guest.peer.heard(HeartbeatRequest) != []
-        guest.say(Heartbeat(task_manager_id=guest.id, slot_report=slot_report(guest.id, None)))
+        assert guest.peer.received(HeartbeatRequest) != []
+        guest.send(Heartbeat(task_manager_id=guest.id, slot_report=slot_report(guest.id, None)))
 
     assert "/user/guest" in system.cells.living_paths()
 
 
-def test_one_that_was_given_up_is_refused(system: SeededSystem) -> None:
+def test_an_abandoned_task_manager_is_refused(system: SeededSystem) -> None:
     leader = resource_manager(system)
     guest = Guest(system, leader, None)
-    successor = Peer(system, "other")
+    successor = Probe(system, "other")
     system.kill(guest.peer.ref)
     system.run_until_idle()
 
     late = RegisterTaskManager(task_manager_id=guest.id, task_manager=successor.ref, slot_report=slot_report(guest.id))
-    successor.say(leader, late)
+    successor.send(leader, late)
 
     assert successor.expect(RefuseRegistration).reason == "guest was given up and replaced"
 
@@ -198,21 +198,21 @@ def test_a_request_waits_until_a_slot_is_free_again(system: SeededSystem) -> Non
     leader = resource_manager(system)
     guest, job_master = Guest(system, leader, "held"), Leader(system, leader)
     job_master.request("a")
-    before = guest.peer.heard(AllocateSlot)
+    before = guest.peer.received(AllocateSlot)
 
-    guest.say(SlotAvailable(slot_id=slot_id(guest.id, 0), allocation_id=AllocationId("held")))
+    guest.send(SlotAvailable(slot_id=slot_id(guest.id, 0), allocation_id=AllocationId("held")))
 
     assert before == []
     assert guest.peer.expect(AllocateSlot).allocation_id == "a"
 
 
-def test_a_refused_slot_is_asked_for_elsewhere(system: SeededSystem) -> None:
+def test_a_refused_slot_is_requested_from_another_task_manager(system: SeededSystem) -> None:
     leader = resource_manager(system)
     one, other = Guest(system, leader, None, name="one"), Guest(system, leader, None, name="other")
     Leader(system, leader).request("a")
     refused = one.peer.expect(AllocateSlot)
 
-    one.say(AllocateSlotRefused(slot_id=refused.slot_id, allocation_id=AllocationId("a")))
+    one.send(AllocateSlotRefused(slot_id=refused.slot_id, allocation_id=AllocationId("a")))
 
     assert other.peer.expect(AllocateSlot).allocation_id == "a"
 
@@ -221,18 +221,18 @@ def test_a_cancelled_request_is_not_served(system: SeededSystem) -> None:
     leader = resource_manager(system)
     job_master = Leader(system, leader)
     job_master.request("a")
-    job_master.say(CancelSlotRequest(allocation_id=AllocationId("a")))
+    job_master.send(CancelSlotRequest(allocation_id=AllocationId("a")))
 
     guest = Guest(system, leader, None)
 
-    assert guest.peer.heard(AllocateSlot) == []
+    assert guest.peer.received(AllocateSlot) == []
 
 
 def test_an_unregistered_job_master_gets_no_slot(system: SeededSystem) -> None:
     leader = resource_manager(system)
-    stranger = Peer(system, "stranger")
+    stranger = Probe(system, "stranger")
 
-    stranger.say(leader, RequestSlot(job_id=JOB, allocation_id=AllocationId("a"), job_master=stranger.ref))
+    stranger.send(leader, RequestSlot(job_id=JOB, allocation_id=AllocationId("a"), job_master=stranger.ref))
 
     assert stranger.expect(SlotRequestFailed).reason == "the JobMaster of job-1 is not registered"
 
@@ -242,7 +242,7 @@ def test_the_allocations_of_a_lost_task_manager_are_reported_to_its_jobs(system:
     guest, job_master = Guest(system, leader, None), Leader(system, leader)
     job_master.request("a")
     confirmation = AllocateSlotConfirmed(slot_id=slot_id(guest.id, 0), job_id=JOB, allocation_id=AllocationId("a"))
-    guest.say(confirmation)
+    guest.send(confirmation)
 
     system.kill(guest.peer.ref)
 
@@ -258,11 +258,11 @@ def test_the_requests_of_a_job_master_that_leaves_are_forgotten(system: SeededSy
     if leave == "killed":
         system.kill(job_master.peer.ref)
     else:
-        job_master.say(DisconnectJobMaster(job_id=JOB))
+        job_master.send(DisconnectJobMaster(job_id=JOB))
 
     guest = Guest(system, leader, None)
 
-    assert guest.peer.heard(AllocateSlot) == []
+    assert guest.peer.received(AllocateSlot) == []
 
 
 def test_messages_under_a_stale_session_become_dead_letters(system: SeededSystem) -> None:
@@ -272,9 +272,9 @@ def test_messages_under_a_stale_session_become_dead_letters(system: SeededSystem
     guest, job_master = Guest(system, leader, None), Leader(system, leader)
 
     request = RequestSlot(job_id=JOB, allocation_id=AllocationId("a"), job_master=job_master.peer.ref)
-    job_master.peer.say(leader, request, LeaderSessionId("a former one"))
+    job_master.peer.send(leader, request, LeaderSessionId("a former one"))
 
-    assert guest.peer.heard(AllocateSlot) == []
+    assert guest.peer.received(AllocateSlot) == []
     assert [letter.reason.startswith("stale leader session a former one") for letter in dropped] == [True]
 
 

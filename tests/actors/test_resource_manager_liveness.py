@@ -1,4 +1,4 @@
-"""Peers of the ResourceManager, alive and lost: JobMasters, unresponsive ones, and TaskManagers of an earlier one."""
+"""The ResourceManager detects lost JobMasters and unresponsive ones, and TaskManagers of its predecessor."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flykka.runtime.events import DeadLetter
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.cluster_builder import INTERVAL_MS, TIMEOUT_MS
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 from tests.actors.test_resource_manager import (
     JOB,
     JOB_SESSION,
@@ -33,11 +33,11 @@ CAUSE = SerializedThrowable(type_name="TaskCancellationTimeoutError", message="i
 
 
 def pass_time(system: SeededSystem, ms: int, *answering: Leader) -> None:
-    """Let time pass while these JobMasters answer heartbeats."""
+    """Advance time while these JobMasters answer heartbeats."""
     for _ in range(ms // INTERVAL_MS):
         system.advance(INTERVAL_MS)
         for each in answering:
-            each.say(JobMasterHeartbeat(job_id=JOB))
+            each.send(JobMasterHeartbeat(job_id=JOB))
 
 
 def is_alive(system: SeededSystem, ref: ActorRef) -> bool:
@@ -52,8 +52,8 @@ def test_a_job_master_is_asked_and_one_that_answers_stays_registered(system: See
 
     pass_time(system, 3 * TIMEOUT_MS, job_master)
 
-    assert len(job_master.peer.heard(HeartbeatRequest)) > 3
-    assert job_master.peer.heard(DisconnectResourceManager) == []
+    assert len(job_master.peer.received(HeartbeatRequest)) > 3
+    assert job_master.peer.received(DisconnectResourceManager) == []
 
 
 def test_a_silent_job_master_is_disconnected_and_gets_no_slots_until_it_reregisters(system: SeededSystem) -> None:
@@ -62,24 +62,24 @@ def test_a_silent_job_master_is_disconnected_and_gets_no_slots_until_it_reregist
     job_master.request("a")
 
     pass_time(system, TIMEOUT_MS)
-    told = job_master.peer.heard(DisconnectResourceManager)
+    told = job_master.peer.received(DisconnectResourceManager)
     guest = Guest(system, leader, None)
 
     assert told == [DisconnectResourceManager(job_id=JOB)]
-    assert guest.peer.heard(AllocateSlot) == []
+    assert guest.peer.received(AllocateSlot) == []
 
 
-def test_a_task_manager_that_registers_repeatedly_without_answers_is_deaf(system: SeededSystem) -> None:
+def test_a_task_manager_that_repeatedly_registers_without_an_answer_is_given_up(system: SeededSystem) -> None:
     leader = resource_manager(system)
     job_master, guest = Leader(system, leader), Guest(system, leader, None)
     registration = RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=job_master.peer.ref)
 
     for _ in range(TIMEOUT_MS // INTERVAL_MS):
-        job_master.peer.say(leader, registration)
+        job_master.peer.send(leader, registration)
         guest.register(None)
         system.advance(INTERVAL_MS)
 
-    assert job_master.peer.heard(DisconnectResourceManager) == [DisconnectResourceManager(job_id=JOB)]
+    assert job_master.peer.received(DisconnectResourceManager) == [DisconnectResourceManager(job_id=JOB)]
     assert not is_alive(system, guest.peer.ref)
 
 
@@ -88,13 +88,13 @@ def test_the_next_job_master_of_a_job_takes_the_place_of_the_former(system: Seed
     former = Leader(system, leader)
     former.request("a")
     system.kill(former.peer.ref)
-    fresh = Peer(system, "job-master", JOB_SESSION)
-    fresh.say(leader, RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=fresh.ref))
+    fresh = Probe(system, "job-master", JOB_SESSION)
+    fresh.send(leader, RegisterJobMaster(job_id=JOB, leader_session_id=JOB_SESSION, job_master=fresh.ref))
 
     guest = Guest(system, leader, None)
 
-    assert len(fresh.heard(JobMasterRegistrationSuccess)) == 1
-    assert guest.peer.heard(AllocateSlot) == []
+    assert len(fresh.received(JobMasterRegistrationSuccess)) == 1
+    assert guest.peer.received(AllocateSlot) == []
 
 
 # TaskManagers
@@ -115,9 +115,9 @@ def test_a_failing_task_manager_reports_the_reason_to_the_jobs_it_served(system:
     leader = resource_manager(system)
     guest, job_master = Guest(system, leader, None), Leader(system, leader)
     job_master.request("a")
-    guest.say(AllocateSlotConfirmed(slot_id=slot_id(guest.id, 0), job_id=JOB, allocation_id=AllocationId("a")))
+    guest.send(AllocateSlotConfirmed(slot_id=slot_id(guest.id, 0), job_id=JOB, allocation_id=AllocationId("a")))
 
-    guest.say(DisconnectTaskManager(task_manager_id=guest.id, cause=CAUSE))
+    guest.send(DisconnectTaskManager(task_manager_id=guest.id, cause=CAUSE))
 
     assert job_master.peer.expect(SlotRequestFailed).reason == CAUSE.message
 
@@ -126,10 +126,10 @@ def test_late_messages_of_an_actor_given_up_are_dead_letters(system: SeededSyste
     leader = resource_manager(system)
     guest = Guest(system, leader, None)
     letters: list[DeadLetter] = []
-    guest.say(DisconnectTaskManager(task_manager_id=guest.id, cause=CAUSE))
+    guest.send(DisconnectTaskManager(task_manager_id=guest.id, cause=CAUSE))
     system.event_stream.subscribe(letters.append, DeadLetter)
 
-    guest.say(Heartbeat(task_manager_id=guest.id))
+    guest.send(Heartbeat(task_manager_id=guest.id))
 
     assert [letter.recipient for letter in letters] == [leader]
 
@@ -138,7 +138,7 @@ def test_late_messages_of_an_actor_given_up_are_dead_letters(system: SeededSyste
 
 
 def test_the_next_resource_manager_announces_itself_to_living_task_managers(system: SeededSystem) -> None:
-    survivor = Peer(system, "task-manager-7")
+    survivor = Probe(system, "task-manager-7")
 
     leader = resource_manager(system, task_managers=2)
 
@@ -153,4 +153,4 @@ def test_slots_that_are_held_are_known_to_the_next_resource_manager(system: Seed
     job_master.request("held")
     job_master.request("wanted")
 
-    assert [given.allocation_id for given in survivor.peer.heard(AllocateSlot)] == ["wanted"]
+    assert [given.allocation_id for given in survivor.peer.received(AllocateSlot)] == ["wanted"]

@@ -1,4 +1,4 @@
-"""The initial state of a job: its own last checkpoint or a given one, whole or without the unclaimed state."""
+"""A job starts from its own last checkpoint or from a given one, with all state or without the unclaimed state."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.actors.machines.graph.graphs import JOB, failure
 from tests.actors.test_job_master import SINK, SOURCE, checkpointed
 
 ANOTHER = JobId("another")
-"""A second id, since a request for a known job is answered with its outcome."""
+"""A second id, because a request for a known job is answered with its outcome."""
 
 
 def retained(cluster: JobCluster) -> str:
-    """The retained checkpoint of a cancelled job, with state of the operator `source`."""
+    """The path of the retained checkpoint of a cancelled job, with state of the operator `source`."""
     cluster.run(checkpointed(cluster, interval_ms=50), slots=1)
     cluster.system.advance(60)
     cluster.acknowledge(SOURCE)
@@ -49,11 +49,11 @@ def test_a_job_whose_checkpoint_cannot_be_read_is_refused_and_leaves_nothing(clu
     cluster.system.run_until_idle()
 
     assert nowhere in cluster.last(cluster.client, JobResultFailure).cause.message
-    assert cluster.heard(cluster.client, JobSubmitSuccess) == []
+    assert cluster.received(cluster.client, JobSubmitSuccess) == []
     assert not cluster.folder.exists()
 
 
-def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began_with(tmp_path: Path) -> None:
+def test_a_running_job_is_taken_over_although_its_initial_checkpoint_is_gone(tmp_path: Path) -> None:
     store = EmbeddedStore()
     with SeededSystem(5) as system, SeededSystem(6) as other:
         first, second = (Driver(each, tmp_path / "checkpoints", store, str(each)) for each in (system, other))
@@ -61,7 +61,7 @@ def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began
         another = replace(checkpointed(first, interval_ms=50), job_id=ANOTHER)
         submission = SubmitJob(job_graph=another, client=first.client, restore_path=elsewhere)
         first.job_manager.tell(submission)
-        task_manager = first.go_on("tm-2")
+        task_manager = first.bring_to_running("tm-2")
         system.advance(60)
         taken = first.last(task_manager, TriggerCheckpoint).checkpoint_id
         for descriptor in first.deployed(task_manager):
@@ -71,9 +71,9 @@ def test_a_job_that_has_begun_is_taken_over_without_the_checkpoint_that_it_began
         first.services.close()
 
         second.job_manager.tell(replace(submission, client=second.client))
-        second.go_on("tm-1")
+        second.bring_to_running("tm-1")
 
-        assert second.heard(second.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=ANOTHER)]
+        assert second.received(second.client, JobSubmitSuccess) == [JobSubmitSuccess(job_id=ANOTHER)]
         assert second.last(second.client, JobRestored).checkpoint_id == taken
 
 
@@ -96,7 +96,7 @@ def test_a_restarted_job_resumes_from_its_last_checkpoint(cluster: JobCluster) -
     assert cluster.last(task_manager, AddSplits).splits == (file_split("file-1"),)
 
 
-def test_a_job_starts_from_the_checkpoint_it_is_given(cluster: JobCluster) -> None:
+def test_a_job_starts_from_a_specified_checkpoint(cluster: JobCluster) -> None:
     elsewhere = retained(cluster)
 
     another = replace(checkpointed(cluster), job_id=ANOTHER)
@@ -139,7 +139,7 @@ def test_state_without_operator_is_dropped_if_allowed_and_named(
         cluster.offer("tm-2", 1)
 
     assert cluster.last(cluster.client, JobRestored).checkpoint_id == 1
-    assert "skipped checkpoint state of operators that it does not have: source" in caplog.text
+    assert "skipped the checkpoint's state of operators that the job does not have: source" in caplog.text
 
 
 def test_state_without_operator_is_refused_unless_allowed(cluster: JobCluster) -> None:
@@ -152,5 +152,5 @@ def test_state_without_operator_is_refused_unless_allowed(cluster: JobCluster) -
 
     failed = cluster.last(cluster.client, JobResultFailure)
     assert failed.cause.type_name == "StateWithoutOperatorError"
-    assert [success.job_id for success in cluster.heard(cluster.client, JobSubmitSuccess)] == [JOB]
+    assert [success.job_id for success in cluster.received(cluster.client, JobSubmitSuccess)] == [JOB]
     assert not (cluster.folder / ANOTHER).exists()

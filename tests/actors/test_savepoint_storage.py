@@ -1,4 +1,4 @@
-"""A savepoint lies in one folder, may be moved, and reports its missing files."""
+"""A savepoint is in one folder, may be moved, and missing files are reported."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def sink_state(*prepared: Value) -> OperatorSubtaskState:
 
 
 def rewritten_savepoint(folder: str, *operators: OperatorSubtaskState) -> CompletedCheckpoint:
-    """A savepoint in this folder, written by a storage of another directory and read again."""
+    """A savepoint in this folder, written by a storage with another directory and read again."""
     CheckpointStorage("memory://checkpoints").write_metadata(savepoint_of(*operators), folder)
     return CheckpointStorage(folder).read_metadata(folder)
 
@@ -77,7 +77,7 @@ def moved(tmp_path: Path, folder: str) -> CompletedCheckpoint:
 
 
 def with_state(folder: str, name: str = "state", data: bytes = b"rows") -> str:
-    """A folder of state in a savepoint, with its Hadoop path."""
+    """Write a folder of state in a savepoint, and return its Hadoop path."""
     state = Path(folder, name)
     state.mkdir()
     (state / "part-0").write_bytes(data)
@@ -152,7 +152,9 @@ def test_a_savepoint_may_lie_on_another_file_system_than_the_checkpoints(tmp_pat
     assert not (tmp_path / "checkpoints").exists()
 
 
-@pytest.mark.parametrize(("data", "said"), [(None, "which is not there"), (b"ro", "of 4 bytes, but only 2 are there")])
+@pytest.mark.parametrize(
+    ("data", "said"), [(None, "which is missing"), (b"ro", "of 4 bytes, but only 2 of them exist")]
+)
 def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
     data: bytes | None, said: str, tmp_path: Path
 ) -> None:
@@ -167,7 +169,7 @@ def test_state_that_is_missing_or_cut_off_is_named_with_the_metadata(
 def test_a_savepoint_never_takes_the_place_of_another(tmp_path: Path) -> None:
     folder = initialize_savepoint(str(tmp_path), NAME)
 
-    with pytest.raises(CheckpointDirectoryError, match=f"'{folder}' is there already"):
+    with pytest.raises(CheckpointDirectoryError, match=f"'{folder}' exists already"):
         initialize_savepoint(str(tmp_path), NAME)
 
 

@@ -1,4 +1,4 @@
-"""A client's savepoint request gets one answer: a folder that is complete, or the reason for the failure."""
+"""A client's request for a savepoint gets one answer: a complete folder, or the reason for the failure."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ def checkpoint_metadata(path: str) -> CompletedCheckpoint:
 
 
 def not_taken(cluster: JobCluster) -> str:
-    """The reason for the failed savepoint; it is reported once."""
-    [told] = cluster.heard(cluster.client, TriggerSavepointFailure)
+    """The reason for the failed savepoint; asserts that it is reported once."""
+    [told] = cluster.received(cluster.client, TriggerSavepointFailure)
     return told.cause.message
 
 
@@ -72,7 +72,7 @@ def test_a_savepoint_is_in_its_own_folder_and_names_its_job(cluster: JobCluster,
     trigger_savepoint(cluster, savepoints)
     cluster.acknowledge_checkpoint()
 
-    [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    [told] = cluster.received(cluster.client, TriggerSavepointSuccess)
     [folder] = savepoints.iterdir()
     taken = checkpoint_metadata(told.savepoint_path)
     assert told.savepoint_path == str(folder)
@@ -90,7 +90,7 @@ def test_concurrent_savepoints_are_each_reported_to_their_client(cluster: JobClu
     cluster.acknowledge_checkpoint(2)
     cluster.acknowledge_checkpoint(1)
 
-    told = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    told = cluster.received(cluster.client, TriggerSavepointSuccess)
     assert [checkpoint_metadata(each.savepoint_path).checkpoint_id for each in told] == [2, 1]
 
 
@@ -102,7 +102,7 @@ def test_concurrent_savepoints_are_each_reported_to_their_client(cluster: JobClu
         (CheckpointType.FULL, SnapshotType.FULL_CHECKPOINT),
     ],
 )
-def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
+def test_a_requested_checkpoint_is_an_ordinary_checkpoint_of_the_job(
     cluster: JobCluster, asked: CheckpointType, taken: SnapshotType
 ) -> None:
     cluster.run(cluster.graph(), slots=1)
@@ -111,13 +111,13 @@ def test_a_checkpoint_that_is_asked_for_is_one_of_the_jobs_own(
     cluster.system.run_until_idle()
     cluster.acknowledge_checkpoint()
 
-    [told] = cluster.heard(cluster.client, RequestCheckpointSuccess)
+    [told] = cluster.received(cluster.client, RequestCheckpointSuccess)
     assert told.checkpoint_path == str(cluster.folder / JOB / "chk-1")
     assert (checkpoint_metadata(told.checkpoint_path).snapshot_type, told.checkpoint_id) == (taken, 1)
     assert cluster.last(cluster.client, CheckpointCompleted).is_retained
 
 
-def test_a_checkpoint_that_is_asked_for_is_refused_with_the_reason(cluster: JobCluster) -> None:
+def test_a_requested_checkpoint_is_refused_with_the_reason(cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     request = RequestCheckpoint(job_id=JOB, client=cluster.client)
 
@@ -127,9 +127,9 @@ def test_a_checkpoint_that_is_asked_for_is_refused_with_the_reason(cluster: JobC
     cluster.job_manager.tell(replace(request, job_id=JobId("another")))
     cluster.system.run_until_idle()
 
-    declined, unknown = cluster.heard(cluster.client, RequestCheckpointFailure)
+    declined, unknown = cluster.received(cluster.client, RequestCheckpointFailure)
     assert declined.cause.message.startswith("it failed with CHECKPOINT_DECLINED")
-    assert unknown.cause.message == "there is no job another that runs"
+    assert unknown.cause.message == "job another does not exist or has ended"
 
 
 def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
@@ -142,7 +142,7 @@ def test_a_savepoint_stays_when_its_job_is_cancelled_and_its_checkpoints_go(
     cluster.cancel()
     cluster.report_tasks(ExecutionState.CANCELED)
 
-    [told] = cluster.heard(cluster.client, TriggerSavepointSuccess)
+    [told] = cluster.received(cluster.client, TriggerSavepointSuccess)
     assert checkpoint_metadata(told.savepoint_path).checkpoint_id == 1
     assert not (cluster.folder / JOB).exists()
 
@@ -191,7 +191,7 @@ def test_only_of_a_running_job_a_savepoint_is_taken(cluster: JobCluster, savepoi
 
     trigger_savepoint(cluster, savepoints)
 
-    assert not_taken(cluster).startswith("it is RESTARTING, and one can be taken only of a RUNNING job")
+    assert not_taken(cluster).startswith("it is RESTARTING: only a RUNNING job can take one")
     assert not savepoints.exists()
 
 
@@ -210,7 +210,7 @@ def test_a_savepoint_is_refused_if_tasks_are_not_running_yet(cluster: JobCluster
 def test_no_savepoint_is_taken_of_an_unknown_job(cluster: JobCluster, savepoints: Path) -> None:
     trigger_savepoint(cluster, savepoints, JobId("another"))
 
-    assert not_taken(cluster) == "there is no job another that runs"
+    assert not_taken(cluster) == "job another does not exist or has ended"
 
 
 def test_a_savepoint_request_fails_at_the_end_of_the_job_master(cluster: JobCluster, savepoints: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_savepoint_request_fails_at_the_end_of_the_job_master(cluster: JobClus
     cluster.system.kill(cluster.registration.job_master)
 
     assert not_taken(cluster) == (
-        "the JobMaster of job has ended by itself; a new one continues from the latest checkpoint"
+        "the JobMaster of job ended unexpectedly; a new one continues from the latest checkpoint"
     )
 
 
@@ -250,8 +250,10 @@ def test_a_job_that_is_stopped_with_a_savepoint_has_finished_and_names_it(
     [folder] = savepoints.iterdir()
     options = cluster.last(task_manager, TriggerCheckpoint).options
     assert (options.is_final, options.drain, options.target_location) == (True, drain, str(folder))
-    assert cluster.heard(cluster.client, StoppingSuccess) == [StoppingSuccess(job_id=JOB, checkpoint_path=str(folder))]
-    assert cluster.heard(cluster.client, JobResultSuccess) == [
+    assert cluster.received(cluster.client, StoppingSuccess) == [
+        StoppingSuccess(job_id=JOB, checkpoint_path=str(folder))
+    ]
+    assert cluster.received(cluster.client, JobResultSuccess) == [
         JobResultSuccess(job_id=JOB, checkpoint_path=str(folder))
     ]
     assert checkpoint_metadata(str(folder)).checkpoint_id == 1
@@ -268,8 +270,8 @@ def test_a_stop_that_differs_from_the_one_in_progress_is_refused(cluster: JobClu
     cluster.acknowledge_checkpoint()
     cluster.report_tasks(ExecutionState.FINISHED)
 
-    assert refused == f"it is already stopping, with a savepoint in {str(savepoints)!r}"
-    assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
+    assert refused == f"it is already being stopped, with a savepoint in {str(savepoints)!r}"
+    assert len(cluster.received(cluster.client, StoppingSuccess)) == 2
     assert len(list(savepoints.iterdir())) == 1
 
 

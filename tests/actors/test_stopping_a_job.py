@@ -1,4 +1,4 @@
-"""A client that stops a job is notified when it has FINISHED, or why it was not stopped."""
+"""A client that stops a job is notified when it has FINISHED, or of the reason why it was not stopped."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_a_stopped_job_has_finished_and_its_last_checkpoint_is_kept(cluster: Job
 
     stop_job(cluster)
     cluster.acknowledge_checkpoint()
-    too_early = cluster.heard(cluster.client, StoppingSuccess)
+    too_early = cluster.received(cluster.client, StoppingSuccess)
     cluster.report_tasks(ExecutionState.FINISHED)
 
     path = str(cluster.folder / JOB / "chk-1")
     assert too_early == []
-    assert cluster.heard(cluster.client, StoppingSuccess) == [StoppingSuccess(job_id=JOB, checkpoint_path=path)]
-    assert cluster.heard(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, checkpoint_path=path)]
+    assert cluster.received(cluster.client, StoppingSuccess) == [StoppingSuccess(job_id=JOB, checkpoint_path=path)]
+    assert cluster.received(cluster.client, JobResultSuccess) == [JobResultSuccess(job_id=JOB, checkpoint_path=path)]
     assert CheckpointStorage(str(cluster.folder)).read_metadata(path).checkpoint_id == 1
     assert cluster.data_plane.keeps_staged == [False]
 
@@ -60,8 +60,8 @@ def test_every_stop_request_is_answered_and_one_checkpoint_is_taken(cluster: Job
     cluster.acknowledge_checkpoint()
     cluster.report_tasks(ExecutionState.FINISHED)
 
-    assert len(cluster.heard(task_manager, TriggerCheckpoint)) == 1
-    assert len(cluster.heard(cluster.client, StoppingSuccess)) == 2
+    assert len(cluster.received(task_manager, TriggerCheckpoint)) == 1
+    assert len(cluster.received(cluster.client, StoppingSuccess)) == 2
 
 
 def test_a_job_whose_final_checkpoint_is_declined_continues_and_may_be_stopped_again(cluster: JobCluster) -> None:
@@ -75,7 +75,7 @@ def test_a_job_whose_final_checkpoint_is_declined_continues_and_may_be_stopped_a
     cluster.report_tasks(ExecutionState.FINISHED)
 
     assert refused == ("its last checkpoint 1 failed with CHECKPOINT_DECLINED: TestError: disk full; the job continues")
-    assert [changed.status for changed in cluster.heard(cluster.client, JobStatusChanged)] == [
+    assert [changed.status for changed in cluster.received(cluster.client, JobStatusChanged)] == [
         JobStatus.RUNNING,
         JobStatus.FINISHED,
     ]
@@ -91,7 +91,7 @@ def test_a_job_whose_task_fails_while_it_stops_restarts_and_its_stop_has_failed(
 
     assert cluster.stopping_failure() == "it became FAILING meanwhile: TestError: boom"
     assert cluster.last(cluster.client, JobStatusChanged).status is JobStatus.RUNNING
-    assert len(cluster.heard(cluster.client, CheckpointAborted)) == 1
+    assert len(cluster.received(cluster.client, CheckpointAborted)) == 1
 
 
 def test_a_job_restarts_from_the_final_checkpoint_if_a_task_fails_after_it(cluster: JobCluster) -> None:
@@ -124,7 +124,7 @@ def test_a_region_that_fails_during_a_stop_restarts_the_others_too(cluster: JobC
     cluster.report("job_one_0_0", ExecutionState.FAILED, failure("boom"))
 
     assert "boom" in cluster.stopping_failure()
-    cancelled = [cancel.attempt for cancel in cluster.heard(task_manager, CancelTask)]
+    cancelled = [cancel.attempt for cancel in cluster.received(task_manager, CancelTask)]
     assert cancelled == ["job_other_0_0"]
 
 
@@ -137,7 +137,7 @@ def test_a_region_that_fails_after_an_aborted_stop_fails_alone(cluster: JobClust
     cluster.report("job_one_0_0", ExecutionState.FAILED, failure("boom"))
 
     assert "the job continues" in cluster.stopping_failure()
-    assert cluster.heard(task_manager, CancelTask) == []
+    assert cluster.received(task_manager, CancelTask) == []
 
 
 def test_a_job_that_is_cancelled_while_it_stops_is_cancelled(cluster: JobCluster) -> None:
@@ -159,9 +159,9 @@ def test_a_stop_fails_and_the_job_resumes_if_its_job_master_dies(cluster: JobClu
     cluster.system.kill(cluster.registration.job_master)
 
     assert cluster.stopping_failure() == (
-        "the JobMaster of job has ended by itself; a new one continues from the latest checkpoint"
+        "the JobMaster of job ended unexpectedly; a new one continues from the latest checkpoint"
     )
-    assert cluster.heard(cluster.client, JobResultFailure) == []
+    assert cluster.received(cluster.client, JobResultFailure) == []
 
 
 def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster) -> None:
@@ -171,7 +171,7 @@ def test_a_job_that_waits_for_its_restart_cannot_be_stopped(cluster: JobCluster)
 
     stop_job(cluster)
 
-    assert cluster.stopping_failure().startswith("it is RESTARTING, and only a RUNNING job")
+    assert cluster.stopping_failure().startswith("it is RESTARTING: only a RUNNING job")
 
 
 def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobCluster) -> None:
@@ -181,7 +181,7 @@ def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobC
 
     stop_job(cluster)
     cluster.offer("tm-1", 1)
-    before = cluster.heard(task_manager, TriggerCheckpoint)
+    before = cluster.received(task_manager, TriggerCheckpoint)
     cluster.report_tasks(ExecutionState.RUNNING)
 
     assert before == []
@@ -189,14 +189,14 @@ def test_a_job_that_waits_for_slots_stops_as_soon_as_its_tasks_run(cluster: JobC
 
 
 @pytest.mark.parametrize("job_id", [JobId("another"), JOB])
-def test_a_job_that_is_not_there_or_has_ended_cannot_be_stopped(job_id: JobId, cluster: JobCluster) -> None:
+def test_a_nonexistent_or_ended_job_cannot_be_stopped(job_id: JobId, cluster: JobCluster) -> None:
     cluster.run(cluster.graph(), slots=1)
     cluster.cancel()
     cluster.report_tasks(ExecutionState.CANCELED)
 
     stop_job(cluster, job_id)
 
-    assert cluster.stopping_failure() == f"there is no job {job_id} that could be stopped"
+    assert cluster.stopping_failure() == f"job {job_id} does not exist or has ended: it cannot be stopped"
 
 
 def test_a_stop_request_fails_at_the_end_of_the_cluster(cluster: JobCluster) -> None:

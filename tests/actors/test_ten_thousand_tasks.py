@@ -1,4 +1,4 @@
-"""The work per task does not grow with the number of tasks: no message visits all of the others."""
+"""The work per task does not grow with the number of tasks: no message is sent to all tasks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from flykka.messages.control.job import (
 from flykka.messages.graph.job_graph import CheckpointingSettings, ShipStrategy
 from flykka.messages.tasks.task import ExecutionState
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster
 from tests.actors.machines.graph.graphs import JOB, graph_of, vertex
+from tests.actors.whole_cluster import WholeCluster
 
 INTERVAL_MS = 1_000
 MAX_PARALLELISM = 32_768
@@ -30,7 +30,7 @@ FEW, TEN_TIMES_AS_MANY = 20, 200
 
 
 class Job:
-    """A job whose tasks are half sources, half sinks, wired one to one. Each step ends when nothing is left to do."""
+    """A job whose tasks are half sources, half sinks, connected one to one. Each step runs until the system is idle."""
 
     def __init__(self, system: SeededSystem, folder: Path, tasks: int) -> None:
         self.tasks = tasks
@@ -44,7 +44,7 @@ class Job:
         graph = graph_of(*(replace(each, max_parallelism=MAX_PARALLELISM) for each in (source, sink)))
         checkpointing = CheckpointingSettings(directory=str(self.stage.folder), interval_ms=INTERVAL_MS)
         client = self.stage.client
-        client.say(
+        client.send(
             self.stage.job_manager,
             SubmitJob(job_graph=replace(graph, checkpointing=checkpointing), client=client.ref, restore_path=None),
         )
@@ -54,16 +54,16 @@ class Job:
 
     def cancel(self) -> None:
         client = self.stage.client
-        client.say(self.stage.job_manager, CancelJob(job_id=JOB, client=client.ref))
+        client.send(self.stage.job_manager, CancelJob(job_id=JOB, client=client.ref))
 
     def running(self) -> int:
-        moved = self.stage.client.heard(ExecutionStateChanged)
+        moved = self.stage.client.received(ExecutionStateChanged)
         return len({change.attempt for change in moved if change.state is ExecutionState.RUNNING})
 
 
 @contextmanager
 def counted_calls() -> Iterator[list[int]]:
-    """Counts the calls of Python functions meanwhile; resuming a generator counts as a call."""
+    """Counts the calls of Python functions in the block; resuming a generator counts as a call."""
     calls = [0]
 
     def count(_frame: object, event: str, _argument: object) -> None:
@@ -86,7 +86,7 @@ def counted_calls() -> Iterator[list[int]]:
     ],
     ids=lambda step: step.__name__,
 )
-def test_ten_times_the_tasks_are_ten_times_the_work_and_no_more(step: Callable[[Job], None], tmp_path: Path) -> None:
+def test_ten_times_the_tasks_are_at_most_ten_times_the_work(step: Callable[[Job], None], tmp_path: Path) -> None:
     few, many = (_calls(step, tasks, tmp_path / str(tasks)) for tasks in (FEW, TEN_TIMES_AS_MANY))
 
     assert many < 10 * few
@@ -102,10 +102,10 @@ def test_ten_thousand_tasks_run_take_a_checkpoint_and_are_cancelled(tmp_path: Pa
         assert job.running() == 10_000
 
         job.checkpoint()
-        assert [completed.checkpoint_id for completed in job.stage.client.heard(CheckpointCompleted)] == [1]
+        assert [completed.checkpoint_id for completed in job.stage.client.received(CheckpointCompleted)] == [1]
 
         job.cancel()
-        assert [result.status for result in job.stage.client.heard(JobResultFailure)] == [JobStatus.CANCELED]
+        assert [result.status for result in job.stage.client.received(JobResultFailure)] == [JobStatus.CANCELED]
         assert job.stage.data_plane.released == [JOB]
 
 

@@ -1,7 +1,7 @@
-"""Late messages of actors that were given up or replaced change nothing and are visible.
+"""Late messages of actors that were given up or replaced have no effect, and are visible.
 
 Each kind of message that crosses from one process to another is sent once more by an actor that is believed dead, as
-when a network delivers it late: the receiver's state is unchanged, and there is a dead letter.
+when a network delivers it late: the receiver's state does not change, and a dead letter is published.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.records import Record, Turn
 from flykka.runtime.trace.state.description import describe
-from tests.actors.cast import Names, OneFileAtATime, WholeCluster
+from tests.actors.whole_cluster import Names, OneFileAtATime, WholeCluster
 from tests.messages.registry import declared_messages
 
 pytestmark = pytest.mark.slow
@@ -65,13 +65,16 @@ PLAIN = {
     RefuseRegistration,
     ResourceManagerLeaderAddress,
 }
-"""Messages sent before there is a session, or to announce one: checked by sender, further below."""
+"""Messages sent before a session exists, or to announce one: these are checked by their sender, in tests further below.
+"""
 BETWEEN_TASKS = "flykka.messages.tasks.exchange"
-"""Elements go from attempt to attempt, and each attempt is an actor of its own."""
+"""Elements are sent from attempt to attempt, and each attempt is an actor of its own."""
 
 
 def messages_between(sender: str, receiver: str) -> list[pytest.ParameterSet]:
-    """The messages from `sender` to `receiver`, as their docstrings declare: every third is part of each run."""
+    """The messages from `sender` to `receiver`, as their docstrings declare: every third one is part of each run of the
+    tests.
+    """
     found = []
     for kind in declared_messages().values():
         if not issubclass(kind, Message) or kind.__module__ == BETWEEN_TASKS:
@@ -99,7 +102,7 @@ class EndlessNames(Names):
 
 
 class Zombies:
-    """A cluster with a running job, and the sessions of each actor before its death."""
+    """A cluster with a running job, and the session that each actor had before its death."""
 
     def __init__(self, system: SeededSystem, folder: Path) -> None:
         self.system = system
@@ -134,12 +137,12 @@ class Zombies:
         return self.ref("/user/task-manager-1")
 
     def kill(self, ref: Ref) -> None:
-        """Kill the actor, and let the others continue without it until the job runs again."""
+        """Kill the actor, and wait until the other actors run the job again without it."""
         self.system.kill(ref)
         self.stage.run(seconds=1)
 
     def changes_nothing(self, receiver: ActorRef, message: Message, session: LeaderSessionId | None = None) -> None:
-        """Send it now; the receiver's state is unchanged, and the message is a dead letter."""
+        """Send the message; assert that the receiver's state does not change and that the message is a dead letter."""
         self.system.run_until_idle()
         before = describe(self.instance(receiver))
         self.letters.clear()
@@ -163,7 +166,7 @@ def zombies(tmp_path: Path) -> Iterator[Zombies]:
 
 
 def sample(kind: type[Value], zombies: Zombies) -> Any:
-    """A message of this class that a receiver without fencing would act on."""
+    """A message of this class that a receiver without fencing would handle."""
     known: dict[str, object] = {
         "job_id": JOB,
         "task_manager_id": TaskManagerId("task-manager-1"),
@@ -221,7 +224,7 @@ def test_messages_of_a_lost_task_manager_do_not_affect_the_job_master(zombies: Z
 
 
 @pytest.mark.parametrize("kind", messages_between("JobMaster", "ResourceManager"))
-def test_a_former_job_master_cannot_move_the_resource_manager(zombies: Zombies, kind: type[Message]) -> None:
+def test_a_former_job_master_cannot_redirect_the_resource_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.job_master)
     message = sample(kind, zombies)
 
@@ -231,7 +234,7 @@ def test_a_former_job_master_cannot_move_the_resource_manager(zombies: Zombies, 
 
 
 @pytest.mark.parametrize("kind", messages_between("JobMaster", "TaskManager"))
-def test_a_former_job_master_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
+def test_a_former_job_master_cannot_redirect_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.task_manager)._leaders[JOB]
     message = sample(kind, zombies)
 
@@ -253,7 +256,7 @@ def test_a_former_job_master_does_not_register_again(zombies: Zombies) -> None:
 
 
 @pytest.mark.parametrize("kind", messages_between("ResourceManager", "TaskManager"))
-def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
+def test_a_former_resource_manager_cannot_redirect_a_task_manager(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.task_manager)
     message = sample(kind, zombies)
 
@@ -263,7 +266,7 @@ def test_a_former_resource_manager_cannot_move_a_task_manager(zombies: Zombies, 
 
 
 @pytest.mark.parametrize("kind", messages_between("ResourceManager", "JobMaster"))
-def test_a_former_resource_manager_cannot_move_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
+def test_a_former_resource_manager_cannot_redirect_the_job_master(zombies: Zombies, kind: type[Message]) -> None:
     session = zombies.instance(zombies.resource_manager)._registrations.open_session(zombies.job_master)
     message = sample(kind, zombies)
 
@@ -325,7 +328,7 @@ class SaidPlainly:
 
 
 def _process(ref: Ref) -> str | None:
-    """The machine in whose memory the actor lives; None if it is in none of the three."""
+    """The process in which the actor lives; None if it is in none of the three."""
     found = re.match(r"/user/(resource-manager|task-manager-\d+|job-manager/job-)", ref.path)
     return found and found[1]
 

@@ -69,7 +69,7 @@ class Apps:
     capsys: pytest.CaptureFixture[str]
 
     def run(self, body: str, *options: str, before: str = "") -> AppResult:
-        """Run `body` in the block of an environment, after the code in `before`, with options of `flykka run`."""
+        """Run `body` within an environment, after the code in `before`, with options of `flykka run`."""
         head = "with StreamExecutionEnvironment.get_execution_environment() as env:\n"
         source = PROLOGUE + before + head + indent(body, "    ")
         path = self.folder / "app.py"
@@ -95,7 +95,7 @@ class Apps:
 
 
 def wait_for_threads_to_end(before: Sequence[threading.Thread], seconds: float = 20.0) -> list[str]:
-    """Wait until all threads that were not there before have ended; return the names of those that remain."""
+    """Wait until all threads that did not exist before have ended; return the names of those that remain."""
     deadline = time.monotonic() + seconds
     for thread in set(threading.enumerate()) - set(before):
         thread.join(max(0.0, deadline - time.monotonic()))

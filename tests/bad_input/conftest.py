@@ -1,4 +1,4 @@
-"""The folder of a test, and the checks that it leaves nothing else."""
+"""The folder of a test; the fixtures check that a test leaves nothing else."""
 
 from __future__ import annotations
 

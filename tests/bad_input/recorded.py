@@ -1,4 +1,4 @@
-"""Actors to be recorded: a well-behaved one, and some that no replay can follow."""
+"""Actors to be recorded: a well-behaved one, and some that cannot be replayed."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Sleeps(Echo):
 
 
 class StartsAThread(Echo):
-    """Answers the id of a thread of its own."""
+    """Answers the id of a thread that it has started."""
 
     def handle_message(self, message: Message) -> None:
         thread = threading.Thread(target=int, name="of-a-turn")

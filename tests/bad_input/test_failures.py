@@ -74,7 +74,7 @@ WRONG = {
     "a function that gives no DataFrames": (
         GIVES_NUMBERS,
         f"{MAP}  # here",
-        rf"FunctionOutputError: {STAGE}the function has to return its output as .*pandas\.DataFrame or None, not 100",
+        rf"FunctionOutputError: {STAGE}the function must return its output as .*pandas\.DataFrame or None, not 100",
         "priced",
     ),
     "a value that does not fit": (
@@ -85,7 +85,7 @@ WRONG = {
     ),
 }
 COVERED = ("a function that exits", "a function that ends its worker", "a function that gives no DataFrames")
-"""Other tests check their texts; the other cases here check how errors are printed."""
+"""Failures whose texts other tests check; the other cases here check how errors are printed."""
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_failing_sink_function_leaves_a_checkpoint_to_continue_from(apps: Apps
         text,
     ), text
     assert line == [result.frame[0] + "save", result.frame[1]]
-    assert kept == f"kept checkpoint: {checkpoint} (continue with from_checkpoint(...) or --from-checkpoint)"
+    assert kept == f"retained checkpoint: {checkpoint} (continue with from_checkpoint(...) or --from-checkpoint)"
     assert record.startswith(f"flight record: {checkpoint.parent}/flight-record.trace")
 
 
@@ -166,9 +166,9 @@ def test_a_checkpoint_of_another_program_is_refused_and_kept(apps: Apps) -> None
     (checkpoint,) = (apps.folder / "checkpoints").glob("*/chk-1")
     assert (result.code, where) == (1, result.here)
     assert text == (
-        f"flykka: CheckpointError: job 'second' cannot continue from '{checkpoint}': it holds state of operators that"
-        " the job does not have: 'counts' (aggregate(count(*) AS n)). The job has 'numbers', 'out'; give its operators"
-        " the uids that they had, with uid(...), or drop that state with allow_non_restored_state=True"
+        f"flykka: CheckpointError: job 'second' cannot continue from '{checkpoint}': it contains state of operators"
+        " that the job does not have: 'counts' (aggregate(count(*) AS n)). The job has 'numbers', 'out'; give its"
+        " operators their former uids with uid(...), or drop that state with allow_non_restored_state=True"
         " (in `flykka run` --allow-non-restored-state)"
     )
     assert (checkpoint / "_metadata").exists()

@@ -33,7 +33,7 @@ WITHOUT_SPARK = {
     "an app without a job": (
         ["app.py"],
         1,
-        "flykka: app.py made no job: an app gets an environment from"
+        "flykka: app.py created no job: an app gets an environment from"
         " StreamExecutionEnvironment.get_execution_environment(), defines operators in it and calls its execute()",
     ),
     "an app that exits": (["app.py", "--", "7"], 7, ""),

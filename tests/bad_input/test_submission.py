@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
         a_file,
         COPY_TO.format("file"),
         [],
-        rf"{REFUSED}SinkError: {OUT}\S+/file is a file; a FileSink writes into a folder: give the path of one",
+        rf"{REFUSED}SinkError: {OUT}\S+/file is a file: pass the path of a folder, into which a FileSink writes",
     ),
     "an output folder below a file": (
         a_file,
@@ -134,8 +134,8 @@ WRONG: dict[str, tuple[Callable[[Path], None], str, list[str], str]] = {
         nothing,
         COPY,
         ["--parallelism", "3", "--slots-per-task-manager", "1", "--task-managers", "2"],
-        r"InsufficientSlotsError: job 'copy' needs 3 slots and the cluster has 2: 2 TaskManagers with 1 each; lower the"
-        r" job's parallelism to 2, or give the cluster more: task_managers.*",
+        r"InsufficientSlotsError: job 'copy' needs 3 slots but the cluster has 2: 2 TaskManagers with 1 each; lower the"
+        r" job's parallelism to 2, or give the cluster more slots: task_managers.*",
     ),
 }
 

@@ -121,7 +121,7 @@ def test_missing_actors_are_reported_without_a_verdict_on_the_run(elsewhere: Act
 
     assert code == UNREADABLE
     assert "nothing could be replayed of its" in out
-    assert "not replayed: /user/crowd: elsewhere has no class or function 'Crowd' any more" in out
+    assert "not replayed: /user/crowd: elsewhere no longer has a class or function 'Crowd'" in out
 
 
 @pytest.mark.slow
@@ -182,7 +182,7 @@ def test_an_unreplayable_actor_is_named_with_its_call(
 
 
 def large(path: Path, *, megabytes: int, max_bytes: int | None = None) -> Path:
-    """Record an actor that received so many megabytes at once, and a word afterwards."""
+    """Record an actor that receives a message of so many megabytes, and a word afterwards."""
     with SeededSystem(name="recorded", recorder=TraceRecorder(path, max_bytes=max_bytes)) as system:
         ref = system.spawn(Props(Counter), "actor")
         ref.tell(Note(text="before"))
@@ -204,7 +204,7 @@ def test_a_message_too_large_for_a_trace_is_reported_with_its_size(flykka: Shell
     assert "Note(text=behind)" in output[1]
     assert replayed[0] == UNREADABLE
     assert replayed[1].startswith("CANNOT GO ON at turn ")
-    assert "the trace does not hold this message, so it cannot be handled: bad_input.note of 20,0" in replayed[1]
+    assert "the trace does not contain this message, so it cannot be handled: bad_input.note of 20,0" in replayed[1]
 
 
 @pytest.mark.parametrize("command", [["trace", "show"], ["trace", "stats"], ["replay"], ["debug"]], ids=" ".join)

@@ -1,4 +1,4 @@
-"""Tests the kernel benchmark: both contenders do all the work, and the figures measure what they are named after."""
+"""Tests the kernel benchmark: both systems do all the work, and the figures measure what their names state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POPULATION = Population(count=100_000, start_s=2.5, stop_s=1.234, rss_mib=400.0)
 
 
 def _rates() -> dict[tuple[Contender, Discipline], list[float]]:
-    """Return rates of ours at 600, 100, 600 a second, of theirs at 100."""
+    """Return flykka's rates of 600, 100 and 600 a second, and Pykka's of 100."""
     return {
         (heat.contender, heat.discipline): [100.0, 100.0, 100.0]
         if heat.contender is Contender.PYKKA
@@ -39,7 +39,7 @@ def test_each_contender_does_the_measured_work(side: Side, discipline: Disciplin
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [PykkaSide(), FlykkaSide()], ids=["pykka", "flykka"])
 @pytest.mark.parametrize("discipline", [each for each in Discipline if each not in QUICK])
-def test_each_contender_does_the_work_with_many_actors(side: Side, discipline: Discipline) -> None:
+def test_each_library_completes_each_discipline_with_many_actors(side: Side, discipline: Discipline) -> None:
     assert 0 < side.measure(discipline, 2 * FAN) < 60
 
 
@@ -81,7 +81,7 @@ def test_the_table_states_the_targets() -> None:
     assert "| 100,000 of flykka | 2.50 s | 1.23 s | 400 MiB |" in table
 
 
-def test_counts_are_whole_rounds_of_the_fan() -> None:
+def test_message_counts_are_multiples_of_the_fan_out() -> None:
     heat = Heat(Contender.FLYKKA, Discipline.FAN_OUT, 200_000)
 
     assert [Rules(scale=scale).count(heat) for scale in (1.0, 0.0255, 0.0)] == [200_000, 4_000, 2_000]

@@ -1,4 +1,4 @@
-"""Tests that bids are the same for all contenders, and distributed like Nexmark's."""
+"""Tests that bids are the same for all systems, and distributed like Nexmark's."""
 
 from __future__ import annotations
 

@@ -43,9 +43,9 @@ def test_file_order_and_timestamp_format_do_not_matter(tmp_path: Path) -> None:
     "found",
     [
         pytest.param([(0, 1, 5)], id="a row is missing"),
-        pytest.param([(0, 1, 5), (1, 1, 6), (1, 1, 6)], id="a row is there twice"),
-        pytest.param([(0, 1, 5), (1, 1, 7)], id="a number is another"),
-        pytest.param([], id="nothing is there"),
+        pytest.param([(0, 1, 5), (1, 1, 6), (1, 1, 6)], id="a duplicate row"),
+        pytest.param([(0, 1, 5), (1, 1, 7)], id="a different number"),
+        pytest.param([], id="empty output"),
     ],
 )
 def test_every_difference_is_refused(tmp_path: Path, found: list[tuple[int, int, int]]) -> None:

@@ -1,4 +1,4 @@
-"""Tests the differential benchmark: what it draws, how it judges, how it shrinks a difference."""
+"""Tests the differential benchmark: how it draws programs, compares results, and shrinks a difference."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_late_rows_are_far_before_the_watermark_and_do_not_count() -> None:
 
 
 def differing(case: Case) -> bool:
-    """Judge a fake product whose rows with the id 5 are wrong if there is a filter."""
+    """Return whether a fake product is wrong: its rows with the id 5 are, if there is a filter."""
     return "where" in case.stream and any(row["id"] == 5 for each in case.tables for row in each.final_rows())
 
 

@@ -1,4 +1,4 @@
-"""Tests memory figures: of a process and its children."""
+"""Tests the memory figures of a process and its children."""
 
 from __future__ import annotations
 

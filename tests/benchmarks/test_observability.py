@@ -1,4 +1,4 @@
-"""Tests a short run of the observability benchmark, with complete figures computed from it."""
+"""Tests a short run of the observability benchmark, and that its figures are complete."""
 
 from __future__ import annotations
 

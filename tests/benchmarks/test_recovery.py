@@ -1,4 +1,4 @@
-"""Tests the recovery benchmark: what counts as lost and as duplicated, where kills are placed, and the output."""
+"""Tests the recovery benchmark: which rows count as lost or duplicated, when processes are killed, and the output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from benchmarks.recovery.outage import Outage
 from benchmarks.recovery.results import as_json, as_text
 from benchmarks.recovery.times import Times
 from flykka.runtime.testing.systems import TestSeededSystem
-from tests.runtime.players import Say, player
+from tests.runtime.scripted_actors import Say, scripted_actor
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def count_output(
 
 
 def changed(column: str, by: list[int]) -> pd.DataFrame:
-    """Return the sums of all hours, with the first ones changed by `by`."""
+    """Return the sums of all hours, the first ones changed by `by`."""
     return HOURS.assign(**{column: HOURS[column] + [*by, *[0] * (len(HOURS) - len(by))]})
 
 
@@ -132,7 +132,7 @@ def test_rare_and_frequent_messages_are_drawn_equally_often() -> None:
 
 def test_a_fault_precedes_its_message_and_occurs_once(seeded_system: TestSeededSystem) -> None:
     log: list[str] = []
-    actor = seeded_system.spawn(player(log), "actor")
+    actor = seeded_system.spawn(scripted_actor(log), "actor")
     observed = Observed(seeded_system)
 
     def act() -> bool:
@@ -151,7 +151,7 @@ def test_a_fault_precedes_its_message_and_occurs_once(seeded_system: TestSeededS
 
 def test_a_fault_waits_until_its_target_exists(seeded_system: TestSeededSystem) -> None:
     tries: list[int] = []
-    actor = seeded_system.spawn(player([]), "actor")
+    actor = seeded_system.spawn(scripted_actor([]), "actor")
 
     def act() -> bool:
         tries.append(len(tries))

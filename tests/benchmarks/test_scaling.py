@@ -1,4 +1,4 @@
-"""Tests the scaling benchmark: costs have the stated units, a picture shows them, wrong output is refused."""
+"""Tests the scaling benchmark: costs have the stated units, a plot shows them, and wrong output is refused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RISING = Curve(axis=AxisName.TASKS, seconds={64: 0.0064, 128: 0.0128, 256: 0.051
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_a_cost_is_that_of_one_unit() -> None:
+def test_a_cost_is_per_unit() -> None:
     assert FLAT.costs == {100: 20.0, 200: 10.0, 400: 10.0}
     assert Curve(axis=AxisName.ROWS, seconds={1_000_000: 3.0}).costs == {1_000_000: 0.5}
     assert Curve(axis=AxisName.KEYS, seconds={50_000: 0.6}).costs == {50_000: 2.0}

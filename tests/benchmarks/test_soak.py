@@ -1,4 +1,4 @@
-"""Tests the benchmark of long runs: figures are those of their spans, and wrong output is refused."""
+"""Tests the benchmark of long runs: figures are those of their time spans, and wrong output is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from benchmarks.soak.input import Arriving
 from benchmarks.soak.output import Output
 
 FEED = Feed(files=8, files_per_s=4)
-"""Two windows of four files."""
+"""A feed of two windows of four files."""
 
 
 def write_windows(folder: Path, name: str, *windows: tuple[int, int]) -> None:

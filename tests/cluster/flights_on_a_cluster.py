@@ -54,8 +54,8 @@ class WorkerKiller:
 
 
 def fullest_worker(session: SparkSession) -> int:
-    """Return the process id of the worker whose executor holds most rows of batches and state, so that the job misses
-    them.
+    """Return the process id of the worker whose executor stores most rows of batches and state, so that its loss
+    matters.
     """
     listening = {
         connection.laddr.port: connection.pid
@@ -74,7 +74,7 @@ def fullest_worker(session: SparkSession) -> int:
 
 
 def flights_demo() -> ModuleType:
-    """Import the example, which is a program and no module of the package."""
+    """Import the example, which is a program and not a module of the package."""
     path = Path(__file__).parents[2] / "examples" / "flights.py"
     spec = importlib.util.spec_from_file_location("flights_example", path)
     assert spec is not None

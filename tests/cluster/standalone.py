@@ -1,6 +1,6 @@
-"""Runs a real standalone Spark cluster on this machine: one master and some workers, from PySpark's own package.
+"""Runs a real standalone Spark cluster on this machine: a master and some workers, from PySpark's own package.
 
-Each is a process of its own, on the loopback and on ports that the system chooses, and is ended by its process id.
+Each is a process of its own, on the loopback interface and on free ports, and is ended by its process id.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Daemon:
         return self._process.pid
 
     def wait_says(self, pattern: re.Pattern[str]) -> str:
-        """Wait until its log has a matching line; return the first group."""
+        """Wait until its log has a matching line; return the first group of the match."""
         deadline = monotonic() + PATIENCE_SECONDS
         while True:
             try:

@@ -1,4 +1,4 @@
-"""Tests keyed state on several Spark workers: one executor reads what another has written."""
+"""Tests keyed state on several Spark workers: one executor reads state that another one has written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adapters by area."""
+"""The adapters of all areas."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ ADAPTERS: dict[str, Callable[[Case], None]] = {
     "09": network.run_case,
     "10": slots.run_case,
 }
-"""By the number of the area. An adapter raises `AssertionError` if a machine differs from the case, and
+"""Adapters by the number of the area. An adapter raises `AssertionError` if a machine differs from the case, and
 `UnknownWordError` if the case uses a word that it does not know.
 """

@@ -18,14 +18,14 @@ class UnknownWordError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """One area's cases."""
+    """The cases of one area."""
 
     name: str
     cases: tuple[Case, ...]
 
     @property
     def area(self) -> str:
-        """The number that the name of the file begins with: `01`."""
+        """The number at the start of the file's name, such as `01`."""
         return self.name.partition("_")[0]
 
 
@@ -44,7 +44,7 @@ def case_files(folder: Path) -> list[CaseFile]:
 
 
 def known_cases() -> set[str]:
-    """The project's own cases, as `area/id`."""
+    """The ids of this repository's cases, as `area/id`."""
     return {f"{file.area}/{case['id']}" for file in case_files(OPEN_CASES) for case in file.cases}
 
 
@@ -57,5 +57,5 @@ def only_known_words(what: str, words: object, known: set[str]) -> None:
 
 
 def is_since(case: Case, *version: int) -> bool:
-    """True if the case holds for this version, `1, 11`, or for a newer one."""
+    """True if the case is about this version, such as `1, 11`, or a newer one."""
     return "since" in case and tuple(int(part) for part in str(case["since"]).split(".")) >= version

@@ -1,4 +1,4 @@
-"""The cases that do not hold because this project differs on purpose, each with its row of `docs/flink.md`.
+"""The cases that fail because flykka differs from Flink on purpose, each with its row of `docs/flink.md`.
 
 A case belongs here only if Flink's older rule, or its mechanism, was given up for a reason. Mere errors are mended.
 """
@@ -29,9 +29,9 @@ DIFFERENCES = MappingProxyType(
         "10/sm-timeout-keeps-slots": "slots requested and released as needed (dynamic resources)",
     }
 )
-"""The mechanism of the row, from its first column, by area and id of the case."""
+"""For the area and id of each case, the mechanism: the first column of the row."""
 
 
 def difference(area: str, case_id: str) -> str | None:
-    """The mechanism that differs; None if the case has to hold."""
+    """The mechanism that differs; None if the case must hold."""
     return DIFFERENCES.get(f"{area}/{case_id}")

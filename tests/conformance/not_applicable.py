@@ -1,6 +1,6 @@
-"""The cases about features that this project does not have, each with the reason.
+"""The cases about features that flykka does not have, each with the reason.
 
-Everything else has to hold. A case belongs here only if no part of the product could be its subject; a rule of ours
+All other cases must hold. A case belongs here only if no part of the product could be its subject; a rule of flykka's
 that differs from Flink's is no reason.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 LIMIT = 60
-"""The maximal number of cases here."""
+"""The maximum number of cases here."""
 
 _ALIGNMENT_LIMIT = "blocked channels are not read, so an alignment holds nothing that a limit could be set on"
 _SINGLE_GATE = "the trigger gate of before Flink 1.11, which declined requests; here they wait by precedence"
@@ -90,9 +90,9 @@ NOT_APPLICABLE = MappingProxyType(
         "09/task-events-double-register": _TASK_EVENTS,
     }
 )
-"""The reason by area and id of the case."""
+"""The reasons by area and id of the cases."""
 
 
 def not_applicable(area: str, case_id: str) -> str | None:
-    """The reason why the case does not apply to this project; None if it has to hold."""
+    """The reason why the case does not apply to flykka; None if it must hold."""
     return NOT_APPLICABLE.get(f"{area}/{case_id}")

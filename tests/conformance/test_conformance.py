@@ -1,4 +1,4 @@
-"""Every case of every area holds for our machines, or is listed: it has no counterpart, or differs on purpose."""
+"""Every case of every area holds for flykka's machines, or is listed as not applicable or deliberately different."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.conformance.not_applicable import LIMIT, NOT_APPLICABLE, not_applicab
 from tests.layout.flink_page import ROWS
 
 
-def test_a_case_holds(area: str, case: Case) -> None:
+def test_a_conformance_case_holds(area: str, case: Case) -> None:
     if (reason := not_applicable(area, case["id"])) is not None:
         pytest.skip(f"not applicable: {reason}")
     if area not in ADAPTERS:
@@ -24,7 +24,7 @@ def test_a_case_holds(area: str, case: Case) -> None:
             ADAPTERS[area](case)
 
 
-def test_few_cases_are_not_applicable_and_each_is_there_and_has_a_reason() -> None:
+def test_few_cases_are_not_applicable_and_each_exists_and_has_a_reason() -> None:
     assert len(NOT_APPLICABLE) <= LIMIT
     assert NOT_APPLICABLE.keys() <= known_cases()
     assert all(NOT_APPLICABLE.values())

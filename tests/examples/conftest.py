@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def demo() -> ModuleType:
-    """Import the example, which is a program and no module of the package."""
+    """Import the example, which is a program and not a module of the package."""
     spec = importlib.util.spec_from_file_location("flights_example", ROOT / "examples" / "flights.py")
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,6 @@
-"""Tests that the examples of the actor kernel succeed and print what they promise, each in its own interpreter."""
+"""Tests that the examples of the actor kernel succeed and print the text in their docstrings, each in its own
+interpreter.
+"""
 
 from __future__ import annotations
 

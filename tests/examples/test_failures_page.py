@@ -17,7 +17,8 @@ DIFFERS = re.compile(
     r"\b[0-9a-f]{32}\b|part-[-\w]+|\bchk-\d+|\b(?:checkpoint|stage|restart|failure) \d+"
     r"|(?:/[\w.-]+)+(?=/(?:checkpoints|prices)\b)|\d[\d.,]*(?: min \d+)? ?(?:ms|s|B|KiB)\b|\d+ rows\b|\bnew\b.*"
 )
-"""Ids, the folder, durations and sizes, and the numbers of checkpoints and stages."""
+"""Parts that differ from run to run: ids, the folder, durations and sizes, and the numbers of checkpoints and stages.
+"""
 
 
 def shows(page: str, printed: str) -> bool:

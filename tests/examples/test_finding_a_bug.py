@@ -1,4 +1,4 @@
-"""Tests the page that finds a planted bug: its commands print its text."""
+"""Tests the page about finding a planted bug: its commands print its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests the demo's check of its output: it must find every kind of error, and report it with its exit code."""
+"""Tests the demo's check of its output: it finds every kind of error, and reports it with its exit code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MIDNIGHT = datetime(2013, 1, 1)
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    """Two TaskManagers without tasks, which tests really kill."""
+    """Two TaskManagers without tasks, which the tests kill."""
     system = SeededSystem()
     local_cluster = LocalCluster(ScriptedDataPlane(), ClusterSettings(task_managers=2), system=system)
     system.run_until_idle()

@@ -1,4 +1,4 @@
-"""Tests the demo itself: with any options, it must find its output equal to the batch."""
+"""Tests the demo itself: with any options its output equals the batch."""
 
 from __future__ import annotations
 

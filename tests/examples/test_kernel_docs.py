@@ -1,4 +1,4 @@
-"""Tests the pages about the actor kernel: their code runs in its own interpreter, and prints what they show."""
+"""Tests the pages about the actor kernel: their code runs in its own interpreter, and prints the output on the page."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def test_a_source_without_an_end_has_a_rate() -> None:
 
 @pytest.fixture(scope="module")
 def table(spark: SparkSession) -> DataFrame:
-    """The events of the pinned results."""
+    """The events for which the results are listed."""
     return Events(SEED)(spark.range(EVENTS).withColumnRenamed("id", "index")).cache()
 
 
@@ -170,7 +170,7 @@ PINNED = {
     "q21": (87150, -2551461343462049799692),
     "q22": (92000, -992154313119166565262),
 }
-"""The rows of each query, and the sum of their hashes."""
+"""The number of rows of each query, and the sum of their hashes."""
 
 
 @pytest.mark.spark

@@ -1,4 +1,4 @@
-"""Tests Nexmark as DataStream programs in one job: each gives what its SQL gives for the same events as a batch."""
+"""Tests Nexmark as DataStream programs in one job: each result equals that of its SQL on the same events as a batch."""
 
 from __future__ import annotations
 

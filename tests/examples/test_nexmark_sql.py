@@ -1,4 +1,4 @@
-"""Tests the Nexmark queries as streaming SQL in one job: each gives what the batch gives for the same events."""
+"""Tests the Nexmark queries as streaming SQL in one job: each result equals that of the batch on the same events."""
 
 from __future__ import annotations
 

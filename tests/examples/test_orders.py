@@ -24,7 +24,7 @@ ORDERS = 15_000
 
 
 def as_a_batch(spark: SparkSession) -> list[Row]:
-    """Return minute, city, revenue and largest order."""
+    """Return minute, city, revenue and largest order of the expected rows, computed as a batch."""
     fields = runpy.run_path(str(EXAMPLE))["FIELDS"]
     columns = (made(Field(name=name, seed=0)).alias(name) for name, made in fields.items())
     orders = spark.range(ORDERS).withColumnRenamed("id", "index").select(*columns).where("amount >= 10")

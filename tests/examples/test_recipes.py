@@ -1,4 +1,4 @@
-"""Tests that every recipe of docs/recipes.md runs unchanged on a few rows, and gives what the page promises."""
+"""Tests that every recipe of docs/recipes.md runs unchanged on a few rows, with the results that the page promises."""
 
 from __future__ import annotations
 

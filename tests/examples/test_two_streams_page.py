@@ -1,4 +1,4 @@
-"""Tests that the functions of two streams in docs/joins.md are accepted, and do what the page states."""
+"""Tests that the functions of two streams in docs/joins.md are accepted, and do what the page describes."""
 
 from __future__ import annotations
 

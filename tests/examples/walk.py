@@ -1,4 +1,5 @@
-"""Runs the commands of a docs page in order in a folder of their own, and checks that they print what the page shows.
+"""Runs the commands of a docs page in order in a folder of their own, and checks that they print the output on the
+page.
 
     python -m tests.examples.walk docs/finding_a_bug.md
 
@@ -74,7 +75,7 @@ class Walk:
         self.environment = {**kept, **settings, "PATH": path}
 
     def run(self, command: str) -> str:
-        """Run a command, and return its output on both streams."""
+        """Run a command, and return its output on stdout and stderr."""
         ran = subprocess.run(
             ["bash", "-c", command],
             cwd=self.folder,

@@ -142,7 +142,7 @@ def test_an_accumulator_name_is_registered_once_and_has_one_kind(spark: SparkSes
 
     with pytest.raises(AccumulatorConflictError, match="'rows' exists already in this task and cannot be added"):
         made.add_accumulator("rows", IntCounter())
-    with pytest.raises(AccumulatorConflictError, match="is of kind IntCounter, and was asked for as LongCounter"):
+    with pytest.raises(AccumulatorConflictError, match="is of kind IntCounter, but was requested as LongCounter"):
         made.get_long_counter("rows")
 
 
@@ -152,5 +152,5 @@ def test_the_error_for_an_unregistered_accumulator_explains_registration() -> No
 
 
 def test_an_invalid_accumulator_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(AccumulatorConflictError, match="the accumulator 'n' is none, but of type int"):
+    with pytest.raises(AccumulatorConflictError, match="'n' must be registered with an accumulator, not a int"):
         AccumulatorRegistry().add("n", 1, spark.sparkContext)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""A job that ends with its client, and enrichers that label its failures: in an environment, on Spark."""
+"""A job that ends with its client, and enrichers that label its failures, in an environment on Spark."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_the_labels_of_a_task_failure_are_present_in_the_result(spark: SparkSess
 
 def test_invalid_listeners_and_enrichers_are_refused_on_the_users_line(spark: SparkSession, tmp_path: Path) -> None:
     with environment(tmp_path) as env:
-        with pytest.raises(ProgramError, match="Blame gives the labels kind, type, as Blame does already"):
+        with pytest.raises(ProgramError, match="Blame declares the keys kind, type, as Blame does already"):
             env.add_failure_enricher(Blame())
         with pytest.raises(ProgramError, match="must be longer than their interval"):
             env.set_shutdown_on_attached_exit(heartbeat_interval="1s", heartbeat_timeout="1s")

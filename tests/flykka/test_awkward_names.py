@@ -98,7 +98,7 @@ def first_rows(rows: Any, state: Any) -> tuple[Any, Any]:
 
 
 def first_frames(rows: Any, state: Any) -> tuple[Any, Any]:
-    """The same for pandas frames."""
+    """Like `first_rows`, for pandas frames."""
     return rows[NAMES], state.assign(**{"n.n": 1})
 
 
@@ -183,8 +183,7 @@ VERBS: dict[str, tuple[Callable[[DataStream, DataStream], DataStream], list[Row]
 }
 
 SOME = {"verbs without state", "keyed process", "sum", "process_table"}
-"""One operator of each kind of generated code: the others write column names as these do, and joins as aggregates do.
-"""
+"""One operator for each kind of generated code: the others generate column names in the same way."""
 
 
 def stream(env: StreamExecutionEnvironment, folder: Path, uid: str) -> DataStream:
@@ -262,7 +261,7 @@ def test_every_format_accepts_columns_of_any_name(
     env: StreamExecutionEnvironment, spark: SparkSession, tmp_path: Path, formats: tuple[str, ...]
 ) -> None:
     rows = stream(env, tmp_path / "rows", "rows").select(*QUOTED)
-    with pytest.raises(StreamTypeError, match="orc files have no names with backticks, which the column 't`ick' has"):
+    with pytest.raises(StreamTypeError, match="orc files support no names with backticks, such as the column 't`ick'"):
         rows.sink_to(FileSink.orc(str(tmp_path / "orc")))
     for name in formats:
         sink, _ = FORMATS[name]

@@ -12,8 +12,8 @@ from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import JobSubmissionError, UnknownJobError
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.whole_cluster import ALL_FILES, Names
 
 GRAPH = graph_of(vertex("source", outputs=1), vertex("sink", reads=("source",)))
 
@@ -60,5 +60,5 @@ def test_an_unknown_or_expired_job_is_refused_by_name(cluster: LocalCluster) -> 
     client = cluster.submit(GRAPH)
     client.wait(timeout=30)
 
-    with pytest.raises(UnknownJobError, match="or it has ended"):
+    with pytest.raises(UnknownJobError, match="it has ended, or never"):
         cluster.job(JobId(client.job_id))

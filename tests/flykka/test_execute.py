@@ -70,7 +70,7 @@ def aggregates() -> tuple[Column, ...]:
 
 
 def count(env: StreamExecutionEnvironment, bids: Path, output: Path, parallelism: int = 1) -> None:
-    """Bids per auction and minute, into the output folder."""
+    """Write the number of bids per auction and minute to the output folder."""
     counted = (
         env.from_source(FileSource.parquet(str(bids)), LATE_BY_A_SECOND, "bids", uid="bids")
         .key_by("auction")
@@ -83,7 +83,7 @@ def count(env: StreamExecutionEnvironment, bids: Path, output: Path, parallelism
 
 
 def bids_per_minute(spark: SparkSession, bids: Path) -> DataFrame:
-    """The same as one plain batch."""
+    """The expected counts, from a Spark batch."""
     window = F.window("at", "1 minute")
     counted = spark.read.parquet(str(bids)).groupBy(window, "auction").agg(*aggregates())
     return counted.select("window.start", "window.end", "auction", "bids", "dearest", "mean").toDF(
@@ -240,7 +240,7 @@ def test_a_job_that_needs_too_many_slots_is_refused_at_once(
 ) -> None:
     count(env, bids, tmp_path / "output", parallelism=5)
 
-    with pytest.raises(InsufficientSlotsError, match="needs 5 slots and the cluster has 4"):
+    with pytest.raises(InsufficientSlotsError, match="needs 5 slots but the cluster has 4"):
         env.execute()
 
 

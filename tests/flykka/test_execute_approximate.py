@@ -86,7 +86,7 @@ def test_a_source_keeps_running_while_its_reader_restarts_and_rows_are_lost(
     assert written.count() < read.count()
     assert written.exceptAll(read).count() == 0
     assert late.exceptAll(written).count() == 0
-    assert "each failure loses rows for good" in caplog.text
+    assert "each failure loses rows permanently" in caplog.text
     assert "LOSES ROWS (approximate local recovery): rows in flight to" in caplog.text
 
 

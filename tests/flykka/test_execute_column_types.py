@@ -56,7 +56,7 @@ def file_columns(kind: FileFormat) -> list[str]:
 
 @cache
 def columns_of_use(use: str) -> list[str]:
-    """The columns of the types that a use supports, named by their places."""
+    """The columns of the types that a use supports, named by their position."""
     return [f"c{place}" for place, kind in enumerate(VALUES) if CELLS[kind][use] == "yes"]
 
 

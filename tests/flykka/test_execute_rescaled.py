@@ -36,7 +36,7 @@ KEYS, ROWS = 5, 40
 
 
 class JobEvents:
-    """Collects the events of a job for tests to wait for."""
+    """Collects the events of a job, and waits for them."""
 
     def __init__(self, client: JobClient) -> None:
         self._messages: list[Message] = []
@@ -120,7 +120,7 @@ def test_an_impossible_rescale_is_refused_with_the_vertex(env: StreamExecutionEn
 
     with pytest.raises(RescaleError, match="no vertex 'sums': there are 'Source: "):
         client.update_resource_requirements({"sums": 2})
-    with pytest.raises(RescaleError, match="is to run with up to 5 subtasks, and its maximum parallelism is 4"):
+    with pytest.raises(RescaleError, match="is 5 subtasks, but its maximum parallelism is 4"):
         client.update_resource_requirements({"rows": 5})
     assert set(client.resource_requirements().values()) == {(1, 1)}
     client.cancel()

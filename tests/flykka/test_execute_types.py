@@ -82,7 +82,7 @@ ROWS = [FULL, {**NULLS, "k": "b", "at": EPOCH}, HALF, {**NULLS, "k": "d", "at": 
 
 
 def check_time_zone(value: Any) -> Any:
-    """Returns a value of a row, after a check that its times are in UTC."""
+    """Return a value of a row, after a check that its times are in UTC."""
     if isinstance(value, datetime):
         assert value.utcoffset() == timedelta(0), value
     elif isinstance(value, dict):

@@ -67,7 +67,7 @@ def top_three(rows: DataFrame) -> DataFrame:
 
 
 def last_two(rows: DataFrame) -> DataFrame:
-    """The last two rows of each session of an item, with their places and the number of rows of the session."""
+    """The last two rows of each session of an item, with their positions and the number of rows of the session."""
     sessions = Window.partitionBy("item", "window_start", "window_end")
     placed = rows.withColumn("n", F.count("*").over(sessions))
     last_first = sessions.orderBy(F.desc("at"))

@@ -1,6 +1,4 @@
-"""A rich function when it is declared: tested between its `open` and its `close`, or accepted with its declared
-columns.
-"""
+"""Functions are checked when they are declared: between `open` and `close`, or by their declared columns."""
 
 from __future__ import annotations
 

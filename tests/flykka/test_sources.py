@@ -30,7 +30,7 @@ BY_TIME = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_column("a
 
 @pytest.fixture
 def env(spark: SparkSession) -> Iterator[StreamExecutionEnvironment]:
-    """An environment over the test run's session, which is left with no more cached data than before."""
+    """An environment on the session of the test run; asserts that it leaves no cached data."""
     before = persisted(spark)
     with StreamExecutionEnvironment.get_execution_environment() as made:
         yield made
@@ -197,7 +197,7 @@ def test_rows_out_of_order_fail_the_job_on_request(
         late_first, BY_TIME.with_violation_handler("FAIL"), uid="countdown", partitions_per_batch=1
     ).sink_to(FileSink.parquet(str(tmp_path / "out")))
 
-    with pytest.raises(JobExecutionError, match=r"MonotonyViolationError: .*event times are to ascend"):
+    with pytest.raises(JobExecutionError, match=r"MonotonyViolationError: .*event times must ascend"):
         env.execute("countdown")
 
 

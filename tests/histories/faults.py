@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from flykka.messages.attempt.answers import EngineFailed, SnapshotWritten, StageResult
 from flykka.messages.attempt.commands import ReadSplits, WriteSnapshot
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
-from tests.actors.cast import Names
 from tests.actors.engines import NamesEngine, Sink
+from tests.actors.whole_cluster import Names
 
 FAILING_CHECKPOINT = 2
 FAILING_SPLIT = "file-4"
@@ -17,7 +17,7 @@ FAILING_SPLIT = "file-4"
 
 @dataclass
 class Faults:
-    """The pending faults."""
+    """The faults that are still to occur."""
 
     snapshot: bool = True
     stage: bool = True

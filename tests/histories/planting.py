@@ -14,7 +14,7 @@ from types import CodeType, FunctionType
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutation:
-    """In the function `where` ("module:Qualname", below `flykka.actors`) `line` becomes `instead`."""
+    """Replaces `line` by `instead` in the function `where` ("module:Qualname", below `flykka.actors`)."""
 
     where: str
     line: str
@@ -27,7 +27,7 @@ class Mutation:
 
 @contextmanager
 def planted(mutation: Mutation) -> Iterator[None]:
-    """Applies the change for the duration of the block, in every module that has imported the function."""
+    """Apply the change for the duration of the block, in every module that has imported the function."""
     function = _function(mutation.where)
     original = function.__code__
     function.__code__ = _mutated(function, mutation)

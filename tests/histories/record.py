@@ -1,7 +1,8 @@
 """Records the golden traces again: `python -m tests.histories.record [NAME ...]`, by default all of them.
 
-A deliberate change of behaviour records them in its own commit, with a line in the CHANGELOG. `flights-with-a-kill` is
-the example on real threads, and needs Java and the libraries of the examples; the others need nothing.
+A deliberate change of behaviour is committed together with the new traces and a line in the CHANGELOG.
+`flights-with-a-kill` is the example on real threads, and needs Java and the libraries of the examples; the others need
+nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ SIMULATED_SEEDS = {"simulated": 2, "timers": 634}
 """Two sources, a union, a window; and keyed functions whose timers of both kinds are restored from a checkpoint."""
 
 FAULTS_WRITTEN_OUT = {"timers": (Fault(kind=FaultKind.STAGE, at_ms=2_500, seed=1),)}
-"""Faults of the one job of a run, instead of those that its seed draws, which change with the kinds of faults."""
+"""Explicit faults of some runs, instead of the faults that the seed draws, which change with the kinds of faults."""
 
 NAMES = (*RUNS, OF_THE_EXAMPLE, *SIMULATED_SEEDS)
 

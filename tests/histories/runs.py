@@ -1,7 +1,6 @@
 """The runs of the golden traces: whole clusters in virtual time.
 
-A run that does not end as intended raises an error. For one seed every recording is the same, unless the behaviour has
-changed.
+A run that does not end as intended raises an error. Recordings of one seed are equal unless the behaviour has changed.
 """
 
 from __future__ import annotations
@@ -47,12 +46,12 @@ from flykka.messages.wire.message import Message
 from flykka.runtime.recording import Recorder
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, WholeCluster, is_a
-from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.keyed_cluster import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.machines.graph.graphs import vertex
 from tests.actors.peer import Utter
-from tests.actors.slow_cast import ALL_FILES as SLOW_FILES
-from tests.actors.slow_cast import SlowNames
+from tests.actors.slow_cluster import ALL_FILES as SLOW_FILES
+from tests.actors.slow_cluster import SlowNames
+from tests.actors.whole_cluster import ALL_FILES, Names, WholeCluster, is_a
 from tests.histories.faults import FaultyNames
 
 SEED = 6
@@ -68,15 +67,13 @@ def killed_task_manager(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=10)
 
         assert kill.done
-        assert stage.client.heard(TaskManagerLost)
+        assert stage.client.received(TaskManagerLost)
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert stage.data_plane.sink.published == ALL_FILES
 
 
 def rescaled(recorder: Recorder, seed: int = SEED) -> None:
-    """A job with keyed state is stopped with a checkpoint; another continues from it with three subtasks instead of
-    two.
-    """
+    """A job with keyed state is stopped with a checkpoint, and continues from it with three subtasks instead of two."""
     plane = KeyedRows()
     with _recorded(recorder, seed, plane) as stage:
         stage.submit("first", vertices=keyed_job(2))
@@ -87,8 +84,8 @@ def rescaled(recorder: Recorder, seed: int = SEED) -> None:
         stage.submit("second", restore_path=stopped.checkpoint_path, vertices=keyed_job(3))
         stage.run(seconds=20)
 
-        assert stage.client.heard(JobRestored)
-        assert plane.world.rows() == ALL_ROWS
+        assert stage.client.received(JobRestored)
+        assert plane.durable.rows() == ALL_ROWS
 
 
 def adaptive(recorder: Recorder, seed: int = SEED) -> None:
@@ -114,13 +111,13 @@ def adaptive(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=30)
 
         assert kill.done
-        told = [changed.vertices[0].parallelism for changed in stage.client.heard(JobParallelismChanged)]
+        told = [changed.vertices[0].parallelism for changed in stage.client.received(JobParallelismChanged)]
         assert (told[0], told[-1]) == (4, 2)
-        assert plane.world.rows() == ALL_ROWS
+        assert plane.durable.rows() == ALL_ROWS
 
 
 def savepoints(recorder: Recorder, seed: int = SEED) -> None:
-    """A savepoint of a job that continues, and then one that it stops with."""
+    """A savepoint of a job that continues, and then a savepoint with which it stops."""
     with _recorded(recorder, seed, Names()) as stage:
         stage.submit()
         stage.system.advance(300)
@@ -129,13 +126,13 @@ def savepoints(recorder: Recorder, seed: int = SEED) -> None:
         stage.stop(savepoints=f"{_FOLDER}/savepoints")
         stage.run(seconds=2)
 
-        assert stage.client.heard(TriggerSavepointSuccess)
-        assert stage.client.heard(StoppingSuccess)
+        assert stage.client.received(TriggerSavepointSuccess)
+        assert stage.client.received(StoppingSuccess)
         assert stage.statuses()[-1] is JobStatus.FINISHED
 
 
 def unaligned(recorder: Recorder, seed: int = SEED) -> None:
-    """Checkpoints begin aligned, switch to unaligned, and overtake queued data; one is restored from."""
+    """Checkpoints start aligned, switch to unaligned, and overtake queued data; the job is restored from one."""
     plane = SlowNames()
     with _recorded(recorder, seed, plane) as stage:
         stage.checkpointing = {"unaligned": True, "aligned_timeout_ms": 300}
@@ -157,14 +154,14 @@ def declined_and_failed(recorder: Recorder, seed: int = SEED) -> None:
         stage.submit()
         stage.run(seconds=10)
 
-        assert stage.client.heard(CheckpointAborted)
-        assert stage.client.heard(JobRestored)
-        assert stage.client.heard(JobResultSuccess)
+        assert stage.client.received(CheckpointAborted)
+        assert stage.client.received(JobRestored)
+        assert stage.client.received(JobResultSuccess)
         assert stage.data_plane.sink.published == ALL_FILES
 
 
 def crowded(recorder: Recorder, seed: int = SEED) -> None:
-    """Two jobs that request more slots than there are, few buffers, overlapping checkpoints, and one cancelled job."""
+    """Two jobs that request more slots than exist, few buffers, overlapping checkpoints, and one cancelled job."""
     plane = KeyedRows()
     with _recorded(recorder, seed, plane, NetworkSettings(network_buffers=30)) as stage:
         stage.checkpointing = {"interval_ms": 150, "min_pause_ms": 150, "max_concurrent": 2, "retained": 3}
@@ -181,10 +178,10 @@ def crowded(recorder: Recorder, seed: int = SEED) -> None:
         stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
         stage.run(seconds=5)
 
-        ended = [success.job_id for success in stage.client.heard(JobResultSuccess)]
+        ended = [success.job_id for success in stage.client.received(JobResultSuccess)]
         assert sorted(ended) == ["first", "second"]
-        assert len(stage.client.heard(TriggerSavepointSuccess)) == 3
-        [cancelled] = stage.client.heard(JobResultFailure)
+        assert len(stage.client.received(TriggerSavepointSuccess)) == 3
+        [cancelled] = stage.client.received(JobResultFailure)
         assert (cancelled.job_id, cancelled.status) == ("third", JobStatus.CANCELED)
 
 
@@ -205,12 +202,14 @@ def at_least_once(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=30)
 
         assert kill.done
-        assert stage.client.heard(JobResultSuccess)
+        assert stage.client.received(JobResultSuccess)
         assert set(stage.data_plane.sink.published) == set(SLOW_FILES)
 
 
 def regions(recorder: Recorder, seed: int = SEED) -> None:
-    """One job is refused, one restarts by regions; then the ResourceManager dies under a third, which continues."""
+    """One job is refused, one restarts by regions; then the ResourceManager dies while a third job runs, which
+    continues.
+    """
     with _recorded(recorder, seed, Names()) as stage:
         stage.submit("refused", job_type=JobType.BATCH)
         stage.submit("first", schedule_mode=ScheduleMode.PIPELINED_REGION)
@@ -220,8 +219,8 @@ def regions(recorder: Recorder, seed: int = SEED) -> None:
         stage.run(seconds=5)
 
         assert kill.done
-        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
-        assert [failed.cause.type_name for failed in stage.client.heard(JobResultFailure)] == ["GraphError"]
+        assert [success.job_id for success in stage.client.received(JobResultSuccess)] == ["first", "second"]
+        assert [failed.cause.type_name for failed in stage.client.received(JobResultFailure)] == ["GraphError"]
 
 
 RUNS: dict[str, Callable[[Recorder, int], None]] = {
@@ -241,7 +240,7 @@ RUNS: dict[str, Callable[[Recorder, int], None]] = {
 def _recorded(
     recorder: Recorder, seed: int, data_plane: Names, network: NetworkSettings | None = None
 ) -> Iterator[WholeCluster]:
-    """A cluster whose every turn is recorded; its checkpoints are in memory, and gone at the end."""
+    """A cluster whose every turn is recorded; its checkpoints are in memory only."""
     with SeededSystem(seed, recorder=recorder) as system:
         try:
             yield WholeCluster(system, f"{_FOLDER}/checkpoints", data_plane, network)

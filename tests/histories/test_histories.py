@@ -1,4 +1,4 @@
-"""The golden traces replay in any version, under any hash seed, without Spark and Java."""
+"""The golden traces replay in every version, with any hash seed, without Spark and Java."""
 
 from __future__ import annotations
 

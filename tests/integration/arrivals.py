@@ -1,9 +1,9 @@
-"""Sales that arrive: runs the program of `sales` over a growing folder, also as a process that can be killed.
+"""Sales that arrive over time: runs the program of `sales` on a growing folder, also as a process that can be killed.
 
     python -m tests.integration.arrivals ARRIVALS OUTPUT [OBJECT_STORE]
 
-prints a line per completed checkpoint. With checkpoints in an object store, to which Spark would need a jar to write
-state, it copies the sales.
+prints a line per completed checkpoint. With an object store for the checkpoints it copies the sales unchanged: Spark
+needs a jar to write state there.
 """
 
 from __future__ import annotations

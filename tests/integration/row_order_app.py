@@ -19,7 +19,7 @@ KEYS = 5
 
 
 def followed(row: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """Return the later row, and how many of its key's rows were overtaken up to it."""
+    """Return the later row, and how many of its key's rows were overtaken before it."""
     return {**after, "rows": row["rows"] + 1, "overtaken": row["overtaken"] + (after["id"] < row["id"])}
 
 

@@ -1,6 +1,6 @@
 """Orders by user: running totals, recent totals, and a row for each user without an order for 5 minutes.
 
-A program in two versions: the second keeps some other state than the first, and some in wider types.
+The program has two versions: the second stores partly other state than the first, and some values in wider types.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def write_orders(folder: Path, name: str, orders: Sequence[Order]) -> None:
 
 
 class Silence(KeyedProcessFunction):
-    """Counts orders and stores their amounts; emits a row when a user has become silent."""
+    """Counts orders and stores their amounts; emits a row when a user has sent no order for a while."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.orders = runtime_context.get_state(ValueStateDescriptor("orders", "int"))
@@ -89,7 +89,7 @@ class LaterSilence(KeyedProcessFunction):
 
 
 def watch(ctx: KeyedContext) -> None:
-    """Set the timer after a user's last order; the timers of earlier orders stay and fire as well."""
+    """Set a timer after a user's last order; the timers of earlier orders stay and fire as well."""
     timestamp = ctx.timestamp()
     assert timestamp is not None
     ctx.timer_service().register_event_time_timer(timestamp + SILENCE_MS)

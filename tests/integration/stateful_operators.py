@@ -1,4 +1,4 @@
-"""All stateful operators in one job: a table of verbs and queries, and their input."""
+"""All stateful operators in one job: a table of operations and queries, and their input."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Balance(KeyedCoProcessFunction):
 
 
 class Rules(KeyedBroadcastProcessFunction):
-    """Emits the number of rows of its key before each broadcast rule."""
+    """Emits, for each broadcast rule, the number of earlier rows of the key."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self._rows = runtime_context.get_state(ValueStateDescriptor("rows", "bigint"))
@@ -147,7 +147,7 @@ def parts() -> tuple[Column, ...]:
 
 
 def collected_values() -> Column:
-    """Return an aggregate that needs all rows."""
+    """Return an aggregate for which the windows store all rows."""
     return F.array_sort(F.collect_list("v")).alias("vs")
 
 
@@ -248,7 +248,7 @@ QUERIES = {
 
 
 def in_order(rows: DataFrame) -> DataFrame:
-    """Return the rows of a batch with columns that order them as they were emitted."""
+    """Return the rows of a batch with columns that show the order in which they were emitted."""
     numbered = rows.withColumn("batch__", F.lit(time.time_ns()))
     return numbered.withColumn("place__", F.monotonically_increasing_id())
 
@@ -287,7 +287,7 @@ def start_operators(
 
 
 def final_rows(stream: DataStream, folder: Path) -> list[str]:
-    """Return the final rows: for upserts the newest of each key, unless it is deleted."""
+    """Return the final rows: for upserts the newest row of each key, unless it is a deletion."""
     files = sorted(file for file in folder.rglob("*.parquet") if not file.name.startswith((".", "_")))
     rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
     rows.sort(key=lambda row: (row.pop("batch__"), row.pop("place__")))

@@ -26,10 +26,10 @@ from flykka.runtime.ref import ActorRef
 from flykka.spark_bridge.connectors.datagen import DataGenSource
 
 ROWS = 200
-"""Per job, at a hundred a second, so that several checkpoints complete."""
+"""Rows per job, at a hundred a second, so that several checkpoints complete."""
 
 SESSION_TIMEOUT_MS = 10_000
-"""A driver that is paused for longer loses leadership. Load on the machine pauses a process for less."""
+"""A driver that is paused for longer loses the leadership. A busy machine pauses a process for less."""
 
 
 def end(number: int = signal.SIGKILL) -> None:
@@ -38,7 +38,7 @@ def end(number: int = signal.SIGKILL) -> None:
 
 
 def add_killer(env: StreamExecutionEnvironment, how: str) -> None:
-    """Make the process end at the given point."""
+    """Make the process end at the point that `how` names."""
     if how == "add":
         CheckpointPointers.add = lambda *_: end()  # type: ignore[method-assign]
     number = signal.SIGSTOP if how.startswith("pause:") else signal.SIGKILL

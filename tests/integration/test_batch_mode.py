@@ -57,7 +57,7 @@ def long(value: object) -> object:
 
 @pytest.fixture
 def left(spark: SparkSession) -> Callable[[], frozenset[int]]:
-    """Returns the RDDs that Spark holds blocks of, except those from before the test."""
+    """Returns the RDDs with blocks in Spark, except those from before the test."""
     before = persisted(spark)
     return lambda: persisted(spark) - before
 
@@ -93,13 +93,13 @@ def is_source(name: str) -> bool:
 
 
 def attempt_numbers(changes: list[ExecutionStateChanged], *, of_source: bool) -> set[str]:
-    """Return the numbers of the deployed attempts."""
+    """Return the attempt numbers of the deployed attempts."""
     deployed = (each for each in changes if each.state is ExecutionState.DEPLOYING)
     return {each.attempt.rsplit("_", 1)[1] for each in deployed if is_source(each.task_name) is of_source}
 
 
 def kill_reader_at(env: StreamExecutionEnvironment, moment: Moment) -> PlannedKill:
-    """Kill the task, but not its TaskManager, right before its bridge handles the moment's message."""
+    """Kill the task, but not its TaskManager, right before its bridge handles the message that `moment` selects."""
     tasks: list[str] = []
 
     def matches(recipient: ActorRef, message: Message) -> bool:

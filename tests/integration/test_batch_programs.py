@@ -1,4 +1,4 @@
-"""Tests unions, side outputs and several sinks: batch jobs and streams give what plain Spark gives."""
+"""Tests unions, side outputs and several sinks: the results of batch jobs and streams equal those of plain Spark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def start_batch_program(env: StreamExecutionEnvironment, files: Path, folder: Pa
 
 
 def batch_outputs(spark: SparkSession, files: Path) -> dict[str, DataFrame]:
-    """Compute the same as plain batches."""
+    """Compute the expected outputs as plain batches."""
     once = spark.read.parquet(str(files)).where("amount IS NOT NULL")
     paid = once.union(once)
     others = paid.where("amount <= 900")

@@ -1,4 +1,4 @@
-"""Tests broadcast variables: complete when their reader starts, and the same after a kill and after a savepoint."""
+"""Tests broadcast variables: complete when their reader starts, and equal after a kill and after a savepoint."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Environment = Callable[..., StreamExecutionEnvironment]
 
 
 class Opened:
-    """Adds to each row the rates that `open` and the call see."""
+    """Adds to each row the rates that `open` and the call can read."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.opened = sorted(row["rate"] for row in runtime_context.get_broadcast_variable("rates"))
@@ -60,7 +60,7 @@ class KeyedRated(Opened, KeyedProcessFunction):
 
 
 class WindowRated(ProcessWindowFunction):
-    """Emits the rates that a window sees."""
+    """Emits the rates that a window function can read."""
 
     def process(self, key: Any, context: Any, elements: list[Any]) -> Iterator[dict[str, Any]]:
         rates = sorted(row["rate"] for row in context.get_broadcast_variable("rates"))
@@ -68,7 +68,7 @@ class WindowRated(ProcessWindowFunction):
 
 
 class Limited(RichFunction):
-    """Adds the limits that the driver sees."""
+    """Adds the limits that a function in the driver can read."""
 
     def open(self, context: RuntimeContext) -> None:
         self.limits = str(sorted(row["limit"] for row in context.get_broadcast_variable("limits")))
@@ -82,7 +82,7 @@ def write_rates(spark: SparkSession, folder: Path, *rates: int) -> None:
 
 
 def rated(env: StreamExecutionEnvironment, sales: DataStream, folder: Path) -> DataStream:
-    """Return sales that read two bounded streams, in two operators."""
+    """Return sales whose two operators read two bounded streams as broadcast variables."""
     rates = FileSource.json(str(folder / "rates"), schema="rate int").files_per_batch(1)
     all_rates = env.from_source(rates, None, "rates", uid="rates").where("rate > 0")
     limits = env.from_dataframe(env.spark.range(2).select(F.col("id").alias("limit")), uid="limits")
@@ -104,7 +104,7 @@ def start_rated_sales(env: StreamExecutionEnvironment, folder: Path, interval: s
 
 
 def assert_all_saw(spark: SparkSession, folder: Path, rates: list[int]) -> None:
-    """Check that each row was emitted once, and saw these rates."""
+    """Check that each row was emitted once, with these rates."""
     ids = spark.read.parquet(str(folder / "sales")).select(F.unix_micros("at").alias("id"))
     rows = spark.read.json(str(folder / "output")).collect()
     assert sorted(row["id"] for row in rows) == sorted(row["id"] for row in ids.collect())

@@ -1,4 +1,4 @@
-"""Tests cached streams: rows that one batch job retains and later ones read."""
+"""Tests cached streams: one batch job stores rows, and later jobs read them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BATCHES = "batches"
 
 
 class Doubled(RichFunction):
-    """Counts the batches that it is called with."""
+    """Doubles numbers, and counts its batches."""
 
     schema = "id long, at timestamp, twice long"
 

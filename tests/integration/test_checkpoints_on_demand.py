@@ -1,4 +1,4 @@
-"""Tests checkpoints that a client triggers: the interval is an hour, so there are hardly any others."""
+"""Tests checkpoints that a client triggers: the periodic interval is an hour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 
 def files_of(path: str) -> set[str]:
-    """Return the files that hold the state of a checkpoint."""
+    """Return the files with the state of a checkpoint."""
     return set(shared_state_of(CheckpointStorage(path).read_metadata(path)))
 
 
@@ -36,7 +36,9 @@ def test_a_full_checkpoint_refers_to_no_earlier_files(
     kinds = ("configured", "incremental", "FULL", "incremental")
     paths = [client.trigger_checkpoint(kind) for kind in kinds]
     first, second, full, last = map(files_of, paths)
-    with pytest.raises(CheckpointError, match="no type of checkpoints 'big': there are configured, full, incremental"):
+    with pytest.raises(
+        CheckpointError, match="unknown checkpoint type 'big': use one of configured, full, incremental"
+    ):
         client.trigger_checkpoint("big")
     client.cancel()
 

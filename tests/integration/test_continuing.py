@@ -160,7 +160,7 @@ def test_a_cancelled_job_continues_from_the_checkpoint_named_in_the_error(
     client = arrivals.start_hourly_arrivals(env, tmp_path / "arrivals", tmp_path / "output")
     wait_checkpoint(client)
     client.cancel()
-    with pytest.raises(JobCancelledError, match=r"kept checkpoint: .*/chk-\d+ \(continue with") as cancelled:
+    with pytest.raises(JobCancelledError, match=r"retained checkpoint: .*/chk-\d+ \(continue with") as cancelled:
         client.wait(timeout=60)
 
     other = environment().from_checkpoint("latest")

@@ -1,4 +1,4 @@
-"""Tests that a reader of the output folder sees each row once and never too early while parts of the job are killed."""
+"""Tests that a reader of the output folder sees each row once, and not before its checkpoint, while actors die."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flykka.runtime.ref import ActorRef
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 KINDS = (Kind.TASK_MANAGER, Kind.TASK, Kind.BRIDGE, Kind.STAGE, Kind.COORDINATOR, Kind.JOB_MASTER)
-"""In the order of injection. Storage is excluded: without the folder there is nothing to read."""
+"""Faults in the order of injection. Storage is excluded: without the folder there is nothing to read."""
 
 FILES_BETWEEN = 3
 """The number of files that arrive between two faults."""
@@ -37,7 +37,7 @@ SECONDS = 120.0
 
 
 class CompleteCheckpoints:
-    """The ids of checkpoints that a coordinator found durable, or from which a JobMaster starts."""
+    """The ids of checkpoints whose metadata was written, or from which a JobMaster starts."""
 
     def __init__(self) -> None:
         self.ids: set[int] = set()

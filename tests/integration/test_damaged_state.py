@@ -50,7 +50,7 @@ def cancelled_job(folder: Path, *, fsync: bool = True) -> None:
 
 @pytest.fixture(scope="module")
 def synced(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """The folder of a cancelled job, and the files that the driver synced meanwhile."""
+    """The folder of a cancelled job, and the files that the driver synced during the run."""
     folder = tmp_path_factory.mktemp("job")
     with watched_syncs() as syncs:
         cancelled_job(folder)
@@ -59,13 +59,13 @@ def synced(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
 
 @pytest.fixture(scope="module")
 def job_folder(synced: tuple[Path, list[str]]) -> Path:
-    """The folder of that job, with a savepoint and a checkpoint: keyed state, windows, staged rows."""
+    """The folder of that job, with a savepoint and a checkpoint of keyed state, windows and staged rows."""
     return synced[0]
 
 
 @pytest.fixture(scope="module")
 def right(spark: SparkSession, job_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> set[tuple[object, ...]]:
-    """The rows that a job publishes when it starts from the undamaged savepoint."""
+    """The rows that a job publishes if it starts from the undamaged savepoint."""
     with StreamExecutionEnvironment.get_execution_environment(task_managers=1, slots_per_task_manager=1) as env:
         return rows_below(
             spark, run_restored(env, job_folder, savepoint_of(job_folder), tmp_path_factory.mktemp("runs") / "right")
@@ -93,7 +93,7 @@ def files_of(folder: Path) -> list[tuple[Path, Path]]:
 
 @contextmanager
 def flip_bit(file: Path, place: int, bit: int) -> Iterator[None]:
-    """Flip one bit of the file within the block."""
+    """Flip one bit of the file for the duration of the block."""
     whole = file.read_bytes()
     damaged = bytearray(whole)
     damaged[place] ^= 1 << bit
@@ -156,9 +156,9 @@ def test_verify_prints_each_damaged_missing_and_further_file(
     out = capsys.readouterr().out
     assert exit_code == 1
     assert f"- {cut} is damaged: " in out
-    assert f"- {gone} is not there" in out
-    assert f"- {cut.with_name('more.parquet')} is not one of the files that were written there" in out
-    assert f"- {savepoint / 'more'} is not one of the files that were written there" in out
+    assert f"- {gone} is missing" in out
+    assert f"- {cut.with_name('more.parquet')} is unexpected: it was not written with this state" in out
+    assert f"- {savepoint / 'more'} is unexpected: it was not written with this state" in out
     assert "4 damaged or missing" in out
 
 

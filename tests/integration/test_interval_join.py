@@ -64,7 +64,7 @@ class Join:
         return join.select("left.user", F.col("left.id").alias("one"), F.col("right.id").alias("other"))
 
     def batch(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """Compute the same as a plain Spark batch."""
+        """Compute the expected rows as a plain Spark batch."""
         after = f"r.at {'>=' if self.lower_inclusive else '>'} l.at + INTERVAL {self.lower} SECONDS"
         before = f"r.at {'<=' if self.upper_inclusive else '<'} l.at + INTERVAL {self.upper} SECONDS"
         met = left.alias("l").join(right.alias("r"), F.expr(f"l.user = r.user AND {after} AND {before}"), self.kind)

@@ -31,7 +31,7 @@ NEVER = "1h"
 class Moment:
     """The moment before the `count`-th message of a kind is handled below a TaskManager, which is killed then.
 
-    Each `long` moment is next to one that is not, or to one at which other tests kill; the simulation kills at any.
+    Each `long` moment is next to one that is not, or to a moment of another test; simulations kill at every moment.
     """
 
     name: str

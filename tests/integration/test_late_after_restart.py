@@ -1,4 +1,4 @@
-"""Tests that a late row is late after a restart too, in every kind of operator."""
+"""Tests that a late row is still late after a restart, in every kind of operator."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def deliver_rows(folder: Path, name: str, *rows: tuple[str, str]) -> None:
 
 
 def times(folder: Path) -> list[str]:
-    """Return the hours and minutes of the published rows, with the operator's verdict."""
+    """Return the hours and minutes of the published rows, and whether the operator considered them late."""
     rows = [json.loads(line) for file in folder.glob("*.json") for line in file.read_text().splitlines()]
     return sorted(f"{row['at'][11:16]}{' late' if row.get('is_late') else ''}" for row in rows)
 

@@ -88,14 +88,16 @@ class Numbering(OperatorCoordinator):
 
 
 class AskForNumbers(CoordinatedFunction, CheckpointedFunction):
-    """Sends every row to the coordinator, and emits it when its number arrives; remembers how many have."""
+    """Sends every row to the coordinator, and emits it when its number arrives; stores the number of rows with a
+    number.
+    """
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
         self._numbered = store.get_list_state(ListStateDescriptor("numbered", "bigint"))
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """The state is modified directly."""
+        """Do nothing: the state is always current."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         return Numbering(context)
@@ -145,7 +147,9 @@ def start_numbers(env: StreamExecutionEnvironment, define: Define, folder: Path,
 
 
 def finish_numbering(client: JobClient, folder: Path, output: Path) -> Numbering:
-    """Stop once some rows have numbers: none arrive after the end, nor for requests from before a restart."""
+    """End the input once some rows have numbers. Rows get no number after the end, nor for requests from before a
+    restart.
+    """
     is_published = threading.Event()
 
     def look(said: Message) -> None:
@@ -161,7 +165,7 @@ def finish_numbering(client: JobClient, folder: Path, output: Path) -> Numbering
 
 
 def assert_numbered_once(spark: SparkSession, coordinator: Numbering, output: Path) -> None:
-    """Check that every row requested one number and was emitted at most once. The last numbers came after the end."""
+    """Check that every row requested one number and was emitted at most once; the last numbers are too late."""
     assert coordinator.asked == Counter(range(FILES * ROWS))
     assert coordinator.next == FILES * ROWS
     rows = spark.read.parquet(str(output)).collect()
@@ -218,7 +222,7 @@ class FailingCoordinator(OperatorCoordinator):
 
 
 class NumberedByNobody(NumberRows):
-    """Has a coordinator that fails."""
+    """Requests numbers from a coordinator that fails."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         return FailingCoordinator()
@@ -255,7 +259,7 @@ class Largest(AggregateFunction[int, int, int]):
 
 
 class ShowLargest(ProcessFunction):
-    """Adds every id, and emits it with the largest id known then."""
+    """Adds every id to the aggregate, and emits it with the largest id known at this time."""
 
     def process_element(self, row: dict[str, Any], ctx: FunctionContext) -> Iterator[dict[str, Any]]:
         yield {"id": row["id"], "largest": ctx.update_global_aggregate("largest id", row["id"], Largest())}

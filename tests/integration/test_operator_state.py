@@ -44,7 +44,7 @@ KILL = Moment(
 
 
 class Pairs(CheckpointedFunction):
-    """Holds every row until the next one of its subtask arrives: `held` is split among subtasks, at most one each."""
+    """Holds every row until the next row of its subtask arrives: `held` is split among subtasks, at most one each."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
         store = context.get_operator_state_store()
@@ -69,7 +69,7 @@ class PairsOfRows(ProcessFunction, Pairs):
 
 
 class PairsOfKeyedRows(KeyedProcessFunction, Pairs):
-    """With keys; all keys share the subtask's state."""
+    """The same for keyed rows; all keys share the subtask's state."""
 
     def process_element(self, row: dict[str, Any], ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         yield from self.released(row)

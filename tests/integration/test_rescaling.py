@@ -1,4 +1,4 @@
-"""Tests a job that is rescaled to one, two, four and again one subtask with windows open: each sale counts once."""
+"""Tests a job that is rescaled from one to two, four and one subtask with windows open: each sale counts once."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_configured_number_of_key_groups_cannot_change(
     path = client.stop()
 
     other = environment().set_max_parallelism(64).from_checkpoint(path)
-    with pytest.raises(CheckpointError, match=r"ran with the maximum parallelism 128, and the job sets it to 64"):
+    with pytest.raises(CheckpointError, match=r"ran with the maximum parallelism 128, but the job sets it to 64"):
         arrivals.start_hourly_arrivals(other, tmp_path / "arrivals", tmp_path / "output")
 
 

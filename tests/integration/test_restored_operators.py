@@ -33,7 +33,7 @@ FIRST = (
 )
 REST = tuple(name for name in OPERATORS if name not in FIRST)
 GROUPS = [REST[place : place + 6] for place in range(0, len(REST), 6)]
-"""All operators in one job would exceed the time limit of a test on two cores."""
+"""The operators in groups: all of them in one job would exceed the time limit of a test on two cores."""
 
 KILL = Moment(name="at a barrier", matches=lambda said: isinstance(said, SnapshotWritten), count=3)
 Environments = Callable[..., StreamExecutionEnvironment]
@@ -42,7 +42,7 @@ Tables = dict[str, list[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operators:
-    """Some operators, whose job reads and writes in a folder."""
+    """Some operators, and a job of them that reads and writes in a folder."""
 
     names: tuple[str, ...]
     folder: Path

@@ -21,7 +21,7 @@ from tests.integration import arrivals
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 FILES = 9
-"""Of the forty files of all flights."""
+"""The number of files, out of the forty files of all flights."""
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +162,7 @@ def test_an_incomplete_savepoint_is_refused_before_the_job_starts(
     state = next(each for each in path.iterdir() if each.is_dir())
     shutil.rmtree(state)
 
-    with pytest.raises(CheckpointError, match=f"refers to state in file:{state}, which is not there"):
+    with pytest.raises(CheckpointError, match=f"refers to state in file:{state}, which is missing"):
         start_flights(environment().from_savepoint(str(path)), tmp_path, 1)
 
 

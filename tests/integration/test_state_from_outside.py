@@ -71,7 +71,7 @@ def test_a_savepoint_is_readable_and_a_program_of_another_schema_resumes(
         match=r"'orders' \(orders\) keeps no keyed state in .*; operators with keyed state: 'silence', ",
     ):
         flykka.state.read(path, "orders")
-    with pytest.raises(SavedStateError, match="'totals' is no function with timers"):
+    with pytest.raises(SavedStateError, match="'totals' is not a function with timers"):
         totals.timers()
     with pytest.raises(CheckpointNotFoundError, match="is not a checkpoint or savepoint"):
         flykka.state.read(tmp_path / "nowhere", "totals")
@@ -172,7 +172,7 @@ def test_a_job_starts_with_bootstrapped_state(spark: SparkSession, environment: 
 
 @pytest.fixture(scope="module")
 def program(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[StreamExecutionEnvironment]:
-    """An environment with the first version, which does not run."""
+    """An environment with the first version, which is not executed."""
     folder = tmp_path_factory.mktemp("program")
     state_program.write_orders(folder / "orders", "first", state_program.FIRST)
     with StreamExecutionEnvironment.get_execution_environment() as env:

@@ -1,4 +1,4 @@
-"""Tests that an application ends with the same output after successive drivers are killed or paused."""
+"""Tests that an application produces the same output if successive drivers are killed or paused."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tests.integration.takeover_app import ROWS
 pytestmark = [pytest.mark.spark, pytest.mark.integration, pytest.mark.slow]
 
 DEADLINE = 600
-"""Seconds for one driver: a machine under load needs minutes for what takes ten seconds."""
+"""The time limit in seconds for one driver: a busy machine needs minutes instead of ten seconds."""
 
 KILLS = ("SnapshotWritten:1", "add", "MetadataWritten:2", "JobResultRecorded:1", "between", "JobEnded:1")
-"""Before the first checkpoint; when its metadata exists but it is not complete; when it is complete but not published;
-when the result of the first job is recorded and nothing is cleaned up; between the jobs; after the second one.
+"""Moments before the first checkpoint; when its metadata exists but it is not complete; when it is complete but not
+published; when the result of the first job is recorded before the cleanup; between the jobs; after the second job.
 """
 
 

@@ -110,7 +110,7 @@ def left_join_in_sql(env: StreamExecutionEnvironment) -> Callable[[DataStream, D
 
 
 def newest_rates(spark: SparkSession, files: Path, *, is_outer: bool) -> DataFrame:
-    """Compute the same as a plain Spark batch."""
+    """Compute the expected rows as a plain Spark batch."""
     orders, rates = (spark.read.parquet(str(files / side)) for side in ("orders", "rates"))
     meets = F.expr("o.currency = r.currency AND r.at <= o.at")
     met = orders.alias("o").join(rates.alias("r"), meets, "left").groupBy("o.id", "o.at")

@@ -1,4 +1,4 @@
-"""Tests that the trace of a run with a kill shows that actors interact only by messages."""
+"""Tests that actors interact only by messages, in the trace of a run with a kill."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_batch_uses_a_credit_of_its_subpartition(trace: TraceReader) -> No
 
 
 def turn_manager(turn: Turn) -> str:
-    """Return the name of the TaskManager below which the turn ran; a TaskManager forwards requests and serves none."""
+    """Return the name of the TaskManager below which the turn ran; TaskManagers only forward requests."""
     return turn.recipient.path.split("/")[2]
 
 

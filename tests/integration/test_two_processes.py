@@ -1,4 +1,4 @@
-"""Tests that the second of two processes with one job is refused, and that a replaced one publishes no more."""
+"""Tests that the second of two processes with one job is refused, and that a replaced process publishes nothing."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ with StreamExecutionEnvironment.get_execution_environment("local[2]") as env:
         else:
             sys.exit("it was not refused")
 """
-"""Starts the job with one output folder after the other, and prints why each was refused."""
+"""Starts the job with one output folder after another, and prints why each start was refused."""
 
 
 def start_program(run: Path, *folders: Path) -> subprocess.Popen[str]:

@@ -1,6 +1,6 @@
 """Tests two processes that run one job and cannot see each other in several ways: no row is published twice.
 
-Both are programs of their own. The first reads half of the sales, the second is started, the rest arrives.
+Each process runs the program. The first one reads half of the sales, the second one is started, the rest arrives.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ NOBODY = 65_534
 
 @dataclass
 class Place:
-    """A folder that every user can access, with the input and the programs that were started.
+    """A folder that every user can access, with the input and the processes that were started.
 
-    They read the file systems of this machine from the file `mounts`.
+    The processes read the file systems of this machine from the file `mounts`.
     """
 
     PROGRAM = """
@@ -64,7 +64,7 @@ arrivals.main(*sys.argv[1:])
         store: str | None = None,
         variables: Mapping[str, str] = MappingProxyType({}),
     ) -> subprocess.Popen[str]:
-        """Start the program, which accesses the place as `folder`; variables without a value get a private folder."""
+        """Start the program, which accesses the folder as `folder`; variables without a value get a private folder."""
         private = self.folder / f"private-{len(self.programs)}"
         private.mkdir()
         private.chmod(0o777)
@@ -92,7 +92,7 @@ arrivals.main(*sys.argv[1:])
         assert line, program.stderr.read() if program.stderr else ""
 
     def end(self) -> None:
-        """Kill the programs that still run, and remove everything."""
+        """Kill the running processes, and remove everything."""
         for program in self.programs:
             program.kill()
             program.communicate()
@@ -112,7 +112,7 @@ def place(sales_files: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """An object store whose address programs read from their environment."""
+    """An object store whose address the processes read from their environment."""
     bucket = f"owned-by-one-{os.getpid()}"
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0)
     server.start()
@@ -130,7 +130,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 def finish_programs(
     place: Place, sales_files: Path, spark: SparkSession, *ends: subprocess.Popen[str], is_copied: bool = False
 ) -> list[str]:
-    """Deliver the remaining files, and return each program's standard error after it has ended."""
+    """Deliver the remaining files, and return each process's standard error after it has ended."""
     arrivals.deliver_remaining_files(sales_files, place.arrived)
     errors = [program.communicate(timeout=200)[1] for program in ends]
     expected = spark.read.parquet(str(sales_files)) if is_copied else sales.hourly_batch(spark, sales_files)
@@ -147,7 +147,7 @@ def refusal_of_second(
     *,
     is_copied: bool = False,
 ) -> str:
-    """Return the error that refused the second program, after the first has published each row once."""
+    """Return the error that refused the second process, after the first one has published each row once."""
     refusal = second.communicate(timeout=120)[1]
     finish_programs(place, sales_files, spark, first, is_copied=is_copied)
     assert (first.returncode, second.returncode) == (0, 1)

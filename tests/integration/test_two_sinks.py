@@ -1,4 +1,4 @@
-"""Tests that two sinks of one job publish the same checkpoint or neither, whichever is killed between commits."""
+"""Tests that two sinks of one job both publish a checkpoint or neither does, whichever is killed between commits."""
 
 from __future__ import annotations
 
@@ -78,9 +78,8 @@ def visible(folder: Path) -> set[int]:
 class KillBetweenCommits:
     """Kills the TaskManager of one sink when the other has published a checkpoint and this one is about to.
 
-    `first` and `second` are the first operators of the sinks' tasks, and the sinks' folders. The second one's bridge is
-    held until the first one has published: the moment exists only then. Meanwhile it checks that no reader sees a
-    checkpoint that is not complete.
+    `first` and `second` are the first operators of the sinks' tasks, with the sinks' folders. The second sink's bridge
+    is held until the first sink has published. Meanwhile the class checks that no reader sees an incomplete checkpoint.
     """
 
     def __init__(

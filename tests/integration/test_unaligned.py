@@ -66,7 +66,7 @@ class Watched:
                 self.recovered_rows += sum(batch.rows for batch in recovered if batch is not None)
 
     def is_commit(self, recipient: ActorRef, message: Message) -> bool:
-        """Return whether an actor is about to commit a checkpoint that holds in-flight batches."""
+        """Return whether an actor is about to commit a checkpoint with in-flight batches."""
         if isinstance(message, CommitCheckpoint) and message.checkpoint_id in self.holding:
             self.recipients.append("/".join(recipient.path.split("/")[:3]))
             return True

@@ -1,7 +1,7 @@
 """Tests a job with all kinds of operators that is rescaled repeatedly: each sale counts once.
 
-Two sources that are only half read, their union, overlapping windows and windows with late rows, three file sinks and
-one that calls a function.
+The job has two sources that are half read, their union, overlapping windows, windows with late rows, three file sinks
+and a sink that calls a function.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def start_upgradable_job(
 
 
 def lose_a_task_manager(env: StreamExecutionEnvironment, client: JobClient) -> None:
-    """Kill one, and wait until the job has restored its own checkpoint and completed another one."""
+    """Kill a TaskManager, and wait until the job has restored its own checkpoint and completed another one."""
     restarting, completed = threading.Event(), threading.Event()
 
     def listen(said: Message) -> None:
@@ -103,7 +103,7 @@ def deliver_even_and_odd(files: list[Path], folder: Path) -> None:
 
 
 def arrive_late(folder: Path, number: int) -> None:
-    """Deliver rows of the first hour, long after it."""
+    """Deliver rows of the first hour after later hours."""
     rows = {"shop": LATE_SHOP, "amount": number, "at": pd.to_datetime(range(LATE_ROWS), unit="s", utc=True)}
     frame = pd.DataFrame(rows).astype({"shop": "int64", "amount": "Int64"})
     frame.to_parquet(folder / "odd" / f"late-{number:02}.parquet", coerce_timestamps="us")
@@ -118,14 +118,14 @@ def sales_per_window(rows: DataFrame, *window: str) -> DataFrame:
 
 
 def stop_with_savepoint(client: JobClient, folder: Path) -> Path:
-    """Return the savepoint, moved; the job's other files are removed."""
+    """Stop the job; return its savepoint, moved elsewhere, and remove its other files."""
     moved = Path(client.stop_with_savepoint()).rename(folder / "moved")
     shutil.rmtree(folder / "checkpoints")
     return moved
 
 
 def cancel(client: JobClient, _folder: Path) -> Path:
-    """Return the checkpoint that remains."""
+    """Cancel the job, and return the checkpoint that remains."""
     client.cancel()
     with pytest.raises(JobCancelledError) as cancelled:
         client.wait(timeout=60)

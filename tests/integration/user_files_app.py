@@ -1,7 +1,7 @@
-"""A program with user files that reports what its functions saw; as a process it runs on two Spark workers.
+"""A program with user files that reports which files its functions can read; as a process it runs on two Spark workers.
 
-Argument: the folder of the files, which it enters. Prints as JSON what the functions saw and the files that the job has
-left.
+Argument: the folder of the files, which becomes the working folder. Prints as JSON the contents that the functions
+read, and the files that the job has left.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MASTER = "local-cluster[2,1,1024]"
 
 
 def seen(ctx: Any) -> dict[str, Any]:
-    """Return what a function sees of the registered files."""
+    """Return the contents of the registered files as a function reads them."""
     import moons  # type: ignore[import-not-found]
     import tides  # type: ignore[import-not-found]
 
@@ -50,7 +50,7 @@ def seen(ctx: Any) -> dict[str, Any]:
 
 
 class Plain(ProcessFunction):
-    """Sees the files in `open` and in each call."""
+    """Reads the files in `open` and in each call."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
         self.opened = seen(runtime_context)
@@ -61,7 +61,7 @@ class Plain(ProcessFunction):
 
 
 class Keyed(KeyedProcessFunction):
-    """Sees the files in a call with a key."""
+    """Reads the files in a call with a key."""
 
     def process_element(self, row: dict[str, Any], ctx: Any) -> Iterator[dict[str, Any]]:
         yield row
@@ -69,7 +69,7 @@ class Keyed(KeyedProcessFunction):
 
 
 class Rich(RichFunction):
-    """Sees the files in the driver; a Spark function imports the modules in workers."""
+    """Reads the files in the driver; a Spark function imports the modules in workers."""
 
     def open(self, context: RuntimeContext) -> None:
         self.saw = seen(context)["saw"]
@@ -89,7 +89,7 @@ def module_counts(number: int) -> str:
 
 
 def left_on(context: SparkContext) -> list[str]:
-    """Return the job's files that Spark has in the driver and on the executors."""
+    """Return the job's files that remain in the driver and on the executors."""
 
     def here(_: Any) -> Iterator[str]:
         yield from (name for name in os.listdir(SparkFiles.getRootDirectory()) if name.startswith("flykka-file-"))

@@ -27,7 +27,7 @@ def modules() -> dict[str, Source]:
 
 
 def imports(node: ast.AST) -> Iterator[tuple[str, ...]]:
-    """The names of each import, the more exact first, without imports for type checking."""
+    """The names of each import, the more exact name first, without imports for type checking."""
     match node:
         case ast.If(test=test, orelse=orelse) if "TYPE_CHECKING" in ast.unparse(test):
             below: Iterable[ast.AST] = orelse

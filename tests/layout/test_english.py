@@ -24,7 +24,7 @@ OPENING_OF_TESTS = re.compile(
     r"(anew|how|one (that|who|which)|those (that|who)|when|where|wherever|whether|which|who|whoever|whom|whose|why)\b",
     re.I,
 )
-"""Docstrings of tests may begin with `what`, and use `one` for one of several."""
+"""Docstrings of tests may begin with `what`, and may contain `one` for one of several."""
 BANNED = re.compile(r"\b(anew|whoever|whomever|henceforth|front door|of one's own|struck)\b", re.I)
 
 LIMITS = {
@@ -33,12 +33,12 @@ LIMITS = {
     "behind": 45,
     "nobody": 10,
     "go on": 15,
-    "where": 190,
+    "where": 180,
     "who": 30,
-    "none": 860,
+    "none": 830,
     "is over": 10,
     "of which": 40,
-    "what is": 100,
+    "what is": 80,
 }
 """Limits for the number of occurrences of each habit of `scripts/prose.py`. Lower a limit when its count has fallen;
 never raise one.
@@ -89,7 +89,7 @@ def test_prose_has_no_banned_word() -> None:
 
 
 @pytest.mark.parametrize("habit", LIMITS)
-def test_an_odd_habit_does_not_spread(habit: str) -> None:
+def test_a_habit_of_odd_prose_does_not_spread(habit: str) -> None:
     count = sum(counts()[habit].values())
 
     assert count <= LIMITS[habit], f"python scripts/prose.py --list {habit!r} shows the places"

@@ -95,7 +95,7 @@ def test_an_old_java_without_an_installer_is_one_clear_line(machine: Machine, ve
     assert run.stderr.count("\n") == 1
 
 
-def test_no_java_and_apt_without_root_installs_nothing(machine: Machine) -> None:
+def test_nothing_is_installed_by_apt_without_root(machine: Machine) -> None:
     machine.program("apt-get", "echo apt-get was called; exit 1")
 
     run = machine.run()

@@ -1,4 +1,4 @@
-"""`scripts/journeys.py`: which files and names count for a journey."""
+"""`scripts/journeys.py`: which files and names are counted for a journey."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def journeys() -> ModuleType:
 
 @pytest.fixture
 def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A package of an actor, its machine, a sibling part, and a kernel."""
+    """A package with an actor, its machine, a sibling module, and a kernel."""
     folder = tmp_path / "way"
     folder.mkdir()
     for name, source in (("deciding", DECIDING), ("acting", ACTING), ("beside", BESIDE), ("kernel", KERNEL)):
@@ -66,7 +66,7 @@ def way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_only_files_on_the_way_to_the_message_count(journeys: Any, way: Path) -> None:
+def test_only_files_whose_code_leads_to_the_message_are_counted(journeys: Any, way: Path) -> None:
     profiler = journeys.Profiler(way, ["way"])
     acting, kernel = import_module("way.acting"), import_module("way.kernel")
     hops = []

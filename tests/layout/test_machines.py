@@ -1,6 +1,6 @@
-"""What a machine may be made of: messages and the pure standard library.
+"""Machines may import only messages and the pure parts of the standard library.
 
-The import contracts in setup.cfg list what is forbidden; this test lists what is allowed, and what needs no import.
+The import contracts in setup.cfg list the forbidden modules; this test lists the allowed ones, and forbidden builtins.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PURE = {
 OURS = ("flykka.messages.", "flykka.actors.")
 
 IMPURE_CALLS = {"breakpoint", "eval", "exec", "hash", "id", "input", "open", "print"}
-"""`hash` of a str differs from process to process, and `id` from run to run: neither can be replayed."""
+"""`hash` of a str differs from process to process, and `id` from run to run: a replay cannot reproduce them."""
 
 
 def test_a_machine_imports_messages_machines_and_the_pure_standard_library() -> None:

@@ -38,7 +38,7 @@ PLACES = {
     "TriggerContext": f"{OF_FUNCTIONS}.windowing.trigger",
     "ValueState": f"{OF_FUNCTIONS}.state",
 }
-"""The modules of classes that programs need not import."""
+"""The modules of classes that programs do not import."""
 
 TELLING: dict[str, type[MigrationHints]] = {
     "AllWindowedStream": flykka.AllWindowedStream,

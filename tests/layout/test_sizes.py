@@ -1,4 +1,4 @@
-"""Files and functions stay small enough to be read at one sitting."""
+"""Files and functions stay small enough to be read in one go."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ LONGER_FILES = {
     "spark_bridge/operators/join_code.py": 590,
     "spark_bridge/operators/process.py": 530,
 }
-"""Files that are longer, because each is one subject: a class with all its methods, or a machine with its parts.
+"""Files that are longer, because each has one subject: a class with all its methods, or a machine with its parts.
 
-A file is as long as its subject, so the list may grow: in the commit whose message says why the file is not two.
+A file is as long as its subject, so the list may grow: the commit message states why the file is not split.
 """
 
 

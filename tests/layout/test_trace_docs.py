@@ -1,4 +1,4 @@
-"""The pages on traces and simulation agree with the recorded, drawn and monitored parts."""
+"""The pages about traces and simulation agree with the product: recorded effects, drawn faults and monitored laws."""
 
 from __future__ import annotations
 

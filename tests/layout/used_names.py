@@ -1,4 +1,4 @@
-"""The text that a test uses: its own, and that of all names it refers to, in its file and in modules of tests."""
+"""The text that a test uses: its own text, and that of all names it refers to, in its file and in modules of tests."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.layout.sources import ROOT
 
 NUMBERS = (0, 1, -1, 127, 128, 255, 256, 1 << 31, 1 << 32, (1 << 63) - 1, (1 << 64) - 1, -(1 << 63))
 BYTES = (b"\xc1", b"\xdf\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff", b"\xc6\xff\xff\xff\xff")
-"""A byte that means nothing, and lengths that lie: of a map, an array, a text, bytes."""
+"""A byte without a meaning, and lengths that are too large: of a map, an array, a text and bytes."""
 
 
 def recorded_messages() -> list[bytes]:
@@ -35,7 +35,7 @@ def nested(levels: int, leaf: object = None) -> object:
 
 
 def chained(levels: int) -> object:
-    """Messages within messages of a class that may hold any."""
+    """Messages within messages, of a class that may contain any message."""
     chain: object = {"": "leader.session_message", "leader_session_id": "a", "message": None}
     for _ in range(levels):
         chain = {"": "leader.session_message", "leader_session_id": "a", "message": chain}
@@ -43,14 +43,14 @@ def chained(levels: int) -> object:
 
 
 class Mutator:
-    """Mutations by one seed."""
+    """Generates mutations from one seed."""
 
     def __init__(self, seed: int) -> None:
         self._random = Random(seed)
         self._tags = [tag for tag, kind in registered().items() if kind.__module__.startswith("flykka.")]
 
     def mutated(self, packed: bytes, others: list[bytes]) -> bytes:
-        """One mutation or several, of the tree or of the bytes."""
+        """Return the message with one or several mutations of its tree or of its bytes."""
         random = self._random
         if random.random() < 0.7:
             try:

@@ -1,4 +1,4 @@
-"""The whole registry, and any instance of any class in it, drawn from the annotations."""
+"""All declared classes, and strategies for instances of any of them, derived from the annotations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 @cache
 def tagged() -> dict[str, Declared]:
-    """Every class that flykka declares by a tag, with all its modules imported. Not those of tests."""
+    """Every class that flykka declares by a tag, with all its modules imported, without the classes of tests."""
     for module in pkgutil.walk_packages(flykka.__path__, "flykka."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
@@ -40,7 +40,7 @@ def tagged() -> dict[str, Declared]:
 
 @cache
 def declared_messages() -> dict[str, type[Value]]:
-    """Every class of these that the codec can carry."""
+    """The declared classes that the codec can encode."""
     return {tag: cls for tag, cls in tagged().items() if isinstance(cls, type) and issubclass(cls, Value)}
 
 
@@ -56,7 +56,9 @@ def _instances(base: type[Value]) -> st.SearchStrategy[Value]:
 
 @cache
 def _exactly(tag: str) -> st.SearchStrategy[Value]:
-    """Cached: there are hundreds, and each would rebuild all that it refers to."""
+    """The instances of exactly this class. Cached, because each strategy would rebuild those of the classes that it
+    refers to.
+    """
     cls = declared_messages()[tag]
     annotations = get_type_hints(cls, vars(sys.modules[cls.__module__]))
     fields = dataclasses.fields(cls)  # type: ignore[arg-type]  # every declared class is a dataclass

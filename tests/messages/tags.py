@@ -1,9 +1,9 @@
 """The frozen list of tags on the wire, in traces and in checkpoints: `python -m tests.messages.tags`.
 
-One line is one declared class: its tag and its fields, those with a default marked `=`. Classes that occur in traces
-without a codec have their tag alone; errors of the kernel, by which replays decide, have their names. Traces and
-checkpoints of yesterday must stay readable, so a line may only be added, or grow by fields marked `=`. A line that
-disappears, or loses a word, breaks files of users.
+Each line is one declared class: its tag and its fields, those with a default marked `=`. For classes that occur in
+traces without a codec only the tag is listed, for errors of the kernel, on which replays depend, only the name. Traces
+and checkpoints of earlier versions must stay readable, so lines may only be added, or extended by fields marked `=`. If
+a line disappears, or loses a word, users' files become unreadable.
 """
 
 from __future__ import annotations

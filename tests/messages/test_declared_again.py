@@ -1,4 +1,4 @@
-"""Classes that are declared again under their tags, as by a notebook cell that is executed again."""
+"""Classes may be declared again under their tags, as when a notebook cell is executed again."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ def test_an_older_instance_is_decoded_as_the_newest_class(run_cell: Run) -> None
     assert decode(encode(before)) == cells.Amount(number=3)
 
 
-def test_an_instance_from_before_that_does_not_fit_any_more_is_refused_by_name(run_cell: Run) -> None:
+def test_an_instance_of_an_incompatible_older_declaration_is_refused_with_the_field(run_cell: Run) -> None:
     before = run_cell(AMOUNT).Amount(number=3)
 
     run_cell(AMOUNT.replace("number: int\n    unit", "number: int\n    currency: str\n    unit"))
 
-    with pytest.raises(DecodeError, match=r"declared_again_test.amount: currency: required, but absent"):
+    with pytest.raises(DecodeError, match=r"declared_again_test.amount: currency: required, but missing"):
         decode(encode(before))
 
 
 def test_another_class_does_not_get_the_tag(run_cell: Run) -> None:
     run_cell(AMOUNT)
 
-    with pytest.raises(ValueError, match=r"already names notebook_of_the_test.Amount: a tag belongs to one class"):
+    with pytest.raises(ValueError, match=r"already belongs to notebook_of_the_test.Amount"):
         run_cell(AMOUNT.replace("class Amount", "class Sum"))
 
 
-def test_a_field_takes_what_its_class_has_become(run_cell: Run) -> None:
+def test_a_field_accepts_the_newest_declaration_of_its_class(run_cell: Run) -> None:
     cells = run_cell(AMOUNT)
     run_cell(ORDER)
     encode(cells.Order(amounts=(cells.Amount(number=3),)))
@@ -78,10 +78,10 @@ def test_a_field_takes_what_its_class_has_become(run_cell: Run) -> None:
     assert decode(encode(order)) == order
 
 
-def test_a_field_takes_no_class_that_was_never_declared(run_cell: Run) -> None:
+def test_a_field_refuses_an_undeclared_class(run_cell: Run) -> None:
     cells = run_cell(AMOUNT)
     run_cell(ORDER)
     derived = type("Discount", (cells.Amount,), {})
 
-    with pytest.raises(EncodeError, match=r"amounts\[0\]: Discount is not a declared value"):
+    with pytest.raises(EncodeError, match=r"amounts\[0\]: Discount is not declared with @value or @message"):
         encode(cells.Order(amounts=(derived(number=3),)))

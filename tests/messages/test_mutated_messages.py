@@ -1,4 +1,4 @@
-"""Bytes from anywhere are a message or raise the codec's errors, soon and in little memory, and nothing else."""
+"""Any bytes are decoded to a message or raise the codec's errors, quickly and with little memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIB = 1 << 20
 
 
 def decode_mutations(count: int, seed: int) -> dict[str, int]:
-    """The number of mutated messages by outcome."""
+    """The number of mutated messages for each outcome."""
     messages, mutator, random = recorded_messages(), Mutator(seed), Random(seed)
     outcomes, longest = {"decoded": 0, "DecodeError": 0}, 0
     for number in range(count):
@@ -68,7 +68,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("data", BOMBS.values(), ids=BOMBS)
-def test_a_bomb_is_refused_in_little_memory(data: bytes) -> None:
+def test_a_decompression_bomb_is_refused_with_little_memory(data: bytes) -> None:
     began = time.process_time()
     tracemalloc.start()
     try:

@@ -30,7 +30,7 @@ def test_every_declared_class_round_trips_over_the_wire(cls: type[Value], data: 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(value=any_instance(Value), data=st.data())
-def test_altered_bytes_are_a_value_or_are_refused_and_nothing_else_happens(value: Value, data: st.DataObject) -> None:
+def test_mutated_bytes_are_decoded_or_refused_without_side_effects(value: Value, data: st.DataObject) -> None:
     wire = bytearray(encode(value))
     for _ in range(data.draw(st.integers(1, 4))):
         wire[data.draw(st.integers(0, len(wire) - 1))] = data.draw(st.integers(0, 255))

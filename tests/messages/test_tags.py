@@ -1,4 +1,4 @@
-"""Tags of classes that occur in traces without a codec: they are in the registry of the messages' tags."""
+"""Tags of classes that occur in traces without a codec are registered like those of messages."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def double(number: int) -> int:
 
 @value("tags_test.amount")
 class Amount(Value):
-    """A number."""
+    pass
 
 
-def test_a_class_and_its_objects_go_by_the_tag() -> None:
+def test_a_class_and_its_objects_are_identified_by_the_tag() -> None:
     assert class_of("tags_test.settings") is Settings
     assert name_in_trace(Settings) == name_in_trace(Settings()) == "tags_test.settings"
     assert name_in_trace(double) == "tags_test.double"
     assert name_in_trace(Amount) == "tags_test.amount"
 
 
-def test_a_class_without_a_tag_goes_by_its_own_name() -> None:
+def test_a_class_without_a_tag_is_identified_by_its_name() -> None:
     assert (tag_of(More), name_in_trace(More)) == ("", f"{__name__}:More")
     assert name_in_trace(RepeatedLog) == "flykka.RepeatedLog", "wherever it is"
     assert name_in_trace(3) == "builtins:int"
@@ -48,7 +48,7 @@ def test_a_class_without_a_tag_goes_by_its_own_name() -> None:
 
 @pytest.mark.parametrize("tag", ["tags_test.double", "tags_test.amount"])
 def test_a_tag_belongs_to_one_class(tag: str) -> None:
-    with pytest.raises(ValueError, match="already names"):
+    with pytest.raises(ValueError, match="already belongs to"):
         trace_tag(tag)(Settings)
 
     assert tag_of(Settings) == "tags_test.settings"

@@ -10,7 +10,7 @@ import pytest
 from flykka.runtime.events import ActorFailed
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 
 @pytest.fixture
@@ -27,14 +27,14 @@ def threaded() -> Iterator[ActorSystem]:
 
 @pytest.fixture(params=["virtual", "real"])
 def either(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
-    """Both systems in turn, for behaviour that must hold in both."""
+    """Each of both systems in turn, for behaviour that must be the same in both."""
     with SeededSystem(5) if request.param == "virtual" else ActorSystem("real", serialize_messages=True) as system:
         yield system
 
 
 @pytest.fixture
 def failures(system: SeededSystem) -> list[str]:
-    """The types of all failures, as they come."""
+    """The types of all failures, in order."""
     seen: list[str] = []
     system.event_stream.subscribe(lambda event: seen.append(event.failure.type_name), ActorFailed)
     return seen
@@ -42,9 +42,9 @@ def failures(system: SeededSystem) -> list[str]:
 
 @pytest.fixture
 def bystander(system: SeededSystem) -> Iterator[list[str]]:
-    """An uninvolved actor; after the test it must still be running as its first instance."""
+    """An unrelated actor; asserts after the test that it was neither stopped nor restarted."""
     log: list[str] = []
-    ref = system.spawn(player(log), "bystander")
+    ref = system.spawn(scripted_actor(log), "bystander")
     yield log
     ref.tell(says("unharmed"))
     system.run_until_idle()
@@ -53,5 +53,5 @@ def bystander(system: SeededSystem) -> Iterator[list[str]]:
 
 @pytest.fixture
 def no_log_of_failures(caplog: pytest.LogCaptureFixture) -> None:
-    """For tests that cause thousands of failures on purpose."""
+    """Disables the log of failures in tests that cause thousands of them on purpose."""
     caplog.set_level(logging.CRITICAL, "flykka.runtime")

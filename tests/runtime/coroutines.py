@@ -1,4 +1,4 @@
-"""Actors of the kernel's tests whose `handle_message` is a coroutine function."""
+"""Scripted actors whose `handle_message` is a coroutine function."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.context import ActorContext
 from flykka.runtime.props import Props
 from flykka.runtime.signals import Terminated
-from tests.runtime.players import Say
+from tests.runtime.scripted_actors import Say
 
 AsyncDeed = Callable[[ActorContext], Awaitable[object]]
 
 
 class Coroutines(Actor):
-    """Logs each word before and after the awaitable of its part."""
+    """Logs each word before and after it awaits what the script contains for the word."""
 
-    def __init__(self, log: list[str], part: dict[str, AsyncDeed]) -> None:
+    def __init__(self, log: list[str], script: dict[str, AsyncDeed]) -> None:
         self.log = log
-        self.part = part
+        self.script = script
 
     async def handle_message(self, message: Message) -> None:
         match message:
             case Say(text=text):
                 self.log.append(f"{text} begins")
                 try:
-                    deed = self.part.get(text)
+                    deed = self.script.get(text)
                     if deed is not None:
                         await deed(self.context)
                 except asyncio.CancelledError:
@@ -44,8 +44,8 @@ class Coroutines(Actor):
         self.log.append("restart")
 
 
-def coroutines(log: list[str], **part: AsyncDeed) -> Props:
-    return Props(Coroutines, log, part)
+def coroutines(log: list[str], **script: AsyncDeed) -> Props:
+    return Props(Coroutines, log, script)
 
 
 async def sleeps(context: ActorContext) -> None:

@@ -9,33 +9,33 @@ from flykka.runtime.mailbox.message_queue import MailboxType
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from tests.runtime.players import Deed, Say, says
+from tests.runtime.scripted_actors import Deed, Say, says
 
 
 @message("test.order")
 class Order(ControlMessage):
-    """test -> listener: a word that cannot wait."""
+    """test -> listener: a word that is handled before the others."""
 
     text: str = ""
 
 
 class Listener(Actor):
-    """Logs the text of every message, and does what its part prescribes for it."""
+    """Logs the text of every message, and does what the script contains for it."""
 
-    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
+    def __init__(self, log: list[str], script: dict[str, Deed]) -> None:
         self.log = log
-        self.part = part
+        self.script = script
 
     def handle_message(self, message: Message) -> None:
         text = message.text if isinstance(message, Say | Order) else type(message).__name__
         self.log.append(text)
-        self.part.get(text, lambda _: None)(self.context)
+        self.script.get(text, lambda _: None)(self.context)
 
 
 def listener(
-    system: ActorSystem, mailbox: MailboxType, log: list[str], part: dict[str, Deed] | None = None
+    system: ActorSystem, mailbox: MailboxType, log: list[str], script: dict[str, Deed] | None = None
 ) -> ActorRef:
-    return system.spawn(Props(Listener, log, part or {}).with_mailbox(mailbox), "a")
+    return system.spawn(Props(Listener, log, script or {}).with_mailbox(mailbox), "a")
 
 
 def lost_in(system: ActorSystem) -> list[DeadLetter]:

@@ -1,21 +1,21 @@
-"""An actor that stashes until `open`."""
+"""An actor that stashes all messages until `open`."""
 
 from __future__ import annotations
 
 from flykka.messages.wire.message import ControlMessage, Message, message
 from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
-from tests.runtime.players import Deed, Say
+from tests.runtime.scripted_actors import Deed, Say
 
 
 @message("test.alarm")
 class Alarm(ControlMessage):
-    """test -> shop: a word that cannot wait."""
+    """test -> shop: a control message."""
 
 
 @message("test.drill")
 class Drill(ControlMessage):
-    """test -> shop: another one."""
+    """test -> shop: another control message."""
 
 
 @message("test.open")
@@ -24,17 +24,17 @@ class Open(ControlMessage):
 
 
 class Shop(Actor):
-    """Stashes everything until `open`, and does what its part prescribes for a word."""
+    """Stashes everything until `open`, and does what the script contains for a word."""
 
-    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
+    def __init__(self, log: list[str], script: dict[str, Deed]) -> None:
         self.log = log
-        self.part = part
+        self.script = script
         self.is_open = False
 
     def handle_message(self, message: Message) -> None:
         text = message.text if isinstance(message, Say) else type(message).__name__
-        if text in self.part:
-            self.part[text](self.context)
+        if text in self.script:
+            self.script[text](self.context)
         elif text in ("open", "Open"):
             self.is_open = True
             self.context.unstash_all()
@@ -44,5 +44,5 @@ class Shop(Actor):
             self.context.stash()
 
 
-def shop(log: list[str], part: dict[str, Deed] | None = None) -> Props:
-    return Props(Shop, log, part or {})
+def shop(log: list[str], script: dict[str, Deed] | None = None) -> Props:
+    return Props(Shop, log, script or {})

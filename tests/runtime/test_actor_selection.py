@@ -1,4 +1,4 @@
-"""A selection resolves to the actors that live at its path when a message is sent, be it one or many."""
+"""A selection resolves to the actors at its path, one or many, when a message is sent."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import pytest
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.path import absolute_path
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, player, says, spawns
+from tests.runtime.scripted_actors import in_turn, says, scripted_actor, spawns
 
 
 @pytest.fixture
 def log(system: SeededSystem) -> list[str]:
-    """The log of a shop with two tills and a cellar, without its start."""
+    """The log of the actor `shop`, with two tills and a cellar below it, without their starts."""
     log: list[str] = []
-    cellar = player(log, {"start": spawns(player(log), "till-3")})
-    shop = in_turn(spawns(player(log), "till-1", "till-2"), spawns(cellar, "cellar"))
-    system.spawn(player(log, {"start": shop}), "shop")
+    cellar = scripted_actor(log, {"start": spawns(scripted_actor(log), "till-3")})
+    shop = in_turn(spawns(scripted_actor(log), "till-1", "till-2"), spawns(cellar, "cellar"))
+    system.spawn(scripted_actor(log, {"start": shop}), "shop")
     system.run_until_idle()
     log.clear()
     return log
@@ -52,7 +52,7 @@ def test_a_message_to_an_empty_selection_is_a_dead_letter(system: SeededSystem, 
     assert system.actor_selection(path).resolve_one() is None
 
 
-def test_the_dead_are_not_selected(system: SeededSystem, log: list[str]) -> None:
+def test_ended_actors_are_not_selected(system: SeededSystem, log: list[str]) -> None:
     first, second = system.actor_selection("/user/shop/till-*").resolve()
     first.stop()
 
@@ -61,8 +61,10 @@ def test_the_dead_are_not_selected(system: SeededSystem, log: list[str]) -> None
 
 def test_an_actor_selects_relative_to_its_own_path(system: SeededSystem) -> None:
     log: list[str] = []
-    asks_around = player(log, {"go": lambda context: context.actor_selection("../*").tell(says("hello"))})
-    system.spawn(player(log, {"start": in_turn(spawns(player(log), "a"), spawns(asks_around, "b"))}), "p")
+    asks_around = scripted_actor(log, {"go": lambda context: context.actor_selection("../*").tell(says("hello"))})
+    system.spawn(
+        scripted_actor(log, {"start": in_turn(spawns(scripted_actor(log), "a"), spawns(asks_around, "b"))}), "p"
+    )
     system.run_until_idle()
     log.clear()
 

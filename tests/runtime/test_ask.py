@@ -1,4 +1,4 @@
-"""Asks: answered, refused or late, but never without an outcome."""
+"""Every ask is completed: answered, refused or timed out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Deed, fails, in_turn, player, replies, says
+from tests.runtime.scripted_actors import Deed, fails, in_turn, replies, says, scripted_actor
 
 
 @message("test.question")
@@ -47,7 +47,7 @@ class Answerer(Actor):
 
 
 def test_the_reply_is_sent_to_the_sender(system: SeededSystem) -> None:
-    ref = system.spawn(player([], {"question": replies}), "a")
+    ref = system.spawn(scripted_actor([], {"question": replies}), "a")
 
     assert ref.ask(says("question"), timeout=1) == says("reply")
 
@@ -59,7 +59,7 @@ def test_the_reply_goes_to_the_ref_in_the_message(system: SeededSystem) -> None:
 
 
 def test_no_reply_in_time_is_a_timeout(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(AskTimeoutError, match="did not reply within 2 seconds") as late:
         ref.ask(says("question"), timeout=2)
@@ -69,7 +69,7 @@ def test_no_reply_in_time_is_a_timeout(system: SeededSystem) -> None:
 
 
 def test_a_future_has_the_deadline_too(system: SeededSystem) -> None:
-    reply = system.spawn(player([]), "a").ask(says("question"), timeout=2, block=False)
+    reply = system.spawn(scripted_actor([]), "a").ask(says("question"), timeout=2, block=False)
 
     system.advance(2000)
 
@@ -79,7 +79,7 @@ def test_a_future_has_the_deadline_too(system: SeededSystem) -> None:
 
 def test_an_ask_without_timeout_takes_the_systems(system: SeededSystem) -> None:
     with pytest.raises(AskTimeoutError):
-        system.spawn(player([]), "a").ask(says("question"))
+        system.spawn(scripted_actor([]), "a").ask(says("question"))
 
     assert system.manual_clock.now_ms() == 10_000
 
@@ -88,14 +88,14 @@ def test_the_asker_and_the_supervisor_both_learn_of_a_failure(system: SeededSyst
     log: list[str] = []
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
-    ref = system.spawn(player(log, {"fail": fails}), "a")
+    ref = system.spawn(scripted_actor(log, {"fail": fails}), "a")
 
     reply = ref.ask(says("fail"), block=False)
     system.run_until_idle()
 
     errors = []
     for _ in range(2):
-        with pytest.raises(AskFailedError, match="as the part says") as failed:
+        with pytest.raises(AskFailedError, match="as scripted") as failed:
             reply.get(timeout=0)
         errors.append(failed.value)
     assert errors[0] is not errors[1]
@@ -104,7 +104,7 @@ def test_the_asker_and_the_supervisor_both_learn_of_a_failure(system: SeededSyst
 
 
 def test_an_ask_of_the_dead_fails_at_once(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
     ref.stop()
 
     with pytest.raises(pykka.ActorDeadError):
@@ -120,8 +120,8 @@ def test_a_late_reply_is_a_dead_letter(system: SeededSystem) -> None:
         assert context.sender is not None
         askers.append(context.sender)
 
-    part = {"question": remember, "now": lambda _: askers[0].tell(says("late"))}
-    ref = system.spawn(player([], part), "a")
+    script = {"question": remember, "now": lambda _: askers[0].tell(says("late"))}
+    ref = system.spawn(scripted_actor([], script), "a")
     with pytest.raises(AskTimeoutError):
         ref.ask(says("question"), timeout=1)
 
@@ -134,14 +134,14 @@ def test_a_late_reply_is_a_dead_letter(system: SeededSystem) -> None:
 def test_a_second_reply_is_ignored_but_visible(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = system.spawn(player([], {"question": in_turn(replies, replies)}), "a")
+    ref = system.spawn(scripted_actor([], {"question": in_turn(replies, replies)}), "a")
 
     assert ref.ask(says("question")) == says("reply")
     assert len(letters) == 1
 
 
 def test_a_cancelled_future_reports_its_cancellation(system: SeededSystem) -> None:
-    reply = system.spawn(player([]), "a").ask(says("question"), block=False)
+    reply = system.spawn(scripted_actor([]), "a").ask(says("question"), block=False)
 
     assert reply.cancel()
     assert not reply.cancel()
@@ -174,7 +174,7 @@ def test_actors_that_wait_for_each_other_are_named(
 
     # The question of c reaches a after the failure of its wait, and must not begin the next round.
     for name, other, word in (("a", "b", "go"), ("b", "c", "go"), ("c", "a", "go again")):
-        system.spawn(player([], {"go": asks(f"/user/{other}", word)}), name)
+        system.spawn(scripted_actor([], {"go": asks(f"/user/{other}", word)}), name)
     system.run_until_idle()
     system.actor_selection("/user/a").tell(says("go"))
     system.run_until_idle()
@@ -192,7 +192,7 @@ def test_a_self_ask_is_refused(system: SeededSystem, wait: Callable[[ActorRef], 
             wait(context.ref)
         caught.append(cycle.value)
 
-    system.spawn(player([], {"start": ask_myself}), "a")
+    system.spawn(scripted_actor([], {"start": ask_myself}), "a")
     system.run_until_idle()
 
     assert len(caught) == 1
@@ -214,12 +214,12 @@ def test_a_reply_of_oneself_may_be_read_in_a_later_turn_and_in_a_replay(tmp_path
         "late": lambda context: context.parent.tell(asked[-1].get(timeout=1)),
     }
     with SeededSystem(recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        ref = system.spawn(player([], part), "a")
+        ref = system.spawn(scripted_actor([], part), "a")
         system.run_until_idle()
         ref.tell(says("late"))
         system.run_until_idle()
 
-    assert TraceReplayer(actors={"/user/a": player([], part)}).replay(tmp_path / "run.trace").ok
+    assert TraceReplayer(actors={"/user/a": scripted_actor([], part)}).replay(tmp_path / "run.trace").ok
 
 
 def test_a_refused_wait_for_a_reply_is_replayed(tmp_path: Path) -> None:
@@ -230,10 +230,10 @@ def test_a_refused_wait_for_a_reply_is_replayed(tmp_path: Path) -> None:
 
     part = {"start": get_own_reply}
     with SeededSystem(recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        system.spawn(player([], part), "a")
+        system.spawn(scripted_actor([], part), "a")
         system.run_until_idle()
 
-    assert TraceReplayer(actors={"/user/a": player([], part)}).replay(tmp_path / "run.trace").ok
+    assert TraceReplayer(actors={"/user/a": scripted_actor([], part)}).replay(tmp_path / "run.trace").ok
 
 
 @pytest.mark.parametrize("timeout", ["5s", float("nan"), float("inf"), 1e12])
@@ -242,7 +242,7 @@ def test_an_invalid_timeout_is_refused_before_anything_is_sent(
     threaded: ActorSystem, timeout: float, block: bool
 ) -> None:
     log: list[str] = []
-    ref = threaded.spawn(player(log, {"question": replies}), "a")
+    ref = threaded.spawn(scripted_actor(log, {"question": replies}), "a")
 
     with pytest.raises(ValueError, match="number of seconds"):
         ref.ask(says("mistaken"), timeout=timeout, block=block)
@@ -261,9 +261,9 @@ def test_an_actor_that_has_replied_may_ask_back(threaded: ActorSystem) -> None:
         # At this moment the asker has the reply, but may not have resumed yet.
         answers.append(threaded.actor_selection("/user/asker").resolve()[0].ask(says("ask back")))
 
-    asked = threaded.spawn(player([], {"ask": asks_back, "sync": replies}), "asked")
-    part = {"go": in_turn(lambda _: asked.ask(says("ask")), replies), "ask back": replies}
-    asker = threaded.spawn(player([], part), "asker")
+    asked = threaded.spawn(scripted_actor([], {"ask": asks_back, "sync": replies}), "asked")
+    script = {"go": in_turn(lambda _: asked.ask(says("ask")), replies), "ask back": replies}
+    asker = threaded.spawn(scripted_actor([], script), "asker")
 
     for _ in range(20):
         asker.ask(says("go"), timeout=5)
@@ -273,7 +273,7 @@ def test_an_actor_that_has_replied_may_ask_back(threaded: ActorSystem) -> None:
 
 
 async def test_a_reply_can_be_awaited_while_the_loop_runs(threaded: ActorSystem) -> None:
-    ref = threaded.spawn(player([], {"question": replies}), "a")
+    ref = threaded.spawn(scripted_actor([], {"question": replies}), "a")
 
     replies_in_order = await asyncio.gather(*(ref.ask(says("question"), block=False) for _ in range(20)))
 
@@ -281,8 +281,8 @@ async def test_a_reply_can_be_awaited_while_the_loop_runs(threaded: ActorSystem)
 
 
 async def test_an_awaited_ask_does_not_block_the_loop(threaded: ActorSystem) -> None:
-    silent = threaded.spawn(player([]), "silent")
-    other = threaded.spawn(player([], {"question": replies}), "other")
+    silent = threaded.spawn(scripted_actor([]), "silent")
+    other = threaded.spawn(scripted_actor([], {"question": replies}), "other")
 
     waiting = asyncio.ensure_future(_outcome(silent.ask(says("question"), block=False, timeout=0.1)))
     assert await other.ask(says("question"), block=False) == says("reply")
@@ -299,7 +299,7 @@ async def _outcome(reply: object) -> BaseException | None:
 
 
 def test_an_ask_from_another_thread_is_answered(threaded: ActorSystem) -> None:
-    ref = threaded.spawn(player([], {"question": replies}), "a")
+    ref = threaded.spawn(scripted_actor([], {"question": replies}), "a")
 
     assert ref.ask(says("question"), timeout=5) == says("reply")
     threaded.kill(ref)

@@ -15,7 +15,7 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.coroutines import Coroutines, coroutines, sleeps
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 # One message at a time
 
@@ -43,7 +43,7 @@ def test_other_actors_run_while_a_coroutine_waits(either: ActorSystem) -> None:
         replies(context)
 
     quick = either.spawn(coroutines([], question=answer), "quick")
-    plain = either.spawn(player([], {"question": replies}), "plain")
+    plain = either.spawn(scripted_actor([], {"question": replies}), "plain")
 
     assert quick.ask(says("question"), timeout=5) == says("reply")
     assert plain.ask(says("question"), timeout=5) == says("reply")
@@ -51,7 +51,7 @@ def test_other_actors_run_while_a_coroutine_waits(either: ActorSystem) -> None:
 
 
 def test_a_coroutine_actor_asks_another_and_awaits_the_reply(either: ActorSystem) -> None:
-    backend = either.spawn(player([], {"question": replies}), "backend")
+    backend = either.spawn(scripted_actor([], {"question": replies}), "backend")
 
     async def forward(context: ActorContext) -> None:
         assert context.sender is not None
@@ -77,7 +77,7 @@ def test_sender_and_time_are_right_after_an_await(system: SeededSystem) -> None:
         probe.ref.tell(says(word))
 
     ref = system.spawn(coroutines([], look=look), "a")
-    asker = system.spawn(player([], {"go": lambda _: ref.tell(says("look"))}), "asker")
+    asker = system.spawn(scripted_actor([], {"go": lambda _: ref.tell(says("look"))}), "asker")
     asker.tell(says("go"))
 
     assert [probe.expect_message(Say, 10).text, probe.expect_message(Say, 10).text] == ["x", "y"]
@@ -149,11 +149,11 @@ async def answers_now(context: ActorContext) -> None:
     replies(context)
 
 
-def test_a_child_that_fails_is_judged_while_its_parent_awaits(system: SeededSystem) -> None:
+def test_a_failed_child_is_supervised_while_its_parent_awaits(system: SeededSystem) -> None:
     log: list[str] = []
     child_log: list[str] = []
-    part = {"go": lambda context: spawn_child_and_sleep(context, child_log)}
-    system.spawn(coroutines(log, **part), "p").tell(says("go"))
+    script = {"go": lambda context: spawn_child_and_sleep(context, child_log)}
+    system.spawn(coroutines(log, **script), "p").tell(says("go"))
     system.advance(1_000)
 
     system.actor_selection("/user/p/c").tell(says("fail"))
@@ -165,7 +165,7 @@ def test_a_child_that_fails_is_judged_while_its_parent_awaits(system: SeededSyst
 
 
 async def spawn_child_and_sleep(context: ActorContext, log: list[str]) -> None:
-    context.spawn(player(log, {"fail": fails}), "c")
+    context.spawn(scripted_actor(log, {"fail": fails}), "c")
     await context.sleep("5s")
 
 
@@ -175,8 +175,8 @@ def test_an_escalated_failure_restarts_the_parent_after_its_cancelled_coroutine(
     class Escalating(Coroutines):
         supervisor_strategy = ESCALATING_STRATEGY
 
-    part = {"go": lambda context: spawn_child_and_sleep(context, [])}
-    system.spawn(Props(Escalating, log, part), "p").tell(says("go"))
+    script = {"go": lambda context: spawn_child_and_sleep(context, [])}
+    system.spawn(Props(Escalating, log, script), "p").tell(says("go"))
     system.advance(1_000)
 
     system.actor_selection("/user/p/c").tell(says("fail"))
@@ -192,10 +192,10 @@ def test_an_escalated_failure_that_is_resumed_leaves_the_coroutine_alone(system:
     class Escalating(Coroutines):
         supervisor_strategy = ESCALATING_STRATEGY
 
-    part = {"go": lambda context: spawn_child_and_sleep(context, [])}
+    script = {"go": lambda context: spawn_child_and_sleep(context, [])}
     resuming = OneForOne(decider=lambda _: Directive.RESUME)
-    spawn = {"start": lambda context: context.spawn(Props(Escalating, log, part), "p").tell(says("go"))}
-    system.spawn(player([], spawn, resuming), "g")
+    spawn = {"start": lambda context: context.spawn(Props(Escalating, log, script), "p").tell(says("go"))}
+    system.spawn(scripted_actor([], spawn, resuming), "g")
     system.advance(1_000)
 
     system.actor_selection("/user/g/p/c").tell(says("fail"))
@@ -212,9 +212,9 @@ def test_a_sibling_that_fails_restarts_an_actor_in_its_coroutine(system: SeededS
 
     def spawn(context: ActorContext) -> None:
         context.spawn(coroutines(log, a=sleeps), "a").tell(says("a"))
-        context.spawn(player([], {"fail": fails}), "b")
+        context.spawn(scripted_actor([], {"fail": fails}), "b")
 
-    system.spawn(player([], {"start": spawn}, AllForOne()), "p")
+    system.spawn(scripted_actor([], {"start": spawn}, AllForOne()), "p")
     system.advance(1_000)
 
     system.actor_selection("/user/p/b").tell(says("fail"))

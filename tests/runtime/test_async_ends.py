@@ -1,4 +1,4 @@
-"""The end of an actor in the middle of a coroutine: stopped, killed, with its system; and its traces."""
+"""An actor ends in the middle of a coroutine: stopped, killed, or with its system; and the traces of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.coroutines import coroutines, sleeps
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 
 def test_a_stop_cancels_the_coroutine_and_follows_its_cleanup(system: SeededSystem) -> None:
@@ -55,7 +55,7 @@ def test_a_cancelled_coroutine_is_no_failure(system: SeededSystem) -> None:
     assert failures == []
 
 
-def test_a_message_that_was_taken_when_the_stop_came_is_a_dead_letter(system: SeededSystem) -> None:
+def test_a_message_dequeued_when_its_actor_stops_is_a_dead_letter(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     log: list[str] = []
@@ -70,16 +70,16 @@ def test_a_message_that_was_taken_when_the_stop_came_is_a_dead_letter(system: Se
     assert [letter.message for letter in letters] == [says("x")]
 
 
-def test_a_message_that_was_taken_when_the_restart_came_is_for_the_new_instance() -> None:
+def test_a_message_dequeued_at_a_restart_is_handled_by_the_new_instance() -> None:
     def run(seed: int) -> tuple[str, ...]:
         log: list[str] = []
 
         def start(context: ActorContext) -> None:
             context.spawn(coroutines(log), "a")
-            context.spawn(player([], {"fail": fails}), "b")
+            context.spawn(scripted_actor([], {"fail": fails}), "b")
 
         with SeededSystem(seed) as system:
-            system.spawn(player([], {"start": start}, AllForOne()), "p")
+            system.spawn(scripted_actor([], {"start": start}, AllForOne()), "p")
             system.run_until_idle()
             system.actor_selection("/user/p/b").tell(says("fail"))
             system.actor_selection("/user/p/a").tell(says("x"))
@@ -98,8 +98,8 @@ def test_an_awaited_actor_may_end_in_the_same_stop() -> None:
         with SeededSystem(seed) as system:
             system.event_stream.subscribe(failures.append, ActorFailed)
             silent = TestProbe(system)
-            part = {"a": lambda _, asked=silent.ref: asked.ask(says("question"), block=False)}
-            system.spawn(coroutines(log, **part), "a").tell(says("a"))
+            script = {"a": lambda _, asked=silent.ref: asked.ask(says("question"), block=False)}
+            system.spawn(coroutines(log, **script), "a").tell(says("a"))
             silent.expect_message(Say)
 
         assert log == ["a begins", "a cancelled", "stop"]
@@ -131,7 +131,7 @@ def test_a_kill_is_immediate_and_later_messages_of_the_coroutine_are_dropped(eit
             await asyncio.Event().wait()
         finally:
             probe.ref.tell(says("from beyond"))
-            context.spawn(player([]), "late")
+            context.spawn(scripted_actor([]), "late")
             over.set()
 
     ref = either.spawn(coroutines(log, a=never), "a")
@@ -151,7 +151,7 @@ def test_a_kill_is_immediate_and_later_messages_of_the_coroutine_are_dropped(eit
     assert "stop" not in log
 
 
-def test_a_message_that_was_taken_when_the_kill_came_is_a_dead_letter(system: SeededSystem) -> None:
+def test_a_message_dequeued_when_its_actor_is_killed_is_a_dead_letter(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     log: list[str] = []

@@ -1,4 +1,4 @@
-"""Futures of the kernel under asyncio: no loop is blocked, and a cancelled waiter harms no other one."""
+"""Futures of the kernel under asyncio: no loop is blocked, and a cancelled waiter does not affect the others."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from flykka.runtime.futures.future import Future
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, in_turn, player, replies, says
+from tests.runtime.scripted_actors import Say, in_turn, replies, says, scripted_actor
 
 
-async def test_a_cancelled_task_gives_up_its_ask_and_leaves_the_actor_alone(threaded: ActorSystem) -> None:
+async def test_a_cancelled_task_abandons_its_ask_without_affecting_the_actor(threaded: ActorSystem) -> None:
     askers: list[Ref] = []
     letters: list[DeadLetter] = []
     threaded.event_stream.subscribe(letters.append, DeadLetter)
@@ -29,8 +29,8 @@ async def test_a_cancelled_task_gives_up_its_ask_and_leaves_the_actor_alone(thre
         assert context.sender is not None
         askers.append(context.sender)
 
-    part = {"question": remember, "now": in_turn(lambda _: askers[0].tell(says("late")), replies)}
-    ref = threaded.spawn(player([], part), "a")
+    script = {"question": remember, "now": in_turn(lambda _: askers[0].tell(says("late")), replies)}
+    ref = threaded.spawn(scripted_actor([], script), "a")
     reply = ref.ask(says("question"), block=False)
 
     with pytest.raises(TimeoutError):
@@ -126,14 +126,14 @@ async def test_the_end_of_a_system_can_be_awaited_and_given_up() -> None:
 
 
 async def test_awaiting_drives_a_seeded_system(system: SeededSystem) -> None:
-    ref = system.spawn(player([], {"question": replies}), "a")
+    ref = system.spawn(scripted_actor([], {"question": replies}), "a")
 
     answers = await asyncio.gather(*(ref.ask(says("question"), block=False) for _ in range(3)))
 
     assert answers == [says("reply")] * 3
 
 
-async def test_other_tasks_speak_before_virtual_time_moves(system: SeededSystem) -> None:
+async def test_other_asyncio_tasks_run_before_virtual_time_advances(system: SeededSystem) -> None:
     probe = TestProbe(system)
     question = probe.ref.ask(says("question"), block=False, timeout=1)
     probe.expect_message(Say)

@@ -1,4 +1,4 @@
-"""A trace describes blocking work by its function and arguments, as far as these can be written down."""
+"""A trace describes blocking work by its function and arguments, as far as these can be encoded."""
 
 from __future__ import annotations
 
@@ -16,12 +16,10 @@ class Colour(StrEnum):
 
 
 class Storage:
-    def write(self, *arguments: object) -> None:
-        """A blocking method."""
+    def write(self, *arguments: object) -> None: ...
 
 
-def write(*arguments: object, keep: bool = False) -> None:
-    """The signature of a blocking function."""
+def write(*arguments: object, keep: bool = False) -> None: ...
 
 
 def test_a_partial_is_described_by_its_arguments() -> None:

@@ -1,4 +1,4 @@
-"""The bounded mailbox, full under every policy, and at every kind of end."""
+"""The bounded mailbox when it is full, with every policy, and when the actor ends."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord
 from tests.runtime.listener import listener, lost_in, tell_all
-from tests.runtime.players import player, replies, says
+from tests.runtime.scripted_actors import replies, says, scripted_actor
 
 OVERFLOWS: tuple[Overflow, ...] = ("drop_new", "drop_oldest", "fail")
 
@@ -44,7 +44,7 @@ def test_an_overflowing_message_is_a_dead_letter_with_the_reason(
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_whose_question_is_lost_hears_of_it_at_once(system: SeededSystem, overflow: Overflow) -> None:
+def test_the_sender_of_a_dropped_ask_is_notified_at_once(system: SeededSystem, overflow: Overflow) -> None:
     ref = listener(system, BoundedMailbox(1, overflow), [], {"a": replies, "b": replies})
 
     first, second = ref.ask(says("a"), block=False), ref.ask(says("b"), block=False)
@@ -65,7 +65,7 @@ def test_an_asking_actor_gets_the_overflow_as_an_error_of_its_turn(system: Seede
         full.tell(says("x"))
         full.ask(says("y"))
 
-    system.spawn(player([], {"go": overfill}), "asker").tell(says("go"))
+    system.spawn(scripted_actor([], {"go": overfill}), "asker").tell(says("go"))
     system.run_until_idle()
 
     assert [(failed.ref.path, failed.failure.type_name) for failed in failures] == [
@@ -76,7 +76,7 @@ def test_an_asking_actor_gets_the_overflow_as_an_error_of_its_turn(system: Seede
 @pytest.mark.parametrize("overflow", OVERFLOWS)
 def test_system_messages_are_accepted_by_a_full_mailbox(system: SeededSystem, overflow: Overflow) -> None:
     log: list[str] = []
-    victim = system.spawn(player([]), "victim")
+    victim = system.spawn(scripted_actor([]), "victim")
 
     def begin(context: ActorContext) -> None:
         context.watch(victim)
@@ -117,7 +117,7 @@ def test_a_full_mailbox_drops_the_oldest_queued_tell(system: SeededSystem) -> No
 
 
 @pytest.mark.parametrize("overflow", OVERFLOWS)
-def test_a_full_mailbox_keeps_no_one_from_stopping_its_actor(system: SeededSystem, overflow: Overflow) -> None:
+def test_a_full_mailbox_does_not_prevent_stopping_its_actor(system: SeededSystem, overflow: Overflow) -> None:
     letters, log = lost_in(system), list[str]()
     ref = listener(system, BoundedMailbox(2, overflow), log)
     system.run_until_idle()
@@ -138,7 +138,7 @@ def test_lost_dead_letter_events_do_not_loop(system: SeededSystem, overflow: Ove
     log: list[str] = []
     ref = listener(system, BoundedMailbox(2, overflow), log)
     system.event_stream.subscribe(ref, DeadLetter, MailboxOverflowed)
-    gone = system.spawn(player([]), "gone")
+    gone = system.spawn(scripted_actor([]), "gone")
     system.event_stream.subscribe(gone, DeadLetter)
     system.kill(gone)
 

@@ -1,4 +1,4 @@
-"""Lengths of time as text, read and written."""
+"""Durations as text are parsed and printed."""
 
 from __future__ import annotations
 

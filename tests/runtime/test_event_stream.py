@@ -13,7 +13,7 @@ from flykka.runtime.events import ActorFailed, ActorTerminated, DeadLetter, Unha
 from flykka.runtime.signals import Terminated
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, player, says
+from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 
 def test_an_actor_may_subscribe(system: SeededSystem) -> None:
@@ -63,7 +63,7 @@ def test_unsubscribing_from_a_class_keeps_the_other_subscriptions(system: Seeded
 def test_the_subscription_of_an_actor_ends_with_it(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    subscriber = system.spawn(player([]), "a")
+    subscriber = system.spawn(scripted_actor([]), "a")
     system.event_stream.subscribe(subscriber, Say, ActorTerminated)
 
     subscriber.stop()
@@ -85,7 +85,7 @@ def test_a_failing_subscriber_harms_no_other(system: SeededSystem) -> None:
 def test_messages_without_a_handler_are_reported(system: SeededSystem, caplog: pytest.LogCaptureFixture) -> None:
     unhandled: list[UnhandledMessage] = []
     system.event_stream.subscribe(unhandled.append, UnhandledMessage)
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
     foreign = UnhandledMessage(message=says("x"), sender=None, recipient=ref)
 
     for _ in range(3):
@@ -99,9 +99,9 @@ def test_messages_without_a_handler_are_reported(system: SeededSystem, caplog: p
 
 def test_sending_never_kills_the_sender(system: SeededSystem) -> None:
     log: list[str] = []
-    dead = system.spawn(player([]), "dead")
+    dead = system.spawn(scripted_actor([]), "dead")
     dead.stop()
-    sender = system.spawn(player(log, {"go": lambda _: dead.tell(says("x"))}), "s")
+    sender = system.spawn(scripted_actor(log, {"go": lambda _: dead.tell(says("x"))}), "s")
 
     for word in ("go", "on"):
         sender.tell(says(word))
@@ -126,8 +126,8 @@ def test_the_log_of_dead_letters_does_not_flood(system: SeededSystem, caplog: py
 def test_a_message_refused_by_the_codec_fails_the_sender(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
-    receiver = system.spawn(player([]), "r")
-    sender = system.spawn(player([], {"go": lambda _: receiver.tell(Say(text=object()))}), "s")  # type: ignore[arg-type]
+    receiver = system.spawn(scripted_actor([]), "r")
+    sender = system.spawn(scripted_actor([], {"go": lambda _: receiver.tell(Say(text=object()))}), "s")  # type: ignore[arg-type]
 
     sender.tell(says("go"))
     system.run_until_idle()
@@ -138,7 +138,7 @@ def test_a_message_refused_by_the_codec_fails_the_sender(system: SeededSystem) -
 
 
 def test_refs_in_messages_come_out_alive(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     wired = system.wire(Terminated(ref=ref))
 

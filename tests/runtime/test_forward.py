@@ -1,4 +1,4 @@
-"""Forwarded messages keep their sender; and a forwarded ask may fail."""
+"""Forwarded messages keep their sender, and a forwarded ask may fail."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 
 class Forwarder(Actor):
@@ -43,27 +43,27 @@ def forwarder_to(system: SeededSystem, target: Ref) -> ActorRef:
 def test_the_recipient_sees_the_first_sender(system: SeededSystem) -> None:
     probe = TestProbe(system)
     forwarder = forwarder_to(system, probe.ref)
-    system.spawn(player([], {"go": lambda context: forwarder.tell(says("hello"))}), "origin").tell(says("go"))
+    system.spawn(scripted_actor([], {"go": lambda context: forwarder.tell(says("hello"))}), "origin").tell(says("go"))
 
     assert probe.expect_message(Say) == says("hello")
     assert probe.last_sender == system.find("/user/origin")
 
 
 def test_an_asker_of_the_forwarder_gets_the_recipients_reply(system: SeededSystem) -> None:
-    recipient = system.spawn(player([], {"q": replies}), "recipient")
+    recipient = system.spawn(scripted_actor([], {"q": replies}), "recipient")
 
     assert forwarder_to(system, recipient).ask(says("q")) == says("reply")
 
 
 def test_an_asker_of_the_forwarder_gets_the_recipients_failure(system: SeededSystem) -> None:
-    recipient = system.spawn(player([], {"fail": fails}), "recipient")
+    recipient = system.spawn(scripted_actor([], {"fail": fails}), "recipient")
 
-    with pytest.raises(AskFailedError, match="as the part says"):
+    with pytest.raises(AskFailedError, match="as scripted"):
         forwarder_to(system, recipient).ask(says("fail"))
 
 
 def test_an_asker_of_the_forwarder_is_notified_of_a_missing_recipient(system: SeededSystem) -> None:
-    recipient = system.spawn(player([]), "recipient")
+    recipient = system.spawn(scripted_actor([]), "recipient")
     forwarder = forwarder_to(system, recipient)
     recipient.stop()
 
@@ -81,7 +81,7 @@ def test_a_killed_forwarder_forwards_nothing(system: SeededSystem) -> None:
 
 def test_the_trace_marks_a_forwarded_message(tmp_path: Path) -> None:
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "trace")) as system:
-        recipient = system.spawn(player([], {"q": replies}), "recipient")
+        recipient = system.spawn(scripted_actor([], {"q": replies}), "recipient")
         forwarder_to(system, recipient).ask(says("q"))
 
     (turn,) = [

@@ -12,7 +12,7 @@ from flykka.runtime.supervision import OneForOne
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.time.backoff import Backoff
-from tests.runtime.players import fails, player, replies, says
+from tests.runtime.scripted_actors import fails, replies, says, scripted_actor
 
 
 def of(system: ActorSystem, path: str) -> ActorSnapshot:
@@ -21,9 +21,9 @@ def of(system: ActorSystem, path: str) -> ActorSnapshot:
     return found
 
 
-def test_the_actors_are_there_as_a_tree_in_the_order_of_their_spawning(system: SeededSystem) -> None:
-    family = player([], {"start": lambda context: [context.spawn(player([]), name) for name in "zay"]})
-    system.spawn(player([]), "second-to-none")
+def test_a_snapshot_lists_the_actors_as_a_tree_in_spawning_order(system: SeededSystem) -> None:
+    family = scripted_actor([], {"start": lambda context: [context.spawn(scripted_actor([]), name) for name in "zay"]})
+    system.spawn(scripted_actor([]), "second-to-none")
     system.spawn(family, "p")
     system.run_until_idle()
 
@@ -40,8 +40,8 @@ def test_the_actors_are_there_as_a_tree_in_the_order_of_their_spawning(system: S
     assert snapshot.find("/user/p/q") is None
 
 
-def test_turns_are_counted_and_their_rate_is_that_since_the_look_before(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+def test_turns_are_counted_and_their_rate_is_that_since_the_last_snapshot(system: SeededSystem) -> None:
+    ref = system.spawn(scripted_actor([]), "a")
     system.run_until_idle()
     system.advance(1_000)
     assert (of(system, "/user/a").turns, of(system, "/user/a").turns_per_second) == (1, 0.0)
@@ -57,19 +57,19 @@ def test_turns_are_counted_and_their_rate_is_that_since_the_look_before(system: 
 
 
 def test_the_first_observation_has_the_rate_since_the_beginning(system: SeededSystem) -> None:
-    system.spawn(player([]), "a").tell(says("x"))
+    system.spawn(scripted_actor([]), "a").tell(says("x"))
     system.advance(4_000)
 
     assert of(system, "/user/a").turns_per_second == 0.5
 
 
 def test_turns_are_counted_on_threads_too(threaded: ActorSystem) -> None:
-    ref = threaded.spawn(player([], {"q": replies}), "a")
+    ref = threaded.spawn(scripted_actor([], {"q": replies}), "a")
     for _ in range(500):
         ref.tell(says("x"))
     ref.ask(says("q"))
     ref.stop()
-    again = threaded.spawn(player([], {"q": replies}), "b")
+    again = threaded.spawn(scripted_actor([], {"q": replies}), "b")
     again.ask(says("q"))
 
     threaded.terminate().wait(timeout=5)
@@ -80,7 +80,7 @@ def test_turns_are_counted_on_threads_too(threaded: ActorSystem) -> None:
 
 
 def test_restarts_and_the_last_failure(system: SeededSystem) -> None:
-    ref = system.spawn(player([], {"fail": fails}), "a")
+    ref = system.spawn(scripted_actor([], {"fail": fails}), "a")
     system.advance(500)
     assert (of(system, "/user/a").restarts, of(system, "/user/a").last_failure) == (0, None)
 
@@ -91,13 +91,13 @@ def test_restarts_and_the_last_failure(system: SeededSystem) -> None:
     actor = of(system, "/user/a")
     assert (actor.restarts, actor.last_failure_ms, actor.state) == (2, 500, "running")
     assert actor.last_failure is not None
-    assert actor.last_failure.message == "as the part says"
+    assert actor.last_failure.message == "as scripted"
 
 
-def test_an_actor_that_waits_for_its_restart_shows_what_waits_with_it(system: SeededSystem) -> None:
-    child = player([], {"fail": fails})
+def test_an_actor_that_waits_for_its_restart_shows_its_waiting_messages(system: SeededSystem) -> None:
+    child = scripted_actor([], {"fail": fails})
     strategy = OneForOne(backoff=Backoff(min_backoff="1s", random_factor=0))
-    system.spawn(player([], {"start": lambda context: context.spawn(child, "c")}, strategy), "p")
+    system.spawn(scripted_actor([], {"start": lambda context: context.spawn(child, "c")}, strategy), "p")
     system.run_until_idle()
 
     for word in ("fail", "one", "two"):
@@ -109,14 +109,14 @@ def test_an_actor_that_waits_for_its_restart_shows_what_waits_with_it(system: Se
 
 
 def test_stashed_messages_are_counted(system: SeededSystem) -> None:
-    ref = system.spawn(player([], {"later": lambda context: context.stash()}), "a")
+    ref = system.spawn(scripted_actor([], {"later": lambda context: context.stash()}), "a")
     ref.tell(says("later"))
     system.run_until_idle()
 
     assert of(system, "/user/a").stashed == 1
 
 
-def test_an_actor_that_is_stuck_is_seen_as_it_is(threaded: ActorSystem) -> None:
+def test_a_stuck_actor_is_inspected_without_waiting(threaded: ActorSystem) -> None:
     begun, free = threading.Event(), threading.Event()
 
     class Stuck(Actor):
@@ -136,15 +136,15 @@ def test_an_actor_that_is_stuck_is_seen_as_it_is(threaded: ActorSystem) -> None:
     assert actor.dispatcher == "pinned"
 
 
-def test_an_actor_that_has_ended_is_not_there(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+def test_an_ended_actor_is_not_listed(system: SeededSystem) -> None:
+    ref = system.spawn(scripted_actor([]), "a")
     ref.stop()
 
     assert system.inspect().actors == ()
 
 
-def test_looking_from_many_threads_while_actors_come_and_go(threaded: ActorSystem) -> None:
-    family = player([], {"start": lambda context: [context.spawn(player([]), name) for name in "abc"]})
+def test_inspecting_from_many_threads_works_while_actors_start_and_end(threaded: ActorSystem) -> None:
+    family = scripted_actor([], {"start": lambda context: [context.spawn(scripted_actor([]), name) for name in "abc"]})
     over = threading.Event()
     seen: list[int] = []
 
@@ -169,30 +169,30 @@ def picture(system: SeededSystem) -> str:
 
 
 def test_the_picture_as_plain_text(system: SeededSystem) -> None:
-    family = player([], {"start": lambda context: context.spawn(player([], {"fail": fails}), "child")})
+    family = scripted_actor([], {"start": lambda context: context.spawn(scripted_actor([], {"fail": fails}), "child")})
     system.spawn(family, "parent")
-    system.spawn(player([]).with_dispatcher("pinned"), "pin")
+    system.spawn(scripted_actor([]).with_dispatcher("pinned"), "pin")
     system.run_until_idle()
     system.actor_selection("/user/parent/child").tell(says("fail"))
     system.advance(2_000)
 
     assert picture(system).splitlines() == [
         "seeded  3 actors · 3.0 turns/s",
-        "├── parent  Player · running · 2 turns (1.0/s)",
-        "│   └── child  Player · running · 3 turns (1.5/s) · 1 restart · RuntimeError 2.0 s ago: as the part says",
-        "└── pin  Player · running · 1 turn (0.5/s) · pinned",
+        "├── parent  ScriptedActor · running · 2 turns (1.0/s)",
+        "│   └── child  ScriptedActor · running · 3 turns (1.5/s) · 1 restart · RuntimeError 2.0 s ago: as scripted",
+        "└── pin  ScriptedActor · running · 1 turn (0.5/s) · pinned",
     ]
     assert repr(system.tree()).startswith("seeded  3 actors")
 
 
 def test_many_children_are_cut_short(system: SeededSystem) -> None:
     for number in range(1_010):
-        system.spawn(player([]), f"a{number}")
+        system.spawn(scripted_actor([]), f"a{number}")
 
     lines = str(system.tree(max_children=2)).splitlines()
 
     assert len(lines) == 4
-    assert lines[1].startswith("├── a0  Props(Player) · starting · 0 turns")
+    assert lines[1].startswith("├── a0  Props(ScriptedActor) · starting · 0 turns")
     assert lines[3] == "└── … 1,008 more"
 
 
@@ -200,7 +200,7 @@ def test_the_picture_as_html_is_escaped(system: SeededSystem) -> None:
     def markup(_context: object) -> None:
         raise ValueError("<b>[bold]no[/bold]</b>\nsecond line")
 
-    system.spawn(player([], {"fail": markup}), "a").tell(says("fail"))
+    system.spawn(scripted_actor([], {"fail": markup}), "a").tell(says("fail"))
     system.run_until_idle()
 
     html = system.tree()._repr_html_()

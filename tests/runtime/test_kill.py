@@ -1,4 +1,4 @@
-"""A kill: no hook, no message, no further turn; and an outside watcher is notified."""
+"""A killed actor runs no hook, handles no message and takes no further turn; watchers are notified."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, in_turn, player, says
+from tests.runtime.scripted_actors import Say, in_turn, says, scripted_actor
 
 
 class Resource:
@@ -28,8 +28,8 @@ class Resource:
 
 def test_a_kill_ends_the_whole_subtree_without_a_hook(system: SeededSystem) -> None:
     log: list[str] = []
-    child = player(log)
-    ref = system.spawn(player(log, {"start": lambda context: context.spawn(child, "c")}), "p")
+    child = scripted_actor(log)
+    ref = system.spawn(scripted_actor(log, {"start": lambda context: context.spawn(child, "c")}), "p")
     system.run_until_idle()
 
     system.kill(ref)
@@ -43,9 +43,9 @@ def test_a_kill_ends_the_whole_subtree_without_a_hook(system: SeededSystem) -> N
 
 def test_outside_watchers_are_notified_once_and_inside_watchers_are_dead(system: SeededSystem) -> None:
     log: list[str] = []
-    inside = player(log, {"start": lambda context: context.watch(context.parent)})
-    ref = system.spawn(player([], {"start": lambda context: context.spawn(inside, "c")}), "p")
-    system.spawn(player(log, {"start": lambda context: context.watch(ref)}), "w")
+    inside = scripted_actor(log, {"start": lambda context: context.watch(context.parent)})
+    ref = system.spawn(scripted_actor([], {"start": lambda context: context.spawn(inside, "c")}), "p")
+    system.spawn(scripted_actor(log, {"start": lambda context: context.watch(ref)}), "w")
     system.run_until_idle()
 
     system.kill(ref)
@@ -58,7 +58,7 @@ def test_outside_watchers_are_notified_once_and_inside_watchers_are_dead(system:
 def test_waiting_messages_become_dead_letters_and_waiting_asks_fail(system: SeededSystem) -> None:
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
     system.run_until_idle()
     ref.tell(says("told"))
     reply = ref.ask(says("asked"), block=False)
@@ -72,10 +72,10 @@ def test_waiting_messages_become_dead_letters_and_waiting_asks_fail(system: Seed
 
 
 def test_the_name_of_a_killed_actor_is_free_at_once(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     system.kill(ref)
-    again = system.spawn(player([]), "a")
+    again = system.spawn(scripted_actor([]), "a")
 
     assert again.incarnation == 2
     system.run_until_idle()
@@ -83,9 +83,9 @@ def test_the_name_of_a_killed_actor_is_free_at_once(system: SeededSystem) -> Non
 
 
 def test_a_kill_of_an_earlier_incarnation_harms_no_one(system: SeededSystem) -> None:
-    first = system.spawn(player([]), "a")
+    first = system.spawn(scripted_actor([]), "a")
     first.stop()
-    second = system.spawn(player([]), "a")
+    second = system.spawn(scripted_actor([]), "a")
 
     system.kill(first)
 
@@ -95,18 +95,18 @@ def test_a_kill_of_an_earlier_incarnation_harms_no_one(system: SeededSystem) -> 
 def test_a_turn_that_kills_its_own_actor_has_no_further_effects(system: SeededSystem) -> None:
     log: list[str] = []
     resource = Resource()
-    witness = system.spawn(player(log), "w")
+    witness = system.spawn(scripted_actor(log), "w")
 
     def die_and_go_on(context: ActorContext) -> None:
         context.system.kill(context.ref)
         witness.tell(says("from beyond"))
-        born = context.spawn(player(log), "late")
+        born = context.spawn(scripted_actor(log), "late")
         context.timers.start_once("t", 5, says("late"))
         context.pipe_to_self(lambda: log.append("piped"), lambda _: says("x"), lambda _: says("x"))
         context.own(resource)
         assert not born.is_alive()
 
-    system.spawn(player([], {"die": die_and_go_on}), "a").tell(says("die"))
+    system.spawn(scripted_actor([], {"die": die_and_go_on}), "a").tell(says("die"))
     system.advance(100)
 
     assert log == ["w start"]
@@ -115,8 +115,12 @@ def test_a_turn_that_kills_its_own_actor_has_no_further_effects(system: SeededSy
 
 def test_a_parent_that_waits_for_a_child_resumes_when_the_child_is_killed(threaded: ActorSystem) -> None:
     stuck, free = threading.Event(), threading.Event()
-    child = player([], {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}).with_dispatcher("pinned")
-    parent = threaded.spawn(player([], {"start": lambda context: context.spawn(child, "c").tell(says("block"))}), "p")
+    child = scripted_actor([], {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}).with_dispatcher(
+        "pinned"
+    )
+    parent = threaded.spawn(
+        scripted_actor([], {"start": lambda context: context.spawn(child, "c").tell(says("block"))}), "p"
+    )
     assert stuck.wait(5)
     blocked = threaded.find("/user/p/c")
     assert blocked is not None
@@ -141,7 +145,7 @@ def test_resources_of_an_actor_are_closed_exactly_once(end: str) -> None:
         raise RuntimeError
 
     with SeededSystem(3) as system:
-        ref = system.spawn(player(order, {"start": own, "fail": fail}), "a")
+        ref = system.spawn(scripted_actor(order, {"start": own, "fail": fail}), "a")
         system.run_until_idle()
         match end:
             case "stop":
@@ -161,9 +165,9 @@ def test_resources_of_an_actor_are_closed_exactly_once(end: str) -> None:
 def test_a_resource_is_closed_before_watchers_are_notified(system: SeededSystem) -> None:
     resource = Resource()
     seen: list[int] = []
-    ref = system.spawn(player([], {"start": lambda context: context.own(resource)}), "a")
-    part = {"start": lambda c: c.watch(ref), "sees the end of /user/a": lambda _: seen.append(resource.closed)}
-    system.spawn(player([], part), "w")
+    ref = system.spawn(scripted_actor([], {"start": lambda context: context.own(resource)}), "a")
+    script = {"start": lambda c: c.watch(ref), "sees the end of /user/a": lambda _: seen.append(resource.closed)}
+    system.spawn(scripted_actor([], script), "w")
     system.run_until_idle()
 
     ref.stop()
@@ -174,7 +178,7 @@ def test_a_resource_is_closed_before_watchers_are_notified(system: SeededSystem)
 
 def test_a_kill_is_placed_by_message(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = system.spawn(player(log), "a")
+    ref = system.spawn(scripted_actor(log), "a")
     plan = kill_when(system, "/user/a", lambda recipient, message: message == says("x"), count=2)
 
     for word in ("x", "y", "x", "z"):
@@ -187,8 +191,8 @@ def test_a_kill_is_placed_by_message(system: SeededSystem) -> None:
 
 def test_a_killed_bystander_takes_no_turn_while_the_message_is_handled(system: SeededSystem) -> None:
     log: list[str] = []
-    system.spawn(player(log), "victim")
-    receiver = system.spawn(player(log), "r")
+    system.spawn(scripted_actor(log), "victim")
+    receiver = system.spawn(scripted_actor(log), "r")
     system.run_until_idle()
     kill_when(system, lambda: system.find("/user/victim"), lambda recipient, _: recipient == receiver)
 
@@ -201,7 +205,7 @@ def test_a_killed_bystander_takes_no_turn_while_the_message_is_handled(system: S
 
 def test_a_killed_guardian_ends_the_system() -> None:
     with ActorSystem("doomed") as system:
-        ref = system.spawn(player([]), "a")
+        ref = system.spawn(scripted_actor([]), "a")
         system.kill(system.user.ref)
         assert system.terminated.wait(timeout=5)
         assert not ref.is_alive()
@@ -210,7 +214,7 @@ def test_a_killed_guardian_ends_the_system() -> None:
 def test_a_kill_is_published_to_the_event_stream(system: SeededSystem) -> None:
     ends: list[ActorTerminated] = []
     system.event_stream.subscribe(ends.append, ActorTerminated)
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     system.kill(ref)
 
@@ -227,10 +231,10 @@ def test_a_turn_in_flight_on_another_thread_is_not_heard(threaded: ActorSystem) 
         probe.ref.tell(says("from beyond"))
         over.set()
 
-    ref = threaded.spawn(player([], {"slow": slow}), "a")
+    ref = threaded.spawn(scripted_actor([], {"slow": slow}), "a")
     watcher = TestProbe(threaded)
-    part = {"start": lambda c: c.watch(ref), "sees the end of /user/a": lambda _: watcher.ref.tell(says("ended"))}
-    threaded.spawn(player([], part), "w")
+    script = {"start": lambda c: c.watch(ref), "sees the end of /user/a": lambda _: watcher.ref.tell(says("ended"))}
+    threaded.spawn(scripted_actor([], script), "w")
     ref.tell(says("slow"))
     assert begun.wait(5)
 

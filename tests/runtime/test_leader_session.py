@@ -7,7 +7,7 @@ from flykka.messages.wire.ids import LeaderSessionId
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.leader_session import Gateway
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import fails, player, says
+from tests.runtime.scripted_actors import fails, says, scripted_actor
 
 NOW, BEFORE = LeaderSessionId("now"), LeaderSessionId("before")
 
@@ -16,7 +16,7 @@ def test_only_accepted_sessions_are_heard_and_plain_messages_pass(system: Seeded
     log: list[str] = []
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
-    ref = system.spawn(player(log, {"start": lambda context: context.accept_session(NOW)}), "a")
+    ref = system.spawn(scripted_actor(log, {"start": lambda context: context.accept_session(NOW)}), "a")
 
     Gateway(ref, BEFORE).tell(says("stale"))
     Gateway(ref, NOW).tell(says("fresh"))
@@ -30,8 +30,11 @@ def test_only_accepted_sessions_are_heard_and_plain_messages_pass(system: Seeded
 
 def test_a_revoked_session_is_stale(system: SeededSystem) -> None:
     log: list[str] = []
-    part = {"start": lambda context: context.accept_session(NOW), "change": lambda context: context.revoke_session(NOW)}
-    ref = system.spawn(player(log, part), "a")
+    script = {
+        "start": lambda context: context.accept_session(NOW),
+        "change": lambda context: context.revoke_session(NOW),
+    }
+    ref = system.spawn(scripted_actor(log, script), "a")
 
     for word in ("change", "more"):
         Gateway(ref, NOW).tell(says(word))
@@ -40,10 +43,10 @@ def test_a_revoked_session_is_stale(system: SeededSystem) -> None:
     assert log == ["a start", "a change"]
 
 
-def test_a_restart_forgets_accepted_elements(system: SeededSystem) -> None:
+def test_a_restart_forgets_accepted_sessions(system: SeededSystem) -> None:
     log: list[str] = []
-    part = {"start": lambda context: context.accept_session(NOW), "fail": fails}
-    ref = system.spawn(player(log, part), "a")
+    script = {"start": lambda context: context.accept_session(NOW), "fail": fails}
+    ref = system.spawn(scripted_actor(log, script), "a")
 
     for word in ("fail", "more"):
         Gateway(ref, NOW).tell(says(word))
@@ -53,7 +56,7 @@ def test_a_restart_forgets_accepted_elements(system: SeededSystem) -> None:
 
 
 def test_a_stale_ask_fails_at_once(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     reply = ref.ask(LeaderSessionMessage(leader_session_id=BEFORE, message=says("x")), block=False)
     system.run_until_idle()

@@ -1,4 +1,4 @@
-"""Mailboxes of other kinds: by urgency, with a lane for control messages; and every kind on threads."""
+"""Mailboxes with priorities, with a lane for control messages, and each kind of mailbox on threads."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.listener import Order, listener, lost_in
-from tests.runtime.players import Say, player, says
+from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 
 @message("test.numbered")
 class Numbered(Message):
-    """teller -> listener: the `number`-th message of this teller."""
+    """test -> listener: the `number`-th message of this sender."""
 
     teller: int
     number: int
 
 
 def test_an_invalid_mailbox_is_refused_by_its_props() -> None:
-    with pytest.raises(ValueError, match="'drop_new', 'drop_oldest' and 'fail'"):
+    with pytest.raises(ValueError, match="'drop_new', 'drop_oldest' or 'fail'"):
         BoundedMailbox(1, "block")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="a function of the message, not 3"):
         StablePriorityMailbox(3)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="no kind of mailbox: 'bounded'"):
-        player([]).with_mailbox("bounded")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="unknown mailbox 'bounded'"):
+        scripted_actor([]).with_mailbox("bounded")  # type: ignore[arg-type]
 
 
 def test_a_mailbox_stays_with_its_props() -> None:
-    props = player([]).with_mailbox(UnboundedMailbox()).with_dispatcher("pinned").with_stash_capacity(3)
+    props = scripted_actor([]).with_mailbox(UnboundedMailbox()).with_dispatcher("pinned").with_stash_capacity(3)
 
     assert (props.mailbox, props.dispatcher, props.stash_capacity) == (UnboundedMailbox(), "pinned", 3)
-    assert player([]).mailbox is None
+    assert scripted_actor([]).mailbox is None
 
 
 # Urgency

@@ -1,4 +1,4 @@
-"""Sizes as text."""
+"""Memory sizes as text are parsed and printed."""
 
 from __future__ import annotations
 

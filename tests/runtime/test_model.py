@@ -21,7 +21,7 @@ from flykka.runtime.recording import Effect, Recorder
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.model.creatures import spawn
-from tests.runtime.model.laws import World
+from tests.runtime.model.laws import LawRecords
 from tests.runtime.model.messages import Do, Question
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_log_of_failures")]
@@ -31,32 +31,32 @@ SEEDS = 200
 ROUNDS_ON_THREADS = 30
 
 
-def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> World:
-    """Run one world from its start to its end: about two thousand steps, and more within the turns that wait."""
-    world = World(seed)
-    dice = world.dice
+def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> LawRecords:
+    """Run one model from start to end: about two thousand steps, and more within turns that wait."""
+    records = LawRecords(seed)
+    dice = records.dice
     system = SeededSystem(seed, serialize_messages=seed % 4 == 0, recorder=recorder)
-    world.attach(system)
+    records.attach(system)
     for _ in range(rounds):
-        while world.living < 10:
-            spawn(world, system)
+        while records.living < 10:
+            spawn(records, system)
         for _ in range(4):
-            speak = world.tell if dice.random() < 0.8 else world.ask
-            speak(world.someone(), None, dice.randrange(8))
+            speak = records.tell if dice.random() < 0.8 else records.ask
+            speak(records.someone(), None, dice.randrange(8))
         for _ in range(dice.randrange(40)):
             system.schedule.step()
         if dice.random() < 0.3:
             system.run_until_idle()
             system.advance(dice.randrange(40))
-            world.check_at_rest(system)
+            records.check_at_rest(system)
     if dice.random() < 0.5:
-        world.calm = True
+        records.calm = True
         system.advance(10_000)
-        world.check_at_rest(system)
+        records.check_at_rest(system)
     system.terminate().wait(timeout=60)
     assert system.manual_clock.next_due() is None, "an alarm was kept"
-    world.check_ended(system)
-    return world
+    records.check_ended(system)
+    return records
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def play(seed: int, rounds: int = 150, recorder: Recorder | None = None) -> Worl
     [*range(QUICK_SEEDS), *(pytest.param(seed, marks=pytest.mark.long) for seed in range(QUICK_SEEDS, SEEDS))],
 )
 def test_the_laws_hold_in_any_order(seed: int) -> None:
-    world = play(seed)
+    records = play(seed)
 
     again = f"python -m pytest 'tests/runtime/test_model.py::test_the_laws_hold_in_any_order[{seed}]'"
-    assert not world.broken, f"seed {seed}; again: {again}"
+    assert not records.broken, f"seed {seed}; again: {again}"
 
 
 @pytest.mark.parametrize("seed", [3, 4])
-def test_the_same_seed_makes_the_same_world(seed: int) -> None:
+def test_the_same_seed_generates_the_same_model_run(seed: int) -> None:
     first, again = (play(seed, rounds=50) for _ in range(2))
 
     assert first.happened == again.happened
@@ -129,23 +129,23 @@ class Witness(Recorder):
 def test_a_record_contains_everything_that_turns_send(seed: int) -> None:
     witness = Witness()
 
-    world = play(seed, recorder=witness)
+    records = play(seed, recorder=witness)
 
     assert not witness.broken
-    assert not world.broken
+    assert not records.broken
     assert set(witness.sent.values()) == {1}
-    by_actors = {token for token in world.arrived if world.spoken_by[token] != threading.current_thread().name}
+    by_actors = {token for token in records.arrived if records.spoken_by[token] != threading.current_thread().name}
     assert by_actors <= set(witness.sent)
     assert len(by_actors) > 100
 
 
-def test_an_ended_system_leaves_memory() -> None:
-    world = play(SEEDS + 10, rounds=50)
-    cells = [weakref.ref(ref.actor_inbox.owner) for ref in world.refs]
+def test_an_ended_system_is_garbage_collected() -> None:
+    records = play(SEEDS + 10, rounds=50)
+    cells = [weakref.ref(ref.actor_inbox.owner) for ref in records.refs]
     pykka_seam.sweep()
-    assert not {id(ref) for ref in world.refs} & {id(ref) for ref in ActorRegistry.get_all()}
+    assert not {id(ref) for ref in records.refs} & {id(ref) for ref in ActorRegistry.get_all()}
 
-    del world
+    del records
     gc.collect()
 
     assert not [cell for cell in cells if cell() is not None]
@@ -153,29 +153,29 @@ def test_an_ended_system_leaves_memory() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_on_threads_the_laws_hold_too(seed: int) -> None:
-    world = World(seed, exact=False)
+def test_the_laws_of_the_kernel_hold_on_threads(seed: int) -> None:
+    records = LawRecords(seed, exact=False)
     system = ActorSystem("threads", seed=seed, dispatcher=SharedPool(3, throughput=2))
-    world.attach(system)
+    records.attach(system)
 
     def speaks() -> None:
         for _ in range(ROUNDS_ON_THREADS):
-            while world.living < 10:
-                spawn(world, system)
+            while records.living < 10:
+                spawn(records, system)
             for _ in range(8):
-                speak = world.tell if world.dice.random() < 0.8 else world.ask
-                speak(world.someone(), None, world.dice.randrange(8))
+                speak = records.tell if records.dice.random() < 0.8 else records.ask
+                speak(records.someone(), None, records.dice.randrange(8))
             # Not faster than they are handled: an ask from outside is answered after all earlier messages.
-            world.ask_and_wait(world.someone())
+            records.ask_and_wait(records.someone())
 
     speakers = [threading.Thread(target=speaks, name=f"speaker {number}") for number in range(2)]
     for speaker in speakers:
         speaker.start()
     for speaker in speakers:
         speaker.join()
-    world.calm = True
+    records.calm = True
     system.terminate().wait(timeout=30)
-    world.check_ended(system)
+    records.check_ended(system)
 
-    assert not world.broken
-    assert len(world.arrived) > 200
+    assert not records.broken
+    assert len(records.arrived) > 200

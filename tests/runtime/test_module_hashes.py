@@ -1,4 +1,4 @@
-"""Hashes of code: recording and replay must compute the same ones, whichever module they begin with."""
+"""Hashes of code are equal in recording and replay, whichever module is hashed first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_the_hash_of_a_package_is_the_same_from_each_of_its_modules() -> None:
     assert module_hashes(PACKAGE)[PACKAGE] == module_hashes(MODULE)[PACKAGE]
 
 
-def test_a_module_has_a_hash_of_its_own_beside_that_of_its_package() -> None:
+def test_a_module_has_its_own_hash_in_addition_to_its_packages() -> None:
     hashes = module_hashes(MODULE)
 
     assert hashes.keys() == {MODULE, PACKAGE}

@@ -1,4 +1,4 @@
-"""Traces with valid checksums and any content are read, or refused with the documented exit code."""
+"""Traces with valid checksums and mutated content are read, or refused with the documented exit code."""
 
 from __future__ import annotations
 
@@ -82,7 +82,9 @@ COMMANDS = [
 
 
 def read_mutations(count: int, seed: int, folder: Path, commands: float = 0.01) -> Counter[str]:
-    """The outcomes of mutated traces: how many were read, or refused by which error; so many by commands."""
+    """The number of mutated traces for each outcome: read, or refused by an error. A fraction of them is read by
+    commands.
+    """
     random, outcomes = Random(seed), Counter[str]()
     weights, mutators = zip(*_bases(folder, seed), strict=True)
     for number in range(count):
@@ -228,7 +230,7 @@ def test_invalid_content_is_refused_with_its_place(tmp_path: Path, frame: bytes)
     "make",
     [pytest.param(make, id=name, marks=pytest.mark.long if name == "zeros" else ()) for name, make in BOMBS.items()],
 )
-def test_a_bomb_is_refused_soon(tmp_path: Path, make: Callable[[], bytes]) -> None:
+def test_a_decompression_bomb_is_refused_quickly(tmp_path: Path, make: Callable[[], bytes]) -> None:
     path, frame = tmp_path / "run.trace", make()
     path.write_bytes(a_trace(frame) if frame[8] == 1 else b"".join([header("r", 1, ring=RING), frame, end({})]))
     began = time.process_time()

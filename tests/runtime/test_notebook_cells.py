@@ -1,4 +1,4 @@
-"""Messages and actors declared in notebook cells, which are executed again and again."""
+"""Messages and actors declared in notebook cells, which are executed repeatedly."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Counter(Actor):
 Run = Callable[[str], Any]
 
 
-@pytest.fixture(params=[False, True], ids=["as it is", "through the codec"])
+@pytest.fixture(params=[False, True], ids=["unencoded", "through the codec"])
 def system(request: pytest.FixtureRequest) -> Iterator[ActorSystem]:
     with SeededSystem(1, serialize_messages=request.param) as made:
         yield made
@@ -77,9 +77,7 @@ def test_cells_that_are_run_again_work_as_the_first_time(run_cell: Run, system: 
 @pytest.mark.parametrize(
     "again", [(MESSAGES, ENVELOPE), (MESSAGES,)], ids=["all messages", "without those that build on the cell"]
 )
-def test_an_older_actor_handles_messages_that_were_declared_again(
-    run_cell: Run, system: ActorSystem, again: tuple[str, ...]
-) -> None:
+def test_an_older_actor_handles_redeclared_messages(run_cell: Run, system: ActorSystem, again: tuple[str, ...]) -> None:
     for cell in (MESSAGES, ENVELOPE, ACTOR):
         cells = run_cell(cell)
     counter = system.spawn(Props(cells.Counter), "counter")

@@ -1,4 +1,4 @@
-"""Actors with every kind of mailbox that stash, become, fail and die by the dice: each message is handled once."""
+"""Actors with every kind of mailbox stash, become, fail and die at random: each message is handled once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flykka.runtime.testing.seeded import SeededSystem
 
 @message("test.task")
 class Task(Message):
-    """test -> worker: do what the dice decide; `token` identifies this message."""
+    """test -> worker: perform a random action; `token` identifies this message."""
 
     token: int
 

@@ -1,4 +1,4 @@
-"""The thread of a pinned actor: Pykka starts it, it survives every failure of a turn, and ends with its actor."""
+"""The thread of a pinned actor: Pykka starts it, it survives failures of turns, and ends with its actor."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import fails, in_turn, player, replies, says
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate
+from tests.runtime.scripted_actors import fails, in_turn, replies, says, scripted_actor
 
 
 def thread_of(ref: ActorRef) -> threading.Thread:
@@ -40,14 +40,14 @@ def assert_ends(thread: threading.Thread) -> None:
 
 
 def test_a_pinned_actor_is_a_pykka_threading_actor_if_there_are_threads() -> None:
-    pinned = player([]).with_dispatcher("pinned")
+    pinned = scripted_actor([]).with_dispatcher("pinned")
     with ActorSystem("threads") as threaded, SeededSystem(1) as seeded:
         assert isinstance(threaded.spawn(pinned, "a").actor_inbox.owner, pykka.ThreadingActor)
         assert type(seeded.spawn(pinned, "a").actor_inbox.owner) is Cell
 
 
 def test_the_thread_ends_with_a_stop(threaded: ActorSystem) -> None:
-    ref = started(threaded, player([], {"r": replies}))
+    ref = started(threaded, scripted_actor([], {"r": replies}))
     thread = thread_of(ref)
 
     ref.stop(timeout=LONG_ENOUGH)
@@ -57,7 +57,7 @@ def test_the_thread_ends_with_a_stop(threaded: ActorSystem) -> None:
 
 
 def test_a_kill_ends_the_thread_while_it_waits(threaded: ActorSystem) -> None:
-    ref = started(threaded, player([], {"r": replies}))
+    ref = started(threaded, scripted_actor([], {"r": replies}))
     thread = thread_of(ref)
 
     threaded.kill(ref)
@@ -68,7 +68,7 @@ def test_a_kill_ends_the_thread_while_it_waits(threaded: ActorSystem) -> None:
 
 def test_a_kill_ends_the_thread_after_the_turn_that_it_is_in(threaded: ActorSystem) -> None:
     gate = Gate()
-    ref = started(threaded, player([], {"r": replies, "hold": gate.hold}))
+    ref = started(threaded, scripted_actor([], {"r": replies, "hold": gate.hold}))
     thread = thread_of(ref)
     ref.tell(says("hold"))
     gate.wait_reached()
@@ -83,8 +83,8 @@ def test_a_kill_ends_the_thread_after_the_turn_that_it_is_in(threaded: ActorSyst
 
 def test_a_restart_keeps_the_thread(threaded: ActorSystem) -> None:
     threads: list[threading.Thread] = []
-    part = {"r": in_turn(lambda _: threads.append(threading.current_thread()), replies), "fail": fails}
-    ref = started(threaded, player([], part))
+    script = {"r": in_turn(lambda _: threads.append(threading.current_thread()), replies), "fail": fails}
+    ref = started(threaded, scripted_actor([], script))
 
     ref.tell(says("fail"))
     ref.ask(says("r"), timeout=LONG_ENOUGH)
@@ -92,10 +92,10 @@ def test_a_restart_keeps_the_thread(threaded: ActorSystem) -> None:
     assert threads[0] is threads[1]
 
 
-def test_the_thread_outlives_a_fault_of_the_kernel(
+def test_the_thread_of_a_pinned_actor_survives_an_error_of_the_kernel(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ref = started(threaded, player([], {"r": replies}))
+    ref = started(threaded, scripted_actor([], {"r": replies}))
     with monkeypatch.context() as broken:
         reached = Gate()
 
@@ -113,7 +113,7 @@ def test_the_thread_outlives_a_fault_of_the_kernel(
 
 
 class FailingOnce(deque[Entry]):
-    """A queue of messages that fails once."""
+    """A queue of messages that raises once."""
 
     fails = True
 
@@ -124,8 +124,10 @@ class FailingOnce(deque[Entry]):
         return super().popleft()
 
 
-def test_the_thread_outlives_a_queue_that_fails(threaded: ActorSystem, caplog: pytest.LogCaptureFixture) -> None:
-    ref = started(threaded, player([], {"r": replies}))
+def test_the_thread_of_a_pinned_actor_survives_a_failing_queue(
+    threaded: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    ref = started(threaded, scripted_actor([], {"r": replies}))
     ref.actor_inbox.messages = FailingOnce()
 
     assert ref.ask(says("r"), timeout=LONG_ENOUGH) == says("reply")
@@ -137,7 +139,7 @@ def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
     unhandled: list[object] = []
     with ActorSystem("threads") as system:
         system.event_stream.subscribe(lambda event: unhandled.append(event.message), UnhandledMessage)
-        ref = started(system, player([], {"r": replies}))
+        ref = started(system, scripted_actor([], {"r": replies}))
 
         ref.tell(theirs)  # type: ignore[arg-type]  # No message of ours.
 
@@ -146,13 +148,13 @@ def test_pykkas_internal_messages_are_ordinary_messages(theirs: object) -> None:
 
 
 class Heavy:
-    """Stands in for a message: our messages support no weak references."""
+    """A message that supports weak references."""
 
 
 def test_a_thread_that_waits_keeps_no_message_in_memory() -> None:
     forgotten = threading.Event()
     with ActorSystem("threads") as system:
-        ref = started(system, player([], {"r": replies}))
+        ref = started(system, scripted_actor([], {"r": replies}))
         heavy = Heavy()
         weakref.finalize(heavy, forgotten.set)
         ref.tell(heavy)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Props consist of names and plain values, and of nothing that would have to be trusted."""
+"""Props consist of names and plain values only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.trace.state.graph_text import classes_of, graph_text
 from flykka.runtime.trace.state.graph_writer import MAX_PROPS_BYTES, pack_props
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 
 class Worker(Actor):
-    """An actor with a method."""
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.given = (args, kwargs)
 
@@ -30,8 +28,6 @@ class Worker(Actor):
 
 
 class Colour(Enum):
-    """A choice."""
-
     RED = "red"
 
 

@@ -24,7 +24,7 @@ def test_type_checkers_see_the_names_that_the_program_finds() -> None:
     assert {alias.asname for statement in imports for alias in statement.names} == set(flykka.runtime.__all__)
 
 
-def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match=r"module 'flykka\.runtime' has no attribute 'ThreadingActor'"):
         flykka.runtime.ThreadingActor  # noqa: B018
 

@@ -23,11 +23,11 @@ from flykka.runtime.props import Props
 from flykka.runtime.supervision import DEFAULT_STRATEGY
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Player, Say, player, replies, says
+from tests.runtime.scripted_actors import Say, ScriptedActor, replies, says, scripted_actor
 
 
-class Parrot(Player):
-    """A class of its own, so that the registry can be asked for it."""
+class Parrot(ScriptedActor):
+    """A class of its own, so that Pykka's registry can be queried for it."""
 
 
 def parrot(log: list[str]) -> Props:
@@ -35,7 +35,7 @@ def parrot(log: list[str]) -> Props:
 
 
 def by_class(actor_class: type[Actor]) -> list[pykka.ActorRef[Any]]:
-    """Pykka's signature requires its own class; an instance of ours has a cell that is one."""
+    """The actors of a class in Pykka's registry, whose signature requires Pykka's own class."""
     return pykka.ActorRegistry.get_by_class(actor_class)
 
 
@@ -61,7 +61,7 @@ def test_ask_has_pykkas_signature(threaded: ActorSystem) -> None:
 
 
 def test_an_ask_without_reply_is_pykkas_timeout_and_one_of_the_dead_pykkas_error(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(pykka.Timeout) as late:
         ref.ask(says("question"), timeout=1)
@@ -101,10 +101,10 @@ def test_stop_returns_whether_the_actor_was_alive(threaded: ActorSystem) -> None
 @pytest.mark.parametrize("timeout", [None, 5])
 def test_the_registry_finds_actors_by_class_by_name_and_by_urn(threaded: ActorSystem, timeout: float | None) -> None:
     one, other = (threaded.spawn(parrot([]), name) for name in "ab")
-    player_ref = threaded.spawn(player([]), "c")
+    player_ref = threaded.spawn(scripted_actor([]), "c")
 
     assert by_class(Parrot) == [one, other]
-    assert by_class(Player) == [one, other, player_ref]
+    assert by_class(ScriptedActor) == [one, other, player_ref]
     assert pykka.ActorRegistry.get_by_class_name("Parrot") == [one, other]
     assert pykka.ActorRegistry.get_by_urn(one.actor_urn) is one
     one.stop(timeout=timeout)
@@ -128,7 +128,7 @@ def test_a_broadcast_reaches_the_actors_of_a_class(system: SeededSystem) -> None
     logs: list[list[str]] = [[], [], []]
     for name, log in zip("ab", logs, strict=False):
         system.spawn(parrot(log), name)
-    system.spawn(player(logs[2]), "c")
+    system.spawn(scripted_actor(logs[2]), "c")
 
     pykka.ActorRegistry.broadcast(says("hello"), target_class="Parrot")
     system.run_until_idle()
@@ -171,8 +171,8 @@ def test_a_handler_that_returns_a_reply_fails_with_advice(system: SeededSystem, 
         ref.ask(says("question"))
 
     assert str(failed.value) == (
-        "ReplyReturnedError: /user/a#1 returned 'the reply' from the handling of a question: "
-        "a reply is a message that is sent, self.context.sender.tell(SomeReply(...))"
+        "ReplyReturnedError: handle_message of /user/a#1 returned 'the reply': "
+        "to reply, send a message: self.context.sender.tell(SomeReply(...))"
     )
 
 
@@ -185,7 +185,7 @@ def test_a_coroutine_returned_outside_an_event_loop_is_refused_with_advice(syste
 
     ref = system.spawn(Props(Hands), "a")
 
-    with pytest.raises(AskFailedError, match=r"an actor that is to await it is spawned from Props\.with_dispatcher"):
+    with pytest.raises(AskFailedError, match=r"to await it, spawn the actor from Props\.with_dispatcher"):
         ref.ask(says("question"))
     assert system.spawn(Props(Hands).with_dispatcher("loop"), "b").is_alive()
 
@@ -214,14 +214,16 @@ def test_a_handler_that_has_replied_may_return_anything(system: SeededSystem) ->
 
 
 def test_an_actor_that_waits_for_messages_in_pykkas_loop_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"Late\.on_receive is Pykka's way: here messages come to handle_message"):
+    with pytest.raises(
+        TypeError, match=r"Late\.on_receive is Pykka's way: kernel actors handle messages in handle_message"
+    ):
 
         class Late(Actor):
             def on_receive(self, message: Message) -> None: ...
 
 
 class Plain(pykka.ThreadingActor):
-    """A plain Pykka actor."""
+    pass
 
 
 @pytest.mark.parametrize(
@@ -232,7 +234,7 @@ class Plain(pykka.ThreadingActor):
         (Plain, r"Plain does not derive from flykka\.runtime\.Actor"),
     ],
 )
-def test_props_of_what_makes_no_actor_are_refused(factory: Any, says_what: str) -> None:
+def test_props_of_a_factory_that_returns_no_actor_are_refused(factory: Any, says_what: str) -> None:
     with pytest.raises(TypeError, match=says_what):
         Props(factory)
 
@@ -247,13 +249,15 @@ def test_an_actor_is_spawned_from_props(system: SeededSystem, spawned: Props) ->
 
 @pytest.mark.parametrize("no_message", ["increment", {"command": "increment"}, None])
 def test_a_class_that_is_no_message_is_refused_when_encoded(system: SeededSystem, no_message: Message) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
-    with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is no message: a message is of a class"):
+    with pytest.raises(EncodeError, match=f"a {type(no_message).__name__} is not a message: declare its class"):
         ref.tell(no_message)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a/b"])
 def test_an_invalid_name_is_refused_with_the_rule_for_names(system: SeededSystem, name: str) -> None:
-    with pytest.raises(InvalidActorNameError, match=f"no actor under /user can be called {name!r}: a name begins with"):
-        system.spawn(player([]), name)
+    with pytest.raises(
+        InvalidActorNameError, match=f"/user cannot contain an actor named {name!r}: a name begins with"
+    ):
+        system.spawn(scripted_actor([]), name)

@@ -1,4 +1,4 @@
-"""The queue of ready actors: nothing is lost between producers and waiting consumers."""
+"""The queue of ready actors between producers and waiting consumers loses no actor."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from flykka.runtime.dispatch.pool import ReadyQueue
 
 
 class Job:
-    """Something to run."""
-
     def __init__(self, number: int) -> None:
         self.number = number
 
@@ -52,7 +50,7 @@ def test_the_last_waiter_is_woken() -> None:
     assert arrivals == ["last", "first"]
 
 
-def test_a_caller_that_brings_something_meanwhile_is_not_waited_for() -> None:
+def test_work_added_while_a_consumer_begins_to_wait_is_not_missed() -> None:
     queue = ReadyQueue()
     job = Job(0)
 
@@ -83,7 +81,7 @@ def test_a_wake_up_concurrent_with_a_timeout_is_not_lost() -> None:
     assert latch.locked(), "the wake was taken with it"
 
 
-def test_among_many_threads_nothing_is_lost_and_nothing_comes_twice() -> None:
+def test_the_ready_queue_loses_and_duplicates_no_actor_on_many_threads() -> None:
     queue = ReadyQueue()
     taken: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Pykka's registry, kept without its quadratic cost."""
+"""Pykka's registry is kept, without its quadratic cost."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pykka import ActorRegistry
 
 from flykka.runtime import pykka_seam
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import player
+from tests.runtime.scripted_actors import scripted_actor
 
 
 def test_unregistering_many_takes_one_pass(system: SeededSystem, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
     # The number of live actors decides when to sweep: none of another test may be left.
     monkeypatch.setattr(ActorRegistry, "_actor_refs", [])
-    refs = [system.spawn(player([]), f"a{number}") for number in range(40)]
+    refs = [system.spawn(scripted_actor([]), f"a{number}") for number in range(40)]
     before = len(ActorRegistry.get_all())
 
     refs[0].stop()

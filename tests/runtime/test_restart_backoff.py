@@ -1,4 +1,4 @@
-"""Delayed restarts: the delays, events meanwhile, and the hooks that the old instance still runs."""
+"""Restarts with a delay: its length, events during it, and the hooks of the old instance."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.time.backoff import Backoff
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Deed, fails, player, says
+from tests.runtime.scripted_actors import Deed, fails, says, scripted_actor
 
 PLAIN = Backoff(min_backoff=100, max_backoff=400, random_factor=0)
 
 
-def family(system: SeededSystem, log: list[str], strategy: SupervisorStrategy, *names: str, **part: Deed) -> None:
-    child = player(log, {"fail": fails, **part})
-    system.spawn(player([], {"start": lambda context: [context.spawn(child, name) for name in names]}, strategy), "p")
+def family(system: SeededSystem, log: list[str], strategy: SupervisorStrategy, *names: str, **script: Deed) -> None:
+    child = scripted_actor(log, {"fail": fails, **script})
+    system.spawn(
+        scripted_actor([], {"start": lambda context: [context.spawn(child, name) for name in names]}, strategy), "p"
+    )
     system.run_until_idle()
     log.clear()
 
@@ -87,7 +89,7 @@ def test_the_delays_are_reset_after_a_quiet_period(system: SeededSystem) -> None
     assert log[-1] == "c restart"
 
 
-def test_a_quiet_time_of_ones_own_choice(system: SeededSystem) -> None:
+def test_the_quiet_period_that_resets_the_backoff_is_configurable(system: SeededSystem) -> None:
     log: list[str] = []
     patient = Backoff(min_backoff=100, max_backoff=400, random_factor=0, reset_after=10_000)
     family(system, log, OneForOne(backoff=patient), "c")
@@ -101,7 +103,7 @@ def test_a_quiet_time_of_ones_own_choice(system: SeededSystem) -> None:
     assert log == ["c fail", "c stop"]
 
 
-def test_chance_repeats_with_the_seed() -> None:
+def test_random_numbers_repeat_with_the_seed() -> None:
     backoff = Backoff(min_backoff=100, max_backoff=100_000, random_factor=0.5)
 
     def waits(seed: int) -> int:
@@ -119,7 +121,7 @@ def test_chance_repeats_with_the_seed() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "kill", "terminate"])
-def test_an_end_while_it_waits_is_the_end(end: str) -> None:
+def test_a_stop_or_kill_during_the_delay_ends_the_actor(end: str) -> None:
     log: list[str] = []
     letters: list[DeadLetter] = []
     system = SeededSystem(3)
@@ -155,7 +157,7 @@ def test_siblings_wait_for_each_other(system: SeededSystem) -> None:
     assert sorted(log[-2:]) == ["a restart", "b restart"]
 
 
-def test_a_limit_holds_with_delays_too(system: SeededSystem) -> None:
+def test_a_limit_of_restarts_applies_with_delays_too(system: SeededSystem) -> None:
     log: list[str] = []
     family(system, log, OneForOne(backoff=PLAIN, max_restarts=1), "c")
 
@@ -207,10 +209,10 @@ def test_on_threads_every_actor_ends_whatever_waits_or_is_killed_meanwhile() -> 
     log: list[str] = []
     chance = random.Random(5)
     strategy = OneForOne(backoff=Backoff(min_backoff=1, max_backoff=4), max_restarts=3, within_ms=1_000)
-    child = player(log, {"fail": fails, "end": lambda context: context.stop()})
-    part = {"start": lambda context: [context.spawn(child, f"c{number}") for number in range(4)], "fail": fails}
-    family_of_many = player(
-        log, {"start": lambda c: [c.spawn(player(log, part, strategy), n) for n in "xyz"]}, strategy
+    child = scripted_actor(log, {"fail": fails, "end": lambda context: context.stop()})
+    script = {"start": lambda context: [context.spawn(child, f"c{number}") for number in range(4)], "fail": fails}
+    family_of_many = scripted_actor(
+        log, {"start": lambda c: [c.spawn(scripted_actor(log, script, strategy), n) for n in "xyz"]}, strategy
     )
     with ActorSystem("restless") as system:
         system.event_stream.subscribe(lambda event: ends.append(event.ref), ActorTerminated)

@@ -1,4 +1,4 @@
-"""Secrets that settings name are masked in failures, logs and traces."""
+"""Secrets that are configured by name are masked in failures, logs and traces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka.runtime.secrets import Secrets, masked, masked_uri, remember_secrets
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 SECRET = "hunter2-of-the-tests"
 
@@ -36,7 +36,7 @@ class LogsIn(Actor):
             raise ValueError(f"no login with password={SECRET}") from refused
 
 
-def test_a_failure_is_without_secrets_and_so_are_its_causes() -> None:
+def test_a_failure_and_its_causes_contain_no_secrets() -> None:
     try:
         try:
             raise PermissionError(f"the server refuses {SECRET}")
@@ -80,7 +80,7 @@ def test_records_of_dictionaries_are_made_while_logs_are_masked() -> None:
     assert (record.name, record.getMessage()) == ("another", "hello")
 
 
-def test_a_trace_is_without_secrets(tmp_path: Path) -> None:
+def test_a_trace_contains_no_secrets(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         system.spawn(Props(LogsIn), "logs-in").tell(says("now"))
@@ -129,7 +129,7 @@ def test_other_settings_are_not_masked(name: str, value: object) -> None:
     assert secrets.masked(f"refused: {value}") == f"refused: {value}"
 
 
-def test_a_secret_that_is_a_part_of_another_leaves_nothing_of_that() -> None:
+def test_a_secret_within_another_secret_is_masked_with_it() -> None:
     secrets = Secrets()
     secrets.remember({"token": "abcd"})
     secrets.remember({"password": "abcdefgh"})

@@ -22,7 +22,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.runtime.listener import lost_in, tell_all
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 from tests.runtime.shop import Shop, shop
 
 
@@ -77,7 +77,7 @@ def test_a_killed_actor_stashes_no_more(system: SeededSystem) -> None:
 
 
 class Lethal(Envelope):
-    """A message during whose stashing its actor is killed."""
+    """A message whose actor is killed while the message is stashed."""
 
     __slots__ = ()
 
@@ -97,7 +97,7 @@ def test_messages_stashed_during_a_kill_are_dead_letters(system: SeededSystem) -
 
 
 class LethalMailbox:
-    """Kills its actor when a stashed message returns."""
+    """A mailbox that kills its actor when a stashed message returns."""
 
     def create(self, owner: Cell) -> MessageQueue:
         class Queue(deque[Entry]):
@@ -119,7 +119,7 @@ def test_messages_unstashed_during_a_kill_are_dead_letters(system: SeededSystem)
 
 
 class Undecided(Actor):
-    """Handles, stashes or unstashes by the dice."""
+    """Handles, stashes or unstashes at random."""
 
     def __init__(self, seen: list[str], moment: threading.Event, seed: int) -> None:
         self.seen = seen

@@ -1,4 +1,4 @@
-"""The supervision of an actor that raises."""
+"""Supervision of an actor that raises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flykka.runtime.events import ActorFailed
 from flykka.runtime.props import Props
 from flykka.runtime.supervision import STOPPING_STRATEGY, AllForOne, Directive, OneForOne
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import fails, player, says
+from tests.runtime.scripted_actors import fails, says, scripted_actor
 
 
 def always(directive: Directive) -> OneForOne:
@@ -18,13 +18,13 @@ def always(directive: Directive) -> OneForOne:
 
 
 def parent_of(log: list[str], strategy: OneForOne | AllForOne, *names: str, kept: list[ActorContext]) -> Props:
-    child = player(log, {"fail": fails, "start": kept.append, "restart": kept.append})
-    return player([], {"start": lambda context: [context.spawn(child, name) for name in names]}, strategy)
+    child = scripted_actor(log, {"fail": fails, "start": kept.append, "restart": kept.append})
+    return scripted_actor([], {"start": lambda context: [context.spawn(child, name) for name in names]}, strategy)
 
 
 def test_a_restart_keeps_ref_and_mailbox_and_replaces_the_instance(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = system.spawn(player(log, {"fail": fails}), "a")
+    ref = system.spawn(scripted_actor(log, {"fail": fails}), "a")
 
     for word in ("one", "fail", "two"):
         ref.tell(says(word))
@@ -60,8 +60,10 @@ def test_stop_ends_the_child_with_its_last_hook(system: SeededSystem) -> None:
 
 def test_escalation_fails_the_parent_in_the_childs_place(system: SeededSystem) -> None:
     log: list[str] = []
-    child = player(log, {"fail": fails})
-    system.spawn(player(log, {"start": lambda context: context.spawn(child, "c")}, always(Directive.ESCALATE)), "p")
+    child = scripted_actor(log, {"fail": fails})
+    system.spawn(
+        scripted_actor(log, {"start": lambda context: context.spawn(child, "c")}, always(Directive.ESCALATE)), "p"
+    )
     system.run_until_idle()
 
     system.actor_selection("/user/p/c").tell(says("fail"))
@@ -72,9 +74,11 @@ def test_escalation_fails_the_parent_in_the_childs_place(system: SeededSystem) -
 
 def test_a_resumed_escalation_resumes_the_child_too(system: SeededSystem) -> None:
     log: list[str] = []
-    child = player(log, {"fail": fails})
-    parent = player(log, {"start": lambda context: context.spawn(child, "c")}, always(Directive.ESCALATE))
-    system.spawn(player(log, {"start": lambda context: context.spawn(parent, "p")}, always(Directive.RESUME)), "g")
+    child = scripted_actor(log, {"fail": fails})
+    parent = scripted_actor(log, {"start": lambda context: context.spawn(child, "c")}, always(Directive.ESCALATE))
+    system.spawn(
+        scripted_actor(log, {"start": lambda context: context.spawn(parent, "p")}, always(Directive.RESUME)), "g"
+    )
     system.run_until_idle()
 
     for word in ("fail", "more"):
@@ -122,9 +126,9 @@ def test_all_for_one_restarts_the_siblings(system: SeededSystem) -> None:
 
 def test_children_of_a_restarted_actor_end_before_the_new_instance_begins(system: SeededSystem) -> None:
     log: list[str] = []
-    child = player(log)
+    child = scripted_actor(log)
     begin = lambda context: context.spawn(child, "c")  # noqa: E731
-    ref = system.spawn(player(log, {"start": begin, "restart": begin, "fail": fails}), "p")
+    ref = system.spawn(scripted_actor(log, {"start": begin, "restart": begin, "fail": fails}), "p")
     system.run_until_idle()
 
     ref.tell(says("fail"))
@@ -138,13 +142,13 @@ def test_an_actor_that_cannot_start_is_stopped(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
 
-    ref = system.spawn(player(log, {"start": fails}), "a")
+    ref = system.spawn(scripted_actor(log, {"start": fails}), "a")
     system.run_until_idle()
 
     assert not ref.is_alive()
     assert log == ["a start", "a stop"]
     assert failures[0].failure.type_name == "ActorInitializationError"
-    assert "as the part says" in failures[0].failure.stack_trace
+    assert "as scripted" in failures[0].failure.stack_trace
 
 
 def test_a_failing_factory_leaves_no_child(system: SeededSystem) -> None:
@@ -158,13 +162,13 @@ def test_a_failing_factory_leaves_no_child(system: SeededSystem) -> None:
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, GeneratorExit, pytest.fail.Exception])
-def test_no_base_exception_harms_another_actor(system: SeededSystem, error: type[BaseException]) -> None:
+def test_no_base_exception_affects_another_actor(system: SeededSystem, error: type[BaseException]) -> None:
     def raises(_context: ActorContext) -> None:
         raise error("in a handler")
 
     log: list[str] = []
-    bystander = system.spawn(player(log), "b")
-    culprit = system.spawn(player([], {"fail": raises}), "a")
+    bystander = system.spawn(scripted_actor(log), "b")
+    culprit = system.spawn(scripted_actor([], {"fail": raises}), "a")
 
     culprit.tell(says("fail"))
     bystander.tell(says("still here"))
@@ -174,10 +178,10 @@ def test_no_base_exception_harms_another_actor(system: SeededSystem, error: type
     assert log[-1] == "b still here"
 
 
-def test_a_hook_that_fails_on_the_way_out_does_not_keep_the_actor_alive(system: SeededSystem) -> None:
+def test_a_hook_that_raises_during_the_stop_does_not_prevent_it(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
-    ref = system.spawn(player([], {"stop": fails}), "a")
+    ref = system.spawn(scripted_actor([], {"stop": fails}), "a")
     system.run_until_idle()
 
     assert ref.stop() is True
@@ -189,9 +193,9 @@ def test_a_decider_that_fails_escalates(system: SeededSystem) -> None:
         raise LookupError("no rule")
 
     log: list[str] = []
-    child = player(log, {"fail": fails})
+    child = scripted_actor(log, {"fail": fails})
     begin = {"start": lambda context: context.spawn(child, "c")}
-    system.spawn(player(log, begin, OneForOne(decider=undecided)), "p")
+    system.spawn(scripted_actor(log, begin, OneForOne(decider=undecided)), "p")
     system.run_until_idle()
 
     system.actor_selection("/user/p/c").tell(says("fail"))

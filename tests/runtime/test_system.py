@@ -1,4 +1,4 @@
-"""A system that fails to start or to release its resources leaves nothing open, and no caller waits for ever."""
+"""A system that fails to start or to release its resources leaves nothing open, and callers do not hang."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.runtime.props import DispatcherName, Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
-from tests.runtime.players import player, replies, says
+from tests.runtime.scripted_actors import replies, says, scripted_actor
 
 
 class Unclosable(FlightRecorder):
@@ -35,7 +35,7 @@ class Work:
 
 
 def forbid_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail to start threads, as when the operating system has no more of them."""
+    """Make starting threads fail, as when the operating system has no more of them."""
 
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
@@ -76,7 +76,7 @@ def test_a_recorder_that_cannot_be_closed_does_not_block_termination(
 def test_an_actor_that_gets_no_thread_is_not_left_registered(
     threaded: ActorSystem, monkeypatch: pytest.MonkeyPatch, dispatcher: DispatcherName
 ) -> None:
-    props: Props = player([], {"hello": replies}).with_dispatcher(dispatcher)
+    props: Props = scripted_actor([], {"hello": replies}).with_dispatcher(dispatcher)
 
     with monkeypatch.context() as meanwhile:
         forbid_threads(meanwhile)
@@ -88,7 +88,7 @@ def test_an_actor_that_gets_no_thread_is_not_left_registered(
     assert second.ask(says("hello"), timeout=5) == says("reply")
 
 
-def test_work_that_can_have_no_thread_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_work_without_a_thread_is_not_done_later(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, refused, accepted = BlockingPool(limit=1), Work(), Work()
 
     with monkeypatch.context() as meanwhile:
@@ -107,9 +107,9 @@ def test_an_actor_that_reuses_a_just_freed_name_is_a_child(threaded: ActorSystem
     sys.setswitchinterval(1e-6)
     try:
         for number in range(500):
-            threaded.spawn(player([]), f"a{number}").stop()
+            threaded.spawn(scripted_actor([]), f"a{number}").stop()
             # The guardian `/user` records the end at this moment, on another thread.
-            threaded.spawn(player([]), f"a{number}")
+            threaded.spawn(scripted_actor([]), f"a{number}")
     finally:
         sys.setswitchinterval(interval)
 

@@ -1,4 +1,4 @@
-"""Temporary folders are private, cannot be guessed, and are removed at the next start at the latest."""
+"""Temporary folders are private, have unpredictable names, and are removed at the next start at the latest."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ folder = TemporaryFolder("held", left_to_others="left" in sys.argv)
 print(folder.path, flush=True)
 sys.stdin.readline()
 """
-"""A process that holds a folder until its parent sends a line, or it is killed."""
+"""The program of a process that holds a folder until its parent sends a line, or until it is killed."""
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def test_a_folder_that_is_not_the_users_alone_is_refused(temporary: Path, kind: 
         folder.mkdir()
         folder.chmod(0o755)
 
-    with pytest.raises(PermissionError, match=r"not a folder of yours alone: .*set TMPDIR to another"):
+    with pytest.raises(PermissionError, match=r"not accessible to you alone: .*set TMPDIR to another"):
         user_folder()
 
 

@@ -1,4 +1,4 @@
-"""Behaviour that needs real threads. Each test waits for events, never for time."""
+"""Behaviour that needs real threads. Each test waits for events, not for a time."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from flykka.runtime.errors import KernelError, TerminationTimeoutError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
-from tests.runtime.players import Say, in_turn, player, replies, says
+from tests.runtime.scripted_actors import Say, in_turn, replies, says, scripted_actor
 
 
 def test_messages_of_every_pair_arrive_in_order(threaded: ActorSystem) -> None:
     log: list[str] = []
-    receiver = threaded.spawn(player(log, {"sync": replies}), "r")
+    receiver = threaded.spawn(scripted_actor(log, {"sync": replies}), "r")
 
     def tells(name: str) -> None:
         for number in range(300):
@@ -42,7 +42,7 @@ def test_an_actor_takes_one_turn_at_a_time(threaded: ActorSystem) -> None:
         most.append(len(inside))
         inside.pop()
 
-    ref = threaded.spawn(player([], {"x": count, "sync": replies}), "a")
+    ref = threaded.spawn(scripted_actor([], {"x": count, "sync": replies}), "a")
     for _ in range(500):
         ref.tell(says("x"))
     ref.ask(says("sync"), timeout=5)
@@ -53,10 +53,12 @@ def test_an_actor_takes_one_turn_at_a_time(threaded: ActorSystem) -> None:
 def test_a_pinned_actor_may_block_while_all_others_run(threaded: ActorSystem) -> None:
     free = threading.Event()
     for number in range(6):
-        blocked = threaded.spawn(player([], {"x": lambda _: free.wait(5)}).with_dispatcher("pinned"), f"p{number}")
+        blocked = threaded.spawn(
+            scripted_actor([], {"x": lambda _: free.wait(5)}).with_dispatcher("pinned"), f"p{number}"
+        )
         blocked.tell(says("x"))
 
-    answer = threaded.spawn(player([], {"q": replies}), "a").ask(says("q"), timeout=5)
+    answer = threaded.spawn(scripted_actor([], {"q": replies}), "a").ask(says("q"), timeout=5)
 
     assert answer == says("reply")
     free.set()
@@ -66,7 +68,7 @@ def test_every_message_to_an_ending_actor_is_handled_or_a_dead_letter(threaded: 
     log: list[str] = []
     letters: list[DeadLetter] = []
     threaded.event_stream.subscribe(letters.append, DeadLetter)
-    ref = threaded.spawn(player(log), "a")
+    ref = threaded.spawn(scripted_actor(log), "a")
     halfway = threading.Event()
 
     def tells() -> None:
@@ -89,7 +91,7 @@ def test_every_message_to_an_ending_actor_is_handled_or_a_dead_letter(threaded: 
 def test_every_ask_to_an_ending_actor_has_an_outcome(threaded: ActorSystem) -> None:
     outcomes: list[str] = []
     for number in range(50):
-        ref = threaded.spawn(player([], {"q": replies}), f"a{number}")
+        ref = threaded.spawn(scripted_actor([], {"q": replies}), f"a{number}")
         stopper = threading.Thread(target=lambda ref=ref: ref.stop(block=False))
         stopper.start()
         try:
@@ -102,12 +104,12 @@ def test_every_ask_to_an_ending_actor_has_an_outcome(threaded: ActorSystem) -> N
     assert all(outcome == "reply" or "stopped" in outcome for outcome in outcomes)
 
 
-def test_a_straggler_is_named(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_slowest_task_of_a_checkpoint_is_named(caplog: pytest.LogCaptureFixture) -> None:
     stuck, free = threading.Event(), threading.Event()
     system = ActorSystem("slow")
-    part = {"x": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}
-    system.spawn(player([], part).with_dispatcher("pinned"), "straggler").tell(says("x"))
-    system.spawn(player([]), "quick")
+    script = {"x": in_turn(lambda _: stuck.set(), lambda _: free.wait(5))}
+    system.spawn(scripted_actor([], script).with_dispatcher("pinned"), "straggler").tell(says("x"))
+    system.spawn(scripted_actor([]), "quick")
     assert stuck.wait(5)
 
     with pytest.raises(TerminationTimeoutError, match="system slow still runs: /user/straggler"):
@@ -118,16 +120,16 @@ def test_a_straggler_is_named(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_no_thread_keeps_the_interpreter_alive(threaded: ActorSystem) -> None:
-    threaded.spawn(player([]).with_dispatcher("pinned"), "p")
+    threaded.spawn(scripted_actor([]).with_dispatcher("pinned"), "p")
     probe = TestProbe(threaded)
-    part = {
+    script = {
         "start": lambda c: [
             c.timers.start_once("k", 1, says("x")),
             c.pipe_to_self(lambda: 1, lambda _: says("y"), lambda _: says("y")),
         ],
         "x": lambda _: probe.ref.tell(says("x")),
     }
-    threaded.spawn(player([], part), "a")
+    threaded.spawn(scripted_actor([], script), "a")
     probe.expect_message(Say)
 
     ours = [thread for thread in threading.enumerate() if thread.name.startswith("flykka-")]
@@ -136,11 +138,13 @@ def test_no_thread_keeps_the_interpreter_alive(threaded: ActorSystem) -> None:
     assert all(thread.daemon for thread in ours)
 
 
-def test_two_systems_live_side_by_side(threaded: ActorSystem) -> None:
+def test_two_systems_coexist_in_one_process(threaded: ActorSystem) -> None:
     log: list[str] = []
     with ActorSystem("other") as other:
-        stranger = other.spawn(player(log, {"sync": replies}), "a")
-        threaded.spawn(player([], {"go": lambda _: stranger.tell(says("hello"))}), "a").ask(says("go"), block=False)
+        stranger = other.spawn(scripted_actor(log, {"sync": replies}), "a")
+        threaded.spawn(scripted_actor([], {"go": lambda _: stranger.tell(says("hello"))}), "a").ask(
+            says("go"), block=False
+        )
         threaded.actor_selection("/user/a").tell(says("go"))
         while "a hello" not in log:
             stranger.ask(says("sync"), timeout=5)

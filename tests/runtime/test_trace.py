@@ -1,4 +1,4 @@
-"""The reader finds everything that the recorder wrote, even after a crash or a flipped bit."""
+"""The reader reads everything that the recorder wrote, even after a crash or a flipped bit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.block_writer import BlockWriter
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Turn
-from tests.runtime.players import Say, fails, in_turn, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, in_turn, replies, says, scripted_actor
 
 
 def recorded_system(path: Path) -> SeededSystem:
@@ -53,11 +53,11 @@ def test_the_header_describes_the_recording(tmp_path: Path) -> None:
 
 def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
-        other = system.spawn(player([]), "b")
-        part = {
+        other = system.spawn(scripted_actor([]), "b")
+        script = {
             "go": in_turn(
                 lambda _: other.tell(says("hello")),
-                lambda c: c.spawn(player([]), "c"),
+                lambda c: c.spawn(scripted_actor([]), "c"),
                 lambda c: c.watch(other),
                 lambda c: c.unwatch(other),
                 lambda c: c.timers.start_once("k", 50, says("tick")),
@@ -66,7 +66,7 @@ def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> Non
                 lambda c: c.stop(),
             )
         }
-        ref = system.spawn(player([], part), "a")
+        ref = system.spawn(scripted_actor([], script), "a")
         system.advance(20)
         ref.tell(says("go"))
         system.run_until_idle()
@@ -85,7 +85,7 @@ def test_a_turn_has_its_message_its_effects_and_its_cause(tmp_path: Path) -> Non
 
 def test_replies_and_failures_are_recorded(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
-        ref = system.spawn(player([], {"question": replies, "fail": fails}), "a")
+        ref = system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "a")
         ref.ask(says("question"))
         ref.tell(says("fail"))
         system.run_until_idle()
@@ -93,12 +93,12 @@ def test_replies_and_failures_are_recorded(tmp_path: Path) -> None:
     _, question, fail, *_ = turns_of(TraceReader.open(tmp_path / "run.trace"), "/user/a")
     assert [type(effect) for effect in question.effects] == [Reply]
     assert fail.failure is not None
-    assert fail.failure.message == "as the part says"
+    assert fail.failure.message == "as scripted"
 
 
 def test_timers_are_turns_of_their_own_kind(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
-        system.spawn(player([], {"start": lambda c: c.timers.start_once("k", 50, says("tick"))}), "a")
+        system.spawn(scripted_actor([], {"start": lambda c: c.timers.start_once("k", 50, says("tick"))}), "a")
         system.advance(100)
 
     create, tick, *_ = turns_of(TraceReader.open(tmp_path / "run.trace"), "/user/a")
@@ -107,8 +107,8 @@ def test_timers_are_turns_of_their_own_kind(tmp_path: Path) -> None:
 
 def test_a_kill_is_recorded_and_no_turn_follows_it(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
-        child = player([])
-        ref = system.spawn(player([], {"start": lambda c: c.spawn(child, "c")}), "a")
+        child = scripted_actor([])
+        ref = system.spawn(scripted_actor([], {"start": lambda c: c.spawn(child, "c")}), "a")
         system.run_until_idle()
         ref.tell(says("never handled"))
         system.kill(ref)
@@ -122,8 +122,8 @@ def test_a_kill_is_recorded_and_no_turn_follows_it(tmp_path: Path) -> None:
 
 def test_a_turn_that_a_kill_cuts_short_has_the_effects_before_it(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
-        other = system.spawn(player([]), "b")
-        part = {
+        other = system.spawn(scripted_actor([]), "b")
+        script = {
             "die": in_turn(
                 lambda _: other.tell(says("before")),
                 lambda c: c.system.kill(c.ref),
@@ -131,7 +131,7 @@ def test_a_turn_that_a_kill_cuts_short_has_the_effects_before_it(tmp_path: Path)
                 lambda c: c.stop(other),
             )
         }
-        system.spawn(player([], part), "a").tell(says("die"))
+        system.spawn(scripted_actor([], script), "a").tell(says("die"))
         system.run_until_idle()
 
     trace = TraceReader.open(tmp_path / "run.trace")
@@ -144,7 +144,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, caplog:
     path = tmp_path / "run.trace"
     recorder = TraceRecorder(path)
     with ActorSystem("full", recorder=recorder) as system:
-        ref = system.spawn(player([], {"sync": replies}), "a")
+        ref = system.spawn(scripted_actor([], {"sync": replies}), "a")
         ref.ask(says("sync"), timeout=5)
         assert isinstance(recorder._blocks, BlockWriter)
         assert recorder._blocks._file is not None
@@ -164,7 +164,7 @@ def test_a_full_disk_ends_the_recording_and_nothing_else(tmp_path: Path, caplog:
 
 def test_stale_sessions_are_visible(tmp_path: Path) -> None:
     with recorded_system(tmp_path / "run.trace") as system:
-        ref = system.spawn(player([]), "a")
+        ref = system.spawn(scripted_actor([]), "a")
         Gateway(ref, LeaderSessionId("old")).tell(says("x"))
         system.run_until_idle()
 
@@ -181,7 +181,7 @@ def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
     for run in ("one", "two"):
         with recorded_system(tmp_path / run) as system:
             for name in "abcde":
-                system.spawn(player([], {"go": passes_on}), name).tell(says("go"))
+                system.spawn(scripted_actor([], {"go": passes_on}), name).tell(says("go"))
 
     one, two = (list(TraceReader.open(tmp_path / run).records()) for run in ("one", "two"))
     assert one == two
@@ -189,7 +189,7 @@ def test_the_same_seed_makes_the_same_trace(tmp_path: Path) -> None:
 
 def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path) -> None:
     with ActorSystem("loose", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        ref = system.spawn(player([], {"sync": replies}), "a")
+        ref = system.spawn(scripted_actor([], {"sync": replies}), "a")
         ref.tell(Say(text=1))  # type: ignore[arg-type]
         ref.ask(says("sync"), timeout=5)
 
@@ -201,7 +201,7 @@ def test_a_message_that_the_codec_refuses_does_not_lose_the_turn(tmp_path: Path)
 def test_an_unencodable_value_does_not_lose_the_turn(tmp_path: Path) -> None:
     key = frozenset({"periodic"})
     with recorded_system(tmp_path / "run.trace") as system:
-        system.spawn(player([], {"start": lambda c: c.timers.start_once(key, 50, says("tick"))}), "a")
+        system.spawn(scripted_actor([], {"start": lambda c: c.timers.start_once(key, 50, says("tick"))}), "a")
         system.advance(100)
 
     create, tick, *_ = turns_of(TraceReader.open(tmp_path / "run.trace"), "/user/a")
@@ -211,7 +211,7 @@ def test_an_unencodable_value_does_not_lose_the_turn(tmp_path: Path) -> None:
 
 def test_threads_record_each_actors_turns_in_order(tmp_path: Path) -> None:
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        refs = [system.spawn(player([], {"sync": replies}), f"a{number}") for number in range(4)]
+        refs = [system.spawn(scripted_actor([], {"sync": replies}), f"a{number}") for number in range(4)]
         for number in range(100):
             for ref in refs:
                 ref.tell(says(str(number)))

@@ -1,4 +1,4 @@
-"""Two recordings compared: differences, the first one, and ignored ones."""
+"""Two traces compared: all differences, the first difference, and ignored ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.runtime.trace.diff.first_difference import Comparison, Difference, f
 from flykka.runtime.trace.diff.value_comparator import ABSENT, FieldDifference, ValueComparator
 from flykka.runtime.trace.effects import Effect, Send, StartTimer, Undecoded
 from flykka.runtime.trace.records import DeadLetterRecord, Killed, Record, Turn
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 ALICE, BOB = Ref("/user/alice", 1), Ref("/user/bob", 1)
 ONE, TWO = "0123456789abcdef0123456789abcdef", "fedcba9876543210fedcba9876543210"
@@ -60,7 +60,7 @@ def test_equal_runs_have_no_difference() -> None:
     assert first_difference(run, run) == Comparison(same=3, actors=2, difference=None)
 
 
-def test_when_it_was_and_how_actors_took_turns_is_no_difference() -> None:
+def test_times_and_interleaving_are_no_difference() -> None:
     left = [turn(1, ALICE, "a", now_ms=10), turn(2, BOB, "b"), turn(3, ALICE, "c")]
     right = [turn(5, BOB, "b"), turn(6, ALICE, "a"), turn(7, ALICE, "c", now_ms=999)]
 
@@ -136,7 +136,7 @@ def test_the_causes_of_both_sides_are_listed_nearest_first() -> None:
     assert [each.turn for each in found.right_causes] == [1]
 
 
-def test_another_id_throughout_is_no_difference() -> None:
+def test_consistently_different_ids_are_no_difference() -> None:
     def run(job: str) -> list[Record]:
         actor = Ref(f"/user/job-{job}", 1)
         return [turn(1, actor, f"begin {job}"), turn(2, ALICE, f"hear of {job}_1", sender=actor)]
@@ -145,7 +145,7 @@ def test_another_id_throughout_is_no_difference() -> None:
     assert first_difference(run(ONE), run(TWO), renames=False).difference is not None
 
 
-def test_an_id_that_stands_for_two_others_is_a_difference() -> None:
+def test_an_id_that_corresponds_to_two_others_is_a_difference() -> None:
     left = [turn(1, ALICE, ONE), turn(2, ALICE, ONE)]
     right = [turn(1, ALICE, TWO), turn(2, ALICE, THREE)]
 

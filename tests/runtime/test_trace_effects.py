@@ -1,4 +1,4 @@
-"""A turn's record holds all of its effects, and the inputs that were not messages."""
+"""The record of a turn contains all of its effects, and the inputs that were not messages."""
 
 from __future__ import annotations
 
@@ -46,22 +46,20 @@ from flykka.runtime.trace.effects import (
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Spawned
-from tests.runtime.players import Deed, Say, fails, in_turn, player, replies, says
+from tests.runtime.scripted_actors import Deed, Say, fails, in_turn, replies, says, scripted_actor
 
-PLAYER = "tests.runtime.players:Player"
+PLAYER = "tests.runtime.scripted_actors:ScriptedActor"
 
 
 class Closes:
-    """A resource."""
-
     def close(self) -> None: ...
 
 
 def effects_of(path: Path, deed: Deed) -> tuple[Effect, ...]:
-    """The recorded effects of a turn that did this, as /user/a, beside a /user/b."""
+    """The recorded effects of a turn of /user/a that performed this action, with another actor at /user/b."""
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
-        system.spawn(player([], {"question": replies, "fail": fails}), "b")
-        system.spawn(player([], {"go": deed}), "a").tell(says("go"))
+        system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "b")
+        system.spawn(scripted_actor([], {"go": deed}), "a").tell(says("go"))
         system.run_until_idle()
     (turn,) = [
         turn for turn in TraceReader.open(path) if turn.message == says("go") and turn.recipient.path == "/user/a"
@@ -131,9 +129,9 @@ def test_every_kind_of_effect_has_one_place_and_one_record() -> None:
 
 def test_a_spawned_actor_is_reported_with_its_class(tmp_path: Path) -> None:
     def spawns(context: ActorContext) -> None:
-        context.spawn(player([]), "child")
-        context.spawn_top_level(player([]), "guest")
-        context.system.spawn(Props(lambda: Player_()), "made")
+        context.spawn(scripted_actor([]), "child")
+        context.spawn_top_level(scripted_actor([]), "guest")
+        context.system.spawn(Props(lambda: OtherScriptedActor()), "made")
 
     spawned = effects_of(tmp_path / "run.trace", spawns)
 
@@ -148,8 +146,8 @@ def test_a_spawned_actor_is_reported_with_its_class(tmp_path: Path) -> None:
     ]
 
 
-class Player_(Actor):
-    """Count one more."""
+class OtherScriptedActor(Actor):
+    """A scripted actor of a class of its own."""
 
     def handle_message(self, message: Message) -> None: ...
 
@@ -157,13 +155,13 @@ class Player_(Actor):
 def test_an_actor_spawned_from_outside_has_a_record_before_its_turns(tmp_path: Path) -> None:
     with SeededSystem(5, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         system.advance(7)
-        ref = system.spawn(Props(Player_), "a")
+        ref = system.spawn(Props(OtherScriptedActor), "a")
 
     spawned, *rest = [
         record for record in TraceReader.open(tmp_path / "run.trace").records() if isinstance(record, Spawned)
     ]
     assert not rest
-    assert (spawned.ref, spawned.parent.path, spawned.actor) == (ref, "/user", f"{__name__}:Player_")
+    assert (spawned.ref, spawned.parent.path, spawned.actor) == (ref, "/user", f"{__name__}:OtherScriptedActor")
     assert spawned.now_ms == 7
     first = next(turn for turn in TraceReader.open(tmp_path / "run.trace").turns if turn.recipient == ref)
     assert spawned.sequence < first.sequence
@@ -196,7 +194,7 @@ def test_a_turns_observations_of_other_actors_are_recorded(tmp_path: Path) -> No
     assert [effect.target.path for effect in effects if isinstance(effect, Send)] == ["/user/b", "/user/a"]
 
 
-def test_a_stop_through_the_ref_is_an_effect_as_any(tmp_path: Path) -> None:
+def test_a_stop_by_the_ref_is_recorded_as_an_effect(tmp_path: Path) -> None:
     def stops(context: ActorContext) -> None:
         found = context.system.find("/user/b")
         assert found is not None
@@ -240,7 +238,7 @@ def test_later_replies_of_a_turn_are_recorded_at_their_point(tmp_path: Path) -> 
     assert isinstance(second, Send)
     promises = [each.promise for each in awaited if isinstance(each, Awaited)]
     assert promises == [second.promise, first.promise]
-    replayer = TraceReplayer(modules=["tests.runtime.players"])
+    replayer = TraceReplayer(modules=["tests.runtime.scripted_actors"])
     assert replayer.replay(tmp_path / "run.trace", raise_on_divergence=True).compared > 0
 
 
@@ -268,8 +266,8 @@ def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directiv
     path = tmp_path / "run.trace"
     strategy = OneForOne(decider=lambda _: directive)
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
-        child = player([], {"fail": fails})
-        system.spawn(player([], {"start": lambda c: c.spawn(child, "c")}, strategy), "a")
+        child = scripted_actor([], {"fail": fails})
+        system.spawn(scripted_actor([], {"start": lambda c: c.spawn(child, "c")}, strategy), "a")
         system.run_until_idle()
         system.actor_selection("/user/a/c").tell(says("fail"))
         system.run_until_idle()
@@ -285,13 +283,12 @@ def test_a_parents_decision_about_a_failure_is_recorded(tmp_path: Path, directiv
 
 
 class Waits(Actor):
-    """Awaits what its word prescribes, and sends itself a message when it is done."""
+    """Awaits what the script contains for a word, and sends itself a message when it is done."""
 
     def __init__(self, awaits: Callable[[ActorContext], object]) -> None:
         self._awaits = awaits
 
     async def handle_message(self, message: Message) -> None:
-        """Await it once."""
         if message == says("go"):
             await self._awaits(self.context)  # type: ignore[misc]
             self.context.ref.tell(says("went on"))
@@ -319,7 +316,7 @@ async def _asks_two(context: ActorContext) -> None:
 
 def coroutine_turn(path: Path, awaits: Callable[[ActorContext], object]) -> tuple[Effect, ...]:
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
-        system.spawn(player([], {"question": replies, "fail": fails}), "b")
+        system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "b")
         system.spawn(Props(Waits, awaits), "a").tell(says("go"))
         system.advance(100)
     (turn,) = [turn for turn in TraceReader.open(path) if turn.message == says("go")]
@@ -345,7 +342,7 @@ def test_outcomes_are_in_the_order_in_which_a_coroutine_resumed(tmp_path: Path) 
     assert words == [says("soon"), says("late"), says("went on")]
 
 
-def test_a_coroutine_that_is_cancelled_has_the_cancellation(tmp_path: Path) -> None:
+def test_a_cancelled_coroutine_records_the_cancellation(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
         ref = system.spawn(Props(Waits, lambda c: c.sleep("1h")), "a")
@@ -366,8 +363,8 @@ def test_two_systems_in_one_process_record_apart(tmp_path: Path) -> None:
         ActorSystem("one", recorder=TraceRecorder(tmp_path / "one")) as one,
         ActorSystem("two", recorder=TraceRecorder(tmp_path / "two")) as two,
     ):
-        other = two.spawn(player([], {"sync": replies}), "b")
-        across = one.spawn(player([], {"go": lambda _: other.tell(says("across")), "sync": replies}), "a")
+        other = two.spawn(scripted_actor([], {"sync": replies}), "b")
+        across = one.spawn(scripted_actor([], {"go": lambda _: other.tell(says("across")), "sync": replies}), "a")
         across.tell(says("go"))
         across.ask(says("sync"), timeout=5)
         other.ask(says("sync"), timeout=5)

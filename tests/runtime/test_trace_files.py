@@ -1,4 +1,4 @@
-"""Reading files that are damaged, foreign, of another version, or not files at all."""
+"""Reading files that are damaged, foreign, of another version, or not files."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from flykka.runtime.trace.file.frame_format import BLOCK, END, FRAME, NAMES, blo
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Record, Turn
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 pytestmark = pytest.mark.slow
 
 
 def blocks(path: Path, count: int) -> list[bytes]:
-    """The frames of a trace with a header, so many blocks of a few turns, and an end."""
+    """The frames of a trace: a header, so many blocks of a few turns, and an end."""
     found: list[bytes] = []
     for number in range(count):
         with SeededSystem(5, name="recorded", recorder=TraceRecorder(path)) as system:
-            ref = system.spawn(player([]), "a")
+            ref = system.spawn(scripted_actor([]), "a")
             for word in range(2):
                 ref.tell(says(f"{number}.{word}"))
         data = path.read_bytes()
@@ -81,7 +81,7 @@ def test_a_cut_within_the_header_leaves_no_trace(tmp_path: Path, whole: tuple[li
     for cut in range(len(frames[0])):
         path = tmp_path / "cut.trace"
         path.write_bytes(frames[0][:cut])
-        with pytest.raises(TraceError, match="has no whole header"):
+        with pytest.raises(TraceError, match="has no complete header"):
             TraceReader.open(path)
 
 
@@ -141,7 +141,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 class Counter(Actor):
     def handle_message(self, message):
@@ -179,17 +179,17 @@ def test_a_killed_process_leaves_a_trace_that_is_read_to_its_last_whole_block(tm
     ("data", "said"),
     [
         (b"", "the file is empty"),
-        (b"hello, this is a text and no trace at all", "is no trace: it does not begin as one"),
+        (b"hello, this is a text and no trace at all", "is not a trace: its beginning is another one"),
         (b"\x05\x00\x00\x00", "cut off within the head"),
-        (framed(b"no map"), "is no trace"),
-        (framed(msgpack.packb([1, 2])), "is no trace"),
-        (framed(msgpack.packb({"format": "flykka.trace"})), "without the version of its format"),
-        (framed(msgpack.packb({"format": "flykka.trace", "version": 0})), "without the version of its format"),
+        (framed(b"no map"), "is not a trace"),
+        (framed(msgpack.packb([1, 2])), "is not a trace"),
+        (framed(msgpack.packb({"format": "flykka.trace"})), "without a format version"),
+        (framed(msgpack.packb({"format": "flykka.trace", "version": 0})), "without a format version"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 99, "package": "9.1"})), "flykka 9.1 or newer"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 3})), "has format 3, .* names classes by modules"),
         (framed(msgpack.packb({"format": "flykka.trace", "version": 4, "seed": 1})), "lacks system, package"),
     ],
-    ids=["empty", "text", "short", "no map", "list", "no version", "no such version", "newer", "older", "no system"],
+    ids=["empty", "text", "short", "no map", "list", "no version", "unknown version", "newer", "older", "no system"],
 )
 def test_a_file_that_is_no_trace_is_refused_with_the_reason(tmp_path: Path, data: bytes, said: str) -> None:
     path = tmp_path / "other"
@@ -274,9 +274,7 @@ def test_a_record_after_nonexistent_turns_is_read_after_the_last_one(tmp_path: P
     assert [record.sequence for record in TraceReader.open(path).records()] == [1]
 
 
-def test_frames_of_a_kind_that_is_not_known_are_passed_over(
-    tmp_path: Path, whole: tuple[list[bytes], list[Record]]
-) -> None:
+def test_frames_of_an_unknown_kind_are_skipped(tmp_path: Path, whole: tuple[list[bytes], list[Record]]) -> None:
     frames, records = whole
     path = tmp_path / "newer.trace"
     path.write_bytes(b"".join([frames[0], framed(b"\xc8something newer"), *frames[1:]]))
@@ -288,7 +286,7 @@ def test_frames_of_a_kind_that_is_not_known_are_passed_over(
 def test_a_message_that_is_not_known_here_has_its_bytes_and_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "gone.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
-        system.spawn(player([]), "a").tell(says("go"))
+        system.spawn(scripted_actor([]), "a").tell(says("go"))
         system.run_until_idle()
     begin, *frames = [frame[FRAME.size :] for frame in frames_of(path.read_bytes())]
     blocks = [
@@ -310,7 +308,7 @@ def test_a_message_that_is_not_known_here_has_its_bytes_and_the_reason(tmp_path:
 
 @message("test.bulk")
 class Bulk(Message):
-    """test -> player: much text."""
+    """test -> actor: a long text."""
 
     text: str
 
@@ -318,7 +316,7 @@ class Bulk(Message):
 def test_a_trace_is_read_a_block_at_a_time(tmp_path: Path) -> None:
     path = tmp_path / "long.trace"
     with SeededSystem(5, recorder=TraceRecorder(path)) as system:
-        ref = system.spawn(player([]), "a")
+        ref = system.spawn(scripted_actor([]), "a")
         for number in range(3000):
             ref.tell(Bulk(text=f"{number:>1000}"))
         system.run_until_idle()

@@ -1,4 +1,4 @@
-"""Records are in the order in which their turns began, however late these ended."""
+"""Records are in the order in which their turns began, however late the turns ended."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flykka.runtime.trace.file.order import exactly_in_order, nearly_in_order
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Record, Turn
-from tests.runtime.players import Say, player, says
+from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 WORDS = 3_000
 
@@ -38,7 +38,7 @@ class Sleeper(Actor):
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "run.trace"
     with SeededSystem(3, recorder=TraceRecorder(path), serialize_messages=False) as system:
-        busy = system.spawn(player([], {}), "busy")
+        busy = system.spawn(scripted_actor([], {}), "busy")
         system.spawn(Props(Sleeper, busy), "sleeper").tell(says("long"))
         system.run_until_idle()
         for number in range(WORDS):
@@ -59,8 +59,8 @@ def test_a_turn_that_ends_thousands_of_turns_later_keeps_its_place(path: Path) -
     assert sum(isinstance(record, Turn) for record in ordered) > WORDS
 
 
-def test_and_is_replayed_there(path: Path) -> None:
-    result = TraceReplayer(modules=["tests.runtime.players"]).replay(path, raise_on_divergence=True)
+def test_a_turn_that_ended_late_is_replayed_at_its_place(path: Path) -> None:
+    result = TraceReplayer(modules=["tests.runtime.scripted_actors"]).replay(path, raise_on_divergence=True)
 
     assert result.compared == result.turns > WORDS
 
@@ -77,7 +77,7 @@ def test_a_long_turn_is_the_cause_of_its_messages(path: Path) -> None:
 def test_large_messages_are_not_held_back_by_the_thousand(tmp_path: Path) -> None:
     path, read = tmp_path / "large.trace", []
     with SeededSystem(3, recorder=TraceRecorder(path), serialize_messages=False) as system:
-        ref = system.spawn(player([], {}), "a")
+        ref = system.spawn(scripted_actor([], {}), "a")
         for _ in range(12):
             ref.tell(says("x" * 4_000_000))
 

@@ -1,4 +1,4 @@
-"""Options of a recorder: its size, redaction and extra columns; and the code version in its header."""
+"""Options of a recorder: maximum size, redaction and extra columns; and the code version in the header."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from flykka.runtime.trace.file.versions import module_hashes, revision, schema_h
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Capped, Turn
 from flykka.runtime.trace.state.description import digest
-from tests.runtime.players import Say, player, says
+from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 SOMEONE = Ref("/user/someone", 1)
 
@@ -48,7 +48,7 @@ def test_a_recording_ends_at_its_size_cap_and_the_system_continues(
 ) -> None:
     path, log = tmp_path / "run.trace", list[str]()
     with SeededSystem(5, recorder=TraceRecorder(path, max_bytes=20_000)) as system:
-        ref = system.spawn(player(log), "a")
+        ref = system.spawn(scripted_actor(log), "a")
         for number in range(8_000):
             ref.tell(says(f"{number * 7919 % 8009}"))
         system.run_until_idle()
@@ -72,7 +72,7 @@ def test_a_recording_below_its_cap_is_whole(tmp_path: Path, caplog: pytest.LogCa
 
 @message("test.secret")
 class Secret(Message):
-    """test -> player: a text that must not be readable in the trace."""
+    """test -> actor: a text that must not be readable in the trace."""
 
     password: str
     user: str = "somebody"
@@ -99,7 +99,7 @@ def test_a_redacted_message_is_absent_and_the_header_names_its_tag(tmp_path: Pat
 def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
     path, session = tmp_path / "run.trace", LeaderSessionId("s")
     with SeededSystem(5, recorder=TraceRecorder(path, redact={Secret: hide})) as system:
-        ref = system.spawn(player([], {"start": lambda c: c.accept_session(session)}), "a")
+        ref = system.spawn(scripted_actor([], {"start": lambda c: c.accept_session(session)}), "a")
         system.run_until_idle()
         Gateway(ref, session).tell(Secret(password="open sesame"))
         system.run_until_idle()
@@ -112,7 +112,7 @@ def test_messages_under_a_leader_session_are_redacted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("redact", "said"),
     [
-        (lambda _: says("another"), "redact made a Say of it"),
+        (lambda _: says("another"), "redact must return a message of the same class, not Say"),
         (lambda secret: secret.nothing, "AttributeError"),
     ],
     ids=["another class", "raises"],
@@ -131,7 +131,7 @@ def test_messages_that_cannot_be_redacted_are_not_written(tmp_path: Path, redact
 
 @message("test.load")
 class Load(Message):
-    """test -> player: a large text."""
+    """test -> actor: a large text."""
 
     data: bytes
     more: tuple[str, ...] = ()
@@ -170,13 +170,10 @@ def test_large_messages_do_not_pile_up_in_the_recorder(tmp_path: Path) -> None:
 
 
 class Counter(Actor):
-    """Counts."""
-
     def __init__(self) -> None:
         self.count = 0
 
     def handle_message(self, message: Message) -> None:
-        """Count one more."""
         self.count += 1
 
 
@@ -227,7 +224,7 @@ def test_names_that_come_up_later_are_in_the_header_as_well(tmp_path: Path) -> N
     assert set(TraceReader.open(path).header.schemas) == {"test.say", "test.secret"}
 
 
-def test_a_schema_hash_is_of_the_fields_and_of_what_rides_inside() -> None:
+def test_a_schema_hash_covers_the_fields_and_nested_classes() -> None:
     def declared(tag: str, **annotations: object) -> type[Message]:
         body = {"__annotations__": annotations, "__module__": __name__, "__qualname__": f"{tag}.{len(annotations)}"}
         return message(f"test.{tag}")(type(tag, (Message,), body))

@@ -1,4 +1,4 @@
-"""A ring retains the last turns, begins with the state of the actors there, and replays."""
+"""A ring retains the last turns, begins with the state of the actors at that point, and can be replayed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,13 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import Ring
-from tests.runtime.players import Say, player, replies, says
+from tests.runtime.scripted_actors import Say, replies, says, scripted_actor
 
 pytestmark = pytest.mark.slow
 
 
 @dataclass
 class Notes:
-    """The notes of a clerk."""
-
     words: list[str] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     last: deque[str] = field(default_factory=lambda: deque(maxlen=3))
@@ -54,7 +52,6 @@ class Clerk(Actor):
         self.context.timers.start_fixed_delay("beat", 70, says("beat"))
 
     def handle_message(self, message: Message) -> None:
-        """Note the word and report."""
         assert isinstance(message, Say)
         if message.text == "sleep":
             self.context.become(self._asleep)
@@ -83,13 +80,11 @@ class Clerk(Actor):
 
 
 class Helper(Actor):
-    """Counts."""
-
     def __init__(self) -> None:
         self.count = 0
 
     def handle_message(self, message: Message) -> None:
-        """Count, and report every tenth to the parent."""
+        """Count, and report every tenth message to the parent."""
         self.count += 1
         if self.count % 10 == 0:
             self.context.parent.tell(says(f"ten {self.count}"))
@@ -109,9 +104,9 @@ def work(system: SeededSystem, rounds: int) -> None:
 
 def office(path: Path, ring: int, rounds: int) -> None:
     with SeededSystem(5, name="office", recorder=TraceRecorder(path, ring=ring, digests=True)) as system:
-        boss = system.spawn(player([]), "boss")
+        boss = system.spawn(scripted_actor([]), "boss")
         system.spawn(Props(Clerk, boss), "clerk")
-        system.spawn(player([]), "idle")
+        system.spawn(scripted_actor([]), "idle")
         work(system, rounds)
 
 
@@ -149,7 +144,7 @@ def test_a_ring_replays_from_its_snapshots(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("ring", [101, *(pytest.param(ring, marks=pytest.mark.long) for ring in (37, 60, 250))])
-def test_wherever_it_begins_a_ring_replays(tmp_path: Path, ring: int) -> None:
+def test_a_ring_replays_from_any_first_turn(tmp_path: Path, ring: int) -> None:
     office(tmp_path / "run.trace", ring=ring, rounds=200)
 
     result = TraceReplayer(modules=[__name__]).replay(tmp_path / "run.trace", raise_on_divergence=True)
@@ -197,22 +192,19 @@ class Lookout:
 
 
 class Watchman(Actor):
-    """Has a lookout."""
-
     def __init__(self, reports_to: Ref) -> None:
         self._reports_to = reports_to
         self._lookout = Lookout("tower")
         self._lookout.view()
 
     def handle_message(self, message: Message) -> None:
-        """Report the name of the lookout."""
         self._reports_to.tell(says(self._lookout.name))
 
 
 def test_an_object_with_external_resources_is_kept_without_them(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with SeededSystem(5, recorder=TraceRecorder(path, ring=20)) as system:
-        ref = system.spawn(Props(Watchman, system.spawn(player([]), "a")), "watchman")
+        ref = system.spawn(Props(Watchman, system.spawn(scripted_actor([]), "a")), "watchman")
         for _ in range(50):
             ref.tell(says("x"))
         system.run_until_idle()
@@ -255,11 +247,11 @@ def test_an_object_that_cannot_be_inspected_fails_no_turn(tmp_path: Path) -> Non
     assert "its attributes cannot be read (RuntimeError: do not show me)" in handler.reason
 
 
-def test_a_dump_writes_what_there_is_while_the_system_runs(tmp_path: Path) -> None:
+def test_a_dump_writes_the_retained_turns_while_the_system_runs(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     recorder = TraceRecorder(path, ring=50)
     with SeededSystem(5, recorder=recorder) as system:
-        system.spawn(Props(Clerk, system.spawn(player([]), "boss")), "clerk")
+        system.spawn(Props(Clerk, system.spawn(scripted_actor([]), "boss")), "clerk")
         work(system, 100)
         recorder.dump()
         first = [record.sequence for record in TraceReader.open(path).records()]
@@ -274,7 +266,7 @@ def test_an_archive_is_written_at_the_end_and_replaces_older_runs(tmp_path: Path
     path = tmp_path / "run.trace"
     path.write_bytes(b"of another run")
     with SeededSystem(5, recorder=TraceRecorder(path, ring=50)) as system:
-        system.spawn(player([]), "a")
+        system.spawn(scripted_actor([]), "a")
         assert path.stat().st_size == 0
 
     assert list(TraceReader.open(path))
@@ -283,14 +275,14 @@ def test_an_archive_is_written_at_the_end_and_replaces_older_runs(tmp_path: Path
 
 @pytest.mark.parametrize(("ring", "max_bytes"), [(0, None), (-1, None), (10, 10)])
 def test_a_ring_is_a_number_and_has_no_other_bound(tmp_path: Path, ring: int, max_bytes: int | None) -> None:
-    with pytest.raises(ValueError, match="a ring is a number of records above 0"):
+    with pytest.raises(ValueError, match="a ring is limited by its number of records"):
         TraceRecorder(tmp_path / "run.trace", ring=ring, max_bytes=max_bytes)
 
 
 def test_on_threads_a_ring_replays_too(tmp_path: Path) -> None:
     path = tmp_path / "run.trace"
     with ActorSystem("threads", recorder=TraceRecorder(path, ring=500)) as system:
-        bosses = [system.spawn(player([], {"sync": replies}), f"boss-{number}") for number in range(3)]
+        bosses = [system.spawn(scripted_actor([], {"sync": replies}), f"boss-{number}") for number in range(3)]
         clerks = [system.spawn(Props(Clerk, boss), f"clerk-{boss.path[-1]}") for boss in bosses]
         for number in range(400):
             for clerk in clerks:
@@ -300,7 +292,7 @@ def test_on_threads_a_ring_replays_too(tmp_path: Path) -> None:
         for clerk in clerks:
             clerk.stop(timeout=10)
 
-    result = TraceReplayer(modules=[__name__, "tests.runtime.players"]).replay(path, raise_on_divergence=True)
+    result = TraceReplayer(modules=[__name__, "tests.runtime.scripted_actors"]).replay(path, raise_on_divergence=True)
 
     assert result.divergence is None
     assert result.compared > 100

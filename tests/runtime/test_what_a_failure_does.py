@@ -1,4 +1,4 @@
-"""Consequences of an exception: the first table of "What happens when" in docs/kernel.md, case by case."""
+"""The consequences of an exception: the first table of "What happens when" in docs/kernel.md, case by case."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.runtime.events import ActorFailed
 from flykka.runtime.props import Props
 from flykka.runtime.supervision import Directive, OneForOne
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, fails, in_turn, player, raises, replies, says, spawns, tell
+from tests.runtime.scripted_actors import Say, fails, in_turn, raises, replies, says, scripted_actor, spawns, tell
 
 RESUMING = OneForOne(decider=lambda _: Directive.RESUME)
 ESCALATING = OneForOne(decider=lambda _: Directive.ESCALATE)
@@ -27,9 +27,9 @@ ALL_KINDS = [ValueError, SystemExit, KeyboardInterrupt, asyncio.CancelledError, 
 def test_any_exception_of_a_handler_reaches_the_asker_and_the_actor_continues(
     system: SeededSystem, bystander: list[str], error: type[BaseException]
 ) -> None:
-    ref = system.spawn(player([], {"fail": raises(error), "q": replies}), "a")
+    ref = system.spawn(scripted_actor([], {"fail": raises(error), "q": replies}), "a")
 
-    with pytest.raises(AskFailedError, match=f"{error.__name__}: as the part says"):
+    with pytest.raises(AskFailedError, match=f"{error.__name__}: as scripted"):
         ref.ask(says("fail"))
 
     assert ref.ask(says("q")) == says("reply")
@@ -43,8 +43,8 @@ def test_an_exception_restarts_the_child_and_a_graver_error_escalates_by_default
     system: SeededSystem, bystander: list[str], error: type[BaseException], restarted: str
 ) -> None:
     log: list[str] = []
-    child = player(log, {"fail": raises(error)})
-    system.spawn(player(log, {"start": spawns(child, "c")}), "p")
+    child = scripted_actor(log, {"fail": raises(error)})
+    system.spawn(scripted_actor(log, {"start": spawns(child, "c")}), "p")
     system.run_until_idle()
 
     tell(system, "/user/p/c", "fail")
@@ -62,7 +62,7 @@ def test_an_actor_whose_initialiser_raises_is_stopped_and_its_watcher_notified(
 
     log: list[str] = []
     ref = system.spawn(Props(Unborn), "a")
-    system.spawn(player(log, {"start": lambda context: context.watch(ref)}), "w")
+    system.spawn(scripted_actor(log, {"start": lambda context: context.watch(ref)}), "w")
     system.run_until_idle()
 
     assert log == ["w start", "w sees the end of /user/a"]
@@ -72,9 +72,9 @@ def test_an_actor_whose_pre_start_raises_has_its_post_stop_and_its_children_end(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []
-    begin = in_turn(spawns(player(log), "c"), raises(KeyboardInterrupt))
+    begin = in_turn(spawns(scripted_actor(log), "c"), raises(KeyboardInterrupt))
 
-    ref = system.spawn(player(log, {"start": begin}), "a")
+    ref = system.spawn(scripted_actor(log, {"start": begin}), "a")
     system.run_until_idle()
 
     assert not ref.is_alive()
@@ -92,7 +92,7 @@ def test_a_resumed_actor_that_could_not_start_is_created_again(system: SeededSys
             raise OSError("not yet")
         return Moody(log, fail=len(tries) == 2)
 
-    system.spawn(player([], {"start": spawns(Props(third_time_lucky), "c")}, RESUMING), "p")
+    system.spawn(scripted_actor([], {"start": spawns(Props(third_time_lucky), "c")}, RESUMING), "p")
     system.run_until_idle()
     tell(system, "/user/p/c", "hello")
 
@@ -122,8 +122,8 @@ def test_a_post_stop_that_raises_is_reported_and_the_actor_ends(
     system: SeededSystem, bystander: list[str], failures: list[str], error: type[BaseException]
 ) -> None:
     log: list[str] = []
-    ref = system.spawn(player([], {"stop": raises(error)}), "a")
-    system.spawn(player(log, {"start": lambda context: context.watch(ref)}), "w")
+    ref = system.spawn(scripted_actor([], {"stop": raises(error)}), "a")
+    system.spawn(scripted_actor(log, {"start": lambda context: context.watch(ref)}), "w")
     system.run_until_idle()
 
     assert ref.stop() is True
@@ -137,7 +137,7 @@ def test_a_raising_pre_restart_is_reported_and_the_restart_continues(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []
-    ref = system.spawn(player(log, {"fail": fails, "stop": raises(LookupError)}), "a")
+    ref = system.spawn(scripted_actor(log, {"fail": fails, "stop": raises(LookupError)}), "a")
 
     ref.tell(says("fail"))
     system.run_until_idle()
@@ -150,7 +150,7 @@ def test_a_post_restart_that_raises_stops_the_actor(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []
-    ref = system.spawn(player(log, {"fail": fails, "restart": raises(LookupError)}), "a")
+    ref = system.spawn(scripted_actor(log, {"fail": fails, "restart": raises(LookupError)}), "a")
 
     ref.tell(says("fail"))
     system.run_until_idle()
@@ -161,7 +161,7 @@ def test_a_post_restart_that_raises_stops_the_actor(
 
 
 class Undecided(OneForOne):
-    """A strategy that fails elsewhere than in its decider."""
+    """A strategy that fails outside of its decider."""
 
     __slots__ = ()
 
@@ -177,15 +177,15 @@ class Undecided(OneForOne):
         OneForOne(decider=raises(KeyboardInterrupt)),  # type: ignore[arg-type]
         Undecided(),
     ],
-    ids=["raises", "returns nonsense", "raises KeyboardInterrupt", "affects no one knows whom"],
+    ids=["raises", "returns nonsense", "raises KeyboardInterrupt", "unknown affected actors"],
 )
-def test_a_supervisor_that_cannot_decide_fails_in_the_childs_place(
+def test_a_supervisor_whose_decider_raises_fails_itself(
     system: SeededSystem, bystander: list[str], strategy: OneForOne
 ) -> None:
     log: list[str] = []
-    child = player(log, {"fail": fails})
+    child = scripted_actor(log, {"fail": fails})
     begin = spawns(child, "c")
-    system.spawn(player(log, {"start": begin, "restart": begin}, strategy), "p")
+    system.spawn(scripted_actor(log, {"start": begin, "restart": begin}, strategy), "p")
     system.run_until_idle()
     log.clear()
 
@@ -200,7 +200,7 @@ def test_an_undecided_failure_shows_the_first_one_too(system: SeededSystem) -> N
     traces: list[str] = []
     system.event_stream.subscribe(lambda event: traces.append(event.failure.stack_trace), ActorFailed)
     strategy = OneForOne(decider=raises(LookupError))  # type: ignore[arg-type]
-    system.spawn(player([], {"start": spawns(player([], {"fail": fails}), "c")}, strategy), "p")
+    system.spawn(scripted_actor([], {"start": spawns(scripted_actor([], {"fail": fails}), "c")}, strategy), "p")
     system.run_until_idle()
 
     tell(system, "/user/p/c", "fail")
@@ -212,9 +212,9 @@ def test_an_undecided_failure_shows_the_first_one_too(system: SeededSystem) -> N
 
 def test_two_children_that_escalate_at_once_both_resume(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
-    child = player(log, {"fail": fails})
-    parent = player(log, {"start": spawns(child, "a", "b")}, ESCALATING)
-    system.spawn(player(log, {"start": spawns(parent, "p")}, RESUMING), "g")
+    child = scripted_actor(log, {"fail": fails})
+    parent = scripted_actor(log, {"start": spawns(child, "a", "b")}, ESCALATING)
+    system.spawn(scripted_actor(log, {"start": spawns(parent, "p")}, RESUMING), "g")
     system.run_until_idle()
     for name in "ab":
         system.actor_selection(f"/user/g/p/{name}").tell(says("fail"))
@@ -228,7 +228,7 @@ def test_two_children_that_escalate_at_once_both_resume(system: SeededSystem, by
 
 
 class Keeper(Actor):
-    """Keeps its children when it is replaced."""
+    """Keeps its children when it is restarted."""
 
     supervisor_strategy = ESCALATING
 
@@ -236,8 +236,8 @@ class Keeper(Actor):
         self._log = log
 
     def pre_start(self) -> None:
-        self.context.spawn(player(self._log, {"fail": fails}), "a")
-        self.context.spawn(player(self._log, {"fail": fails}), "b")
+        self.context.spawn(scripted_actor(self._log, {"fail": fails}), "a")
+        self.context.spawn(scripted_actor(self._log, {"fail": fails}), "b")
 
     def pre_restart(self, cause: BaseException | None) -> None:
         self._log.append("p gives way")

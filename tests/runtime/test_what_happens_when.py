@@ -10,15 +10,15 @@ from flykka.runtime.events import ActorFailed, ActorTerminated
 from flykka.runtime.supervision import Directive, OneForOne
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Deed, fails, in_turn, player, says, spawns, tell
+from tests.runtime.scripted_actors import Deed, fails, in_turn, says, scripted_actor, spawns, tell
 
 RESTARTING = OneForOne(decider=lambda _: Directive.RESTART)
 
 
 def test_a_stop_during_a_restart_wins_and_the_last_hook_runs_once(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
-    child = player(log, {"stop": lambda context: context.parent.stop(block=False)})
-    ref = system.spawn(player(log, {"start": spawns(child, "c"), "fail": fails}), "p")
+    child = scripted_actor(log, {"stop": lambda context: context.parent.stop(block=False)})
+    ref = system.spawn(scripted_actor(log, {"start": spawns(child, "c"), "fail": fails}), "p")
     system.run_until_idle()
 
     ref.tell(says("fail"))
@@ -31,9 +31,11 @@ def test_a_stop_during_a_restart_wins_and_the_last_hook_runs_once(system: Seeded
 
 def test_a_restart_during_a_stop_loses(system: SeededSystem, bystander: list[str]) -> None:
     log: list[str] = []
-    grandchild = player(log)
-    child = player(log, {"start": spawns(grandchild, "g"), "fail": in_turn(lambda context: context.stop(), fails)})
-    system.spawn(player(log, {"start": spawns(child, "c")}, RESTARTING), "p")
+    grandchild = scripted_actor(log)
+    child = scripted_actor(
+        log, {"start": spawns(grandchild, "g"), "fail": in_turn(lambda context: context.stop(), fails)}
+    )
+    system.spawn(scripted_actor(log, {"start": spawns(child, "c")}, RESTARTING), "p")
     system.run_until_idle()
 
     tell(system, "/user/p/c", "fail", "more")
@@ -46,8 +48,8 @@ def test_a_duplicate_name_fails_the_spawning_actor(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []
-    part = {"again": spawns(player(log), "c")}
-    ref = system.spawn(player(log, part), "p")
+    script = {"again": spawns(scripted_actor(log), "c")}
+    ref = system.spawn(scripted_actor(log, script), "p")
 
     tell(system, "/user/p", "again", "again", "again")
 
@@ -61,7 +63,7 @@ def test_a_spawn_from_post_stop_is_refused_and_the_actor_ends(
     system: SeededSystem, bystander: list[str], failures: list[str]
 ) -> None:
     log: list[str] = []
-    ref = system.spawn(player(log, {"stop": spawns(player(log), "late")}), "a")
+    ref = system.spawn(scripted_actor(log, {"stop": spawns(scripted_actor(log), "late")}), "a")
     system.run_until_idle()
 
     ref.stop()
@@ -73,8 +75,8 @@ def test_a_spawn_from_post_stop_is_refused_and_the_actor_ends(
 
 def test_a_top_level_spawn_from_post_stop_outlives_its_spawner(system: SeededSystem) -> None:
     log: list[str] = []
-    heir = player(log)
-    ref = system.spawn(player(log, {"stop": lambda context: context.spawn_top_level(heir, "heir")}), "a")
+    heir = scripted_actor(log)
+    ref = system.spawn(scripted_actor(log, {"stop": lambda context: context.spawn_top_level(heir, "heir")}), "a")
     system.run_until_idle()
 
     ref.stop()
@@ -89,11 +91,11 @@ def test_a_spawn_while_the_system_terminates_is_refused() -> None:
 
     def try_to_leave_an_heir(context: ActorContext) -> None:
         with pytest.raises(SpawnRefusedError) as refusal:
-            context.spawn_top_level(player(log), "heir")
+            context.spawn_top_level(scripted_actor(log), "heir")
         refused.append(refusal.value)
 
     with SeededSystem(3) as system:
-        system.spawn(player(log, {"stop": try_to_leave_an_heir}), "a")
+        system.spawn(scripted_actor(log, {"stop": try_to_leave_an_heir}), "a")
         system.run_until_idle()
 
     assert log == ["a start", "a stop"]
@@ -106,7 +108,7 @@ def test_a_system_terminated_twice_ends_once(kind: str) -> None:
     ends: list[ActorTerminated] = []
     log: list[str] = []
     system.event_stream.subscribe(ends.append, ActorTerminated)
-    system.spawn(player(log), "a")
+    system.spawn(scripted_actor(log), "a")
 
     first, second = system.terminate(), system.terminate()
     first.wait(timeout=5)
@@ -122,7 +124,7 @@ def test_a_system_terminated_twice_ends_once(kind: str) -> None:
 def test_a_system_terminated_by_its_own_actor_ends(kind: str) -> None:
     system = SeededSystem(1) if kind == "seeded" else ActorSystem("from-within")
     log: list[str] = []
-    ref = system.spawn(player(log, {"end": lambda context: context.system.terminate()}), "a")
+    ref = system.spawn(scripted_actor(log, {"end": lambda context: context.system.terminate()}), "a")
 
     ref.tell(says("end"))
 
@@ -145,7 +147,7 @@ def test_an_actor_that_waits_for_its_own_end_fails_at_once(kind: str, wait: Deed
     system = SeededSystem(1) if kind == "seeded" else ActorSystem("impatient")
     failures: list[str] = []
     system.event_stream.subscribe(lambda event: failures.append(event.failure.type_name), ActorFailed)
-    ref = system.spawn(player([], {"wait": wait}), "a")
+    ref = system.spawn(scripted_actor([], {"wait": wait}), "a")
 
     try:
         with pytest.raises(AskFailedError, match=WaitInTurnError.__name__):

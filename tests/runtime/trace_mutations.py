@@ -1,4 +1,4 @@
-"""Mutates the content of traces, with valid checksums: the mutations are not damage in transit."""
+"""Mutates the content of traces and keeps the checksums valid: the mutations do not look like damaged files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def payloads(data: bytes) -> list[bytes]:
 
 
 class TraceMutator:
-    """Mutations of one trace, by one seed."""
+    """Generates mutations of one trace from one seed."""
 
     def __init__(self, data: bytes, seed: int) -> None:
         self._payloads = payloads(data)
@@ -32,7 +32,7 @@ class TraceMutator:
         self._messages = [msgpack.packb({"": "actor.kill"})]
 
     def mutated(self) -> bytes:
-        """The trace with one frame of it changed, or several."""
+        """Return the trace with one or several mutated frames."""
         random = self._random
         frames = list(self._payloads)
         for place in random.sample(range(len(frames)), min(len(frames), random.choice((1, 1, 1, 3)))):

@@ -1,4 +1,4 @@
-"""Attempts on Spark in tests: a bridge gives their engines commands in place of the attempt's machine."""
+"""Attempts on Spark in tests: an actor commands their engines through a bridge, in place of the attempt's machine."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class EngineProvider:
 
 
 class ListeningTask(Actor):
-    """Replaces the Task: it has a bridge, and stores the bridge's reports."""
+    """Takes the place of the Task: it has a bridge, and stores the bridge's reports."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, engines: EngineProvider, answers: Queue[Message]) -> None:
         self._props = Props(Bridge, descriptor, engines)
@@ -104,7 +104,7 @@ def drive_attempt(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The durable state of an attempt. `rows_out` left the chain, and sinks staged `rows_staged`, after its barrier."""
+    """The durable state of an attempt. At its barrier the chain emitted `rows_out`, and sinks staged `rows_staged`."""
 
     state: TaskStateSnapshot
     incremental_bytes: int
@@ -118,7 +118,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class DrivenAttempt:
-    """An attempt with the answers of its engine; it does itself what an attempt's machine does after an answer."""
+    """An attempt with the answers of its engine; after an answer it does the work of an attempt's machine."""
 
     engine: SparkEngine
     task: ActorRef

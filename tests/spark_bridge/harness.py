@@ -66,7 +66,7 @@ def write_rows(path: Path, rows: Sequence[tuple[int | None, int | None, float]])
 
 
 def count_and_most() -> tuple[Column, ...]:
-    """Return the number of rows, and the largest amount."""
+    """Return the columns for the number of rows and the largest amount."""
     return F.count("*").alias("n"), F.max("amount").alias("most")
 
 
@@ -87,7 +87,7 @@ class Harness:
     def source(self, *codes: OperatorCode, name: str = "source", per_batch: int | None = 1) -> JobVertex:
         """Return a source vertex that reads `input`, with these operators chained after it.
 
-        `files_per_split` files form a split; None: one file, which may be read together with others.
+        A split consists of `files_per_split` files; None: of one file, which may be read together with others.
         """
         source = FileSource.parquet(str(self.input), event_time="at")
         if per_batch is not None:
@@ -144,7 +144,7 @@ class Harness:
         partition_type: ResultPartitionType = ResultPartitionType.PIPELINED_BOUNDED,
         managed_memory_bytes: int | None = None,
     ) -> DrivenAttempt:
-        """Start an attempt of a vertex that `readers` subtasks read and that itself reads another attempt."""
+        """Start an attempt of a vertex that has this number of reading subtasks, and reads another attempt."""
         attempt = attempt_id(self.job_id, vertex.vertex_id, subtask, number)
         outputs = tuple(
             ResultPartitionDescriptor(
@@ -175,7 +175,7 @@ class Harness:
         return driven
 
     def keys_of(self, vertex: JobVertex) -> OperatorRef:
-        """Return what splits the rows of a vertex: the columns `key` of rows, or those of state if it creates state
+        """Return the columns by which the rows of a vertex are partitioned: `key` of the rows, or the keys of its state
         rows.
         """
         code = self.registry.resolve(vertex.operators[-1].ref)
@@ -187,19 +187,19 @@ class Harness:
         return list(self.plane.split_discovery(self.job_id, vertex.operators[0]).discover(b"").splits)
 
     def published(self) -> DataFrame:
-        """Return what a reader of the output sees."""
+        """Return the rows that a reader of the output sees."""
         return self.plane.session.read.parquet(str(self.output))
 
     def persisted(self) -> frozenset[int]:
-        """Return the ids of the RDDs that Spark holds blocks of."""
+        """Return the ids of the RDDs with blocks in Spark."""
         return frozenset(self.plane.session.sparkContext._jsc.getPersistentRDDs())
 
     def lose_local_state(self) -> None:
-        """Make later attempts find only the checkpoints of earlier ones, as in another process."""
+        """Make later attempts read only checkpoints, as in another process."""
         self.plane._jobs[self.job_id].services.local_states.close()
 
     def end(self) -> None:
-        """Close what a test has left open."""
+        """Close everything that a test has left open."""
         self.plane.release_job(self.job_id)
         self.system.terminate().wait(PATIENCE_SECONDS)
 

@@ -84,7 +84,7 @@ def run_large(env: StreamExecutionEnvironment, folder: Path) -> None:
 
 
 def main(whose: str, folder: Path) -> None:
-    """Lose a session in each possible way."""
+    """Run the jobs for one way of losing a session."""
     if whose == "large":
         os.environ["PYSPARK_SUBMIT_ARGS"] = "--driver-memory 500m pyspark-shell"
         with StreamExecutionEnvironment.get_execution_environment("local[1]") as env:

@@ -1,4 +1,4 @@
-"""Sources of files as users access them: through Spark, or with `storage_options` through fsspec."""
+"""Sources of files with both ways of access: through Spark, or with `storage_options` through fsspec."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from flykka.spark_bridge.connectors.file.source import FileSource
 
 Reach = Callable[[FileSource], FileSource]
-"""Turns a source into one that is read in one of the ways."""
+"""Returns the source with one way of access."""
 
 
 def by_spark(source: FileSource) -> FileSource:

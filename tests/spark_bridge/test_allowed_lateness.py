@@ -138,7 +138,7 @@ def parts(harness: Harness, slide_ms: int) -> WindowCode:
 
 
 def kept_rows(harness: Harness, slide_ms: int) -> WindowCode:
-    """Return aggregates that need all rows."""
+    """Return aggregates for which the windows store all rows."""
     most = F.max("amount").alias("most")
     return harness.windows(F.countDistinct("amount").alias("n"), most, size_ms=4000, slide_ms=slide_ms)
 
@@ -150,7 +150,7 @@ def function(harness: Harness, slide_ms: int) -> WindowCode:
 
 
 def rows_as_they_come(harness: Harness, slide_ms: int) -> WindowCode:
-    """Return aggregates that are computed after the exchange."""
+    """Return aggregates that are computed after the exchange, from the rows."""
     return replace(parts(harness, slide_ms), side_outputs_late_data=True)
 
 

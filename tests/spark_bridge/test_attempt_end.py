@@ -1,4 +1,4 @@
-"""Tests that attempts end whatever blocks or fails, and never run beside the next one."""
+"""Tests that attempts end whatever blocks or fails, and never run at the same time as the next attempt."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Blocking:
         self.vertex: JobVertex = harness.source(transform(self._wait), harness.sink())
 
     def blocked(self) -> DrivenAttempt:
-        """Start an attempt, and wait until that function runs."""
+        """Start an attempt, and wait until the function blocks."""
         attempt = self.harness.begin(self.vertex).open()
         attempt.start_read(self.harness.splits(self.vertex))
         assert self.begun.wait(PATIENCE_SECONDS)
@@ -84,7 +84,7 @@ def patient(harness: Harness) -> Iterator[Blocking]:
 
 @pytest.fixture
 def impatient(spark: SparkSession, registry: CodeRegistry, tmp_path: Path) -> Iterator[Blocking]:
-    """A data plane that soon stops waiting for cancelled work."""
+    """A data plane with a short limit for cancelled work."""
     plane = SparkDataPlane(spark, registry, cancellation_timeout_seconds=0.1)
     blocking = Blocking(Harness(plane, registry, tmp_path))
     yield blocking

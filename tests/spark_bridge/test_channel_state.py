@@ -1,4 +1,4 @@
-"""Tests in-flight batches as checkpoint state: held, written, and in flight again in the next attempt."""
+"""Tests in-flight batches as checkpoint state: retained, written, and in flight again in the next attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that Spark compiles an operator's code once, not for each watermark and number of segments."""
+"""Tests that Spark compiles an operator's code once, for all watermarks and numbers of segments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @pytest.fixture
 def rows(spark: SparkSession) -> DataFrame:
-    """Microseconds 0 to 9999 as they are stored, in a session that compiles code as a user's does."""
+    """Microseconds 0 to 9999 in their stored form, in a session that compiles code as a user's session does."""
     session = engine_session(spark)
     session.conf.set("spark.sql.codegen.wholeStage", "true")
     session.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")

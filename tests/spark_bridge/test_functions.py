@@ -1,4 +1,4 @@
-"""Tests the verbs' effects on rows that are not plainly Spark's."""
+"""Tests operations whose results differ from those of Spark's DataFrame."""
 
 from __future__ import annotations
 

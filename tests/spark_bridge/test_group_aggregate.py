@@ -1,4 +1,4 @@
-"""Tests a running count by key: what batches emit, what checkpoints hold, and which subtask continues which keys."""
+"""Tests a running count by key: the rows that batches emit, the content of checkpoints, and the owners of keys."""
 
 from __future__ import annotations
 

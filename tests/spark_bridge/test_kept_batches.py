@@ -1,4 +1,4 @@
-"""Tests that results outlive their attempts: their rows stay in Spark until they are released, and no longer."""
+"""Tests that results outlive their attempts: their rows stay in Spark exactly until they are released."""
 
 from __future__ import annotations
 

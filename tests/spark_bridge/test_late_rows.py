@@ -45,7 +45,7 @@ def pipeline(harness: Harness, windows: WindowCode) -> tuple[DrivenAttempt, Driv
 
 
 def late_rows(harness: Harness) -> list[Sale]:
-    """Return what a reader of the side output sees."""
+    """Return the rows that a reader of the side output sees."""
     rows = harness.plane.session.read.parquet(str(harness.folder / "late")).collect()
     return sorted((row.key, row.amount, (row["at"] - time_at(0).replace(tzinfo=None)).total_seconds()) for row in rows)
 

@@ -33,7 +33,7 @@ def test_reading_a_lost_batch_fails_and_names_the_result_partition(harness: Harn
     assert failed.cause.type_name == "LostBatchError"
     assert failed.cause.lost_partition == partition.partition_id
     assert failed.cause.message.endswith(
-        f"are gone with the executor that held them (result partition {partition.partition_id})"
+        f"are lost with the executor that stored them (result partition {partition.partition_id})"
     )
     assert not failed.cause.suppress_restarts
 

@@ -39,7 +39,7 @@ def test_a_lost_flykka_session_is_restarted_but_a_dead_jvm_fails_jobs(
 
     stopped, killed = outcomes
     assert stopped == f"stopped by the program FINISHED {ALL} UTC"
-    assert killed.startswith("killed SparkLostError the JVM of Spark has ended, and with it all that this program has")
+    assert killed.startswith("killed SparkLostError the JVM of Spark has ended, and with it everything of this program")
     assert ": it was killed (SIGKILL), " in killed
     assert "Traceback" not in beside
     assert beside.count(STARTED_AGAIN) == 1
@@ -72,6 +72,6 @@ def test_a_programs_own_session_is_not_restarted_and_the_job_explains_why(tmp_pa
     (outcomes,), _ = run_lost_sessions("theirs", tmp_path)
 
     assert outcomes.startswith(
-        "stopped SessionStoppedError the Spark session was stopped while the job ran; it is the program's own, so"
-        " flykka starts no other one: leave it running until the job has ended"
+        "stopped SessionStoppedError the Spark session was stopped while the job ran; it is the program's own session,"
+        " so flykka does not start another one: leave it running until the job has ended"
     )

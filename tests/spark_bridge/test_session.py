@@ -129,7 +129,7 @@ def test_speculative_execution_is_refused_by_an_environment(
 
 @pytest.mark.slow
 def test_a_new_session_leaves_signals_and_java_options_alone_and_starts_silently() -> None:
-    """Spark handles neither Ctrl-C nor, because its JVM is in a session of its own, a SIGTERM."""
+    """Ctrl-C does not reach Spark, and because its JVM is in a session of its own, neither does a SIGTERM."""
     ran = run_in_new_process(FRESH)
 
     assert ran.stdout.strip().endswith("as found"), ran.stderr

@@ -1,4 +1,4 @@
-"""Tests snapshots while stages continue: the effects of a failed, an aborted and a slow one."""
+"""Tests snapshots while stages continue, if a snapshot fails, is aborted or is slow."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ROWS = [(1, 10, 0.0), (2, 20, 0.5), (1, 30, 1.0), (1, 40, 2.0), (2, 50, 3.0)]
 
 
 class Line:
-    """Windows whose snapshots block before they compute what fires, until the test releases them."""
+    """Windows whose snapshots block before they compute the windows that fire, until the test releases them."""
 
     def __init__(self, harness: Harness) -> None:
         write_rows(harness.input / "0.parquet", ROWS)
@@ -157,7 +157,7 @@ def test_rows_that_fire_after_a_barrier_are_counted_as_staged(line: Line) -> Non
 
 
 @pytest.mark.parametrize(
-    "is_state_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["still here", "lost"]
+    "is_state_lost", [pytest.param(False, marks=pytest.mark.long), True], ids=["still registered", "lost"]
 )
 def test_state_merged_after_a_checkpoint_is_restored_once(
     line: Line, is_state_lost: bool, monkeypatch: pytest.MonkeyPatch

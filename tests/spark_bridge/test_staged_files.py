@@ -95,7 +95,7 @@ class Target:
 
 KINDS = ["files", "compacted files", "function", "delta", "delta upsert"]
 QUICK = ("files", "function", "delta")
-"""The others stage their files like one of these."""
+"""The sinks for quick runs; the other sinks stage their files like one of these."""
 EACH_KIND = [pytest.param(kind, marks=() if kind in QUICK else pytest.mark.long) for kind in KINDS]
 
 
@@ -110,7 +110,9 @@ def failure(call: Callable[[], object]) -> BaseException:
 
 
 def cases(values: Sequence[object]) -> list[Any]:
-    """Parametrise the first value with some kinds of sinks, and each value with the file sink; the others are long."""
+    """Parametrise the first value with several kinds of sinks, the others with the file sink; the rest is for long
+    runs.
+    """
     is_quick = {(kind, values[0]) for kind in QUICK} | {("files", value) for value in values}
     return [
         pytest.param(kind, value, marks=() if (kind, value) in is_quick else pytest.mark.long)
@@ -216,7 +218,7 @@ def test_missing_batch_of_a_function_is_not_treated_as_delivered(spark: SparkSes
 
     raised = failure(lambda: writer.commit(1))
 
-    assert "is gone: its rows would be lost" in str(raised)
+    assert "is missing: its rows would be lost" in str(raised)
     assert target.published() == []
 
 

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def _lengths(quick: int) -> pytest.MarkDecorator:
-    """Parametrise the lengths of outages, in operations; one is quick to try. The longest outage lasts to the end."""
+    """Parametrise the lengths of outages, in operations; only one length is quick. The longest outage never ends."""
     every = pytest.param((1, 2, 3, 5, 100), marks=pytest.mark.long)
     return pytest.mark.parametrize("lengths", [(quick,), every], ids=["one", "every"])
 
@@ -64,7 +64,7 @@ class Storage:
 
 
 class FlickeringFileSystem(FileSystem):
-    """Operates on a storage that is unavailable during some of its operations, counted from the last `plan`."""
+    """Operates on a storage that is unavailable during some operations, which are counted from the last `plan`."""
 
     def __init__(self, session: SparkSession, storage: Storage) -> None:
         super().__init__(session)
@@ -94,7 +94,7 @@ class Given:
         self.by_checkpoint[checkpoint_id] = {row.id for row in rows.collect()}
 
     def __deepcopy__(self, memo: object) -> Given:
-        """Copies of a writer call the same function."""
+        """Return the object itself: copies of a writer call the same function."""
         return self
 
 

@@ -1,4 +1,4 @@
-"""Tests that warming up a session leaves nothing in it."""
+"""Tests that warming up a session leaves no data and no jobs in it."""
 
 from __future__ import annotations
 

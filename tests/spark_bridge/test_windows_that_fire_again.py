@@ -45,7 +45,7 @@ class Subtask:
 
 @dataclass
 class Job:
-    """Windows over all keys. `deferred`: they fire at barriers only."""
+    """Windows over all keys. If `deferred`, they fire at barriers only."""
 
     windows: EventTimeWindows
     allowed_lateness_ms: int
@@ -59,7 +59,7 @@ class Job:
     local: LocalStates = field(default_factory=lambda: LocalStates(Everything()))
 
     def begin(self, parallelism: int, *, event_time_begins_again: bool = False) -> None:
-        """Start from the last checkpoint, or without state; a source missing from it starts in event time again."""
+        """Start from the last checkpoint, or without state. A source that it does not contain restarts event time."""
         snapshots, before = self.taken or ([], [])
         now = chained_vertex(["windows"], parallelism, KEYS)
         was = chained_vertex(["windows"], len(snapshots) or parallelism, KEYS)

@@ -20,7 +20,7 @@ from flykka.spark_bridge.state.local_state import LocalState
 from tests.actors.machines.windows.flink_windows import window_starts
 
 Row = tuple[int, int, int]
-"""A key, which is its key group too, a time, and the number of the row."""
+"""A key, which is also its key group, a time, and the number of the row."""
 Rows = tuple[Row, ...]
 Result = tuple[int, int, tuple[int, ...]]
 """The start of a window, a key, and the numbers of its rows."""
@@ -29,11 +29,9 @@ Result = tuple[int, int, tuple[int, ...]]
 class Everything:
     """Implements `Holders`: nothing is ever lost."""
 
-    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Python frees the rows."""
+    def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
-    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Python frees the rows."""
+    def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def is_whole(self, batch_id: BatchId) -> bool:
         return True
@@ -94,17 +92,14 @@ class RowsBackend:
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
         return True
 
-    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Python frees the rows."""
+    def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None: ...
 
-    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
-        """Python frees the rows."""
+    def release(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None: ...
 
     def in_background(self, work: Callable[[], None]) -> None:
         work()
 
-    def check(self) -> None:
-        """No attempt ever ends."""
+    def check(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +142,7 @@ def rows_of_reading(reading: Reading[Rows]) -> Iterator[Row]:
 
 @dataclass(slots=True, kw_only=True)
 class FlinkWindows:
-    """The windows of the keys of one subtask, as Flink's WindowOperator has them.
+    """The windows of the keys of one subtask, with the semantics of Flink's WindowOperator.
 
     `watermark` is the task's; windows up to `fired` have fired. Rows that arrive for a fired window are emitted with
     the next firing.
@@ -187,7 +182,7 @@ class FlinkWindows:
         return results
 
     def of_keys(self, keys: KeyGroupRange) -> FlinkWindows:
-        """Return the same windows for some keys, as restored from a checkpoint: without a watermark."""
+        """Return the windows of some keys as restored from a checkpoint: without a watermark."""
         windows = deepcopy(self)
         windows.watermark = WATERMARK_MIN
         windows.contents = {at: rows for at, rows in windows.contents.items() if keys.start <= at[1] <= keys.end}

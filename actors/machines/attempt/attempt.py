@@ -309,7 +309,7 @@ class StreamTask:
         return effects
 
     def _read_input(self, now: int, *, has_room: bool) -> list[TaskEffect] | None:
-        """Read the next element, without room only one that needs no room; `None` if there is no such element."""
+        """Read the next element; without room, only one that needs none. Return `None` if there is no such element."""
         if has_room and self._events.is_due:
             return self._events.handle(now)
         if has_room and self._timers.is_due:

@@ -89,7 +89,6 @@ class BatchHolders(Generic[Content]):
         return self._entry(batch_id).content
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if one of the batches was released."""
         for batch_id in batch_ids:
             self._entry(batch_id).holders.add(holder)
 

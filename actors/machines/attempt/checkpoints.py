@@ -46,7 +46,7 @@ CHECKPOINT_MOVES: dict[CheckpointPhase, tuple[CheckpointPhase, ...]] = {
     P.COMMITTED: (),
     P.ABORTED: (),
 }
-"""From NOTED to WRITTEN if there is nothing to write."""
+"""A checkpoint moves from NOTED to WRITTEN directly if there is nothing to write."""
 
 UNDER_WAY = frozenset({P.BARRIER, P.NOTED, P.PREPARED, P.WRITTEN})
 
@@ -126,7 +126,7 @@ class Checkpoint:
 
     @property
     def is_durable(self) -> bool:
-        """Every part of its state is durable."""
+        """True if every part of the checkpoint's state is durable."""
         return self.written is not None and (self.overtaken is None or self.overtaken.written is not None)
 
     @property
@@ -167,7 +167,7 @@ class BackgroundWork:
         return self._begin()
 
     def awaiting(self, kind: type[CheckpointCommand], checkpoint_id: int) -> BackgroundJob | None:
-        """The current job, if it waits for the answer to such a command."""
+        """Return the current job if it waits for the answer to a command of this kind for this checkpoint."""
         job = self._jobs[0] if self._jobs else None
         if job is None or not isinstance(job.command, kind) or job.command.checkpoint_id != checkpoint_id:
             return None

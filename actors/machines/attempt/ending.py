@@ -87,7 +87,6 @@ class AttemptState:
         return self._end is not None and self._end.state is not S.FINISHED
 
     def on_tick(self, now: int) -> None:
-        """Set the time of the current event."""
         self._now = now
 
     def deploy(self, job: TaskCancellationSettings) -> None:
@@ -232,6 +231,6 @@ class TaskCancellation:
     def _cause(self) -> SerializedThrowable:
         return SerializedThrowable(
             type_name="TaskCancellationTimeoutError",
-            message=f"{self._attempt} did not end within {self.timeout_ms} ms after it was cancelled: its work"
-            " cannot be stopped; set_task_cancellation(timeout=...) lets it take longer",
+            message=f"{self._attempt} did not end within {self.timeout_ms} ms after it was cancelled: its work cannot"
+            " be stopped; raise the limit with set_task_cancellation(timeout=...)",
         )

@@ -191,12 +191,12 @@ class TaskInputs:
 
     @property
     def has_priority(self) -> bool:
-        """An element can be read that needs no room: one of a checkpoint, or a barrier that overtakes data."""
+        """True if an element can be read that needs no room: one of a checkpoint, or a barrier that overtakes data."""
         return bool(self._checkpoint_elements) or self.gate.has_priority
 
     @property
     def waits_for_more(self) -> bool:
-        """The waiting batches are small: they are coalesced with those that arrive before the current stage ends."""
+        """True if the waiting batches are small, so that more of them are coalesced while the current stage runs."""
         return self._coalesces and 2 * self.gate.waiting_bytes < COALESCED_BYTES
 
     @property

@@ -99,7 +99,6 @@ class TaskOutputs:
         return _effects(effects)
 
     def resize(self, buffers: TaskBuffers) -> None:
-        """Apply the buffers that the TaskManager has redistributed."""
         for partition, size in zip(self._by_output.values(), buffers.outputs, strict=True):
             partition.resize(size)
 

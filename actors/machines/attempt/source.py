@@ -116,7 +116,7 @@ class ReadLimit:
 SPLITS_AHEAD = 2 * STAGES_IN_FLIGHT
 """The fewest splits held or requested: enough while the JobMaster delays assignments for a checkpoint."""
 MAX_PAUSE_MS = 500
-"""The longest pause of a source with few splits: in some sources a stage takes many seconds."""
+"""The longest pause of a source with few splits. A pause may be as long as a stage, which can take many seconds."""
 _STATE = "SourceReaderState"
 """The name of the state in Flink's SourceOperator."""
 

@@ -51,7 +51,7 @@ Follower = Event | SilenceChecked
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Stage:
-    """A stage: its command, what the attempt needs when it ends, and its result.
+    """A stage: its command, its result, and the data that the attempt needs when it ends.
 
     `channels` are those of the batches that it processes, `None` for one that was recovered: their credits are
     returned. `cost` is that of the splits that it reads, by the reader's limit. `barrier` is sent after the snapshot of
@@ -195,7 +195,7 @@ class Stages:
 
     @property
     def has_room(self) -> bool:
-        """Another stage may begin: the limit is not reached, and consumers keep up."""
+        """True if another stage may begin: the limit is not reached, and consumers keep up."""
         return self.line.has_room and not self.outputs.is_back_pressured
 
     @property

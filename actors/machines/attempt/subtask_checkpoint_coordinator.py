@@ -159,7 +159,7 @@ class SubtaskCheckpointCoordinator:
         return [*sent, *noted, *(_acknowledged(self._book.acknowledge(checkpoint)) if is_written else [])]
 
     def on_served(self) -> list[TaskEffect]:
-        """Complete the outputs when consumers have received the waiting barrier: it has overtaken nothing."""
+        """Complete the outputs if all consumers have received the waiting barrier: it then overtook no batches."""
         if self._waiting is None or self._stages.outputs.holds_barrier:
             return []
         checkpoint_id, self._waiting = self._waiting, None

@@ -20,7 +20,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX, WATERMARK_MIN, Event, 
 from flykka.messages.tasks.task import EventTimeHold, ProcessingTimeDue, TaskDeploymentDescriptor
 
 HELD_BACK_AFTER_MS = 10_000
-"""A source or partition is reported as holding event time back after it has been silent for as long."""
+"""A source or partition that is silent for this long is reported as holding event time back."""
 
 
 def uses_event_time(vertex: JobVertex) -> bool:
@@ -128,7 +128,7 @@ class TaskEventTime:
 
     @property
     def long_held_back_by(self) -> EventTimeHold | None:
-        """The same, if it has lasted long enough to be reported."""
+        """Return `held_back_by` once it has lasted long enough to be reported."""
         hold = self.held_back_by
         return hold if hold is not None and self._now_ms - hold.since_ms >= HELD_BACK_AFTER_MS else None
 

@@ -82,7 +82,7 @@ def _failure(stage: StageProgress, stalled_ms: int, timeout_ms: int) -> Serializ
         failures = f", {stage.tasks_failed} have failed" if stage.tasks_failed else ""
         reason = f"{stage.tasks_done} of {stage.tasks} Spark tasks are done, {stage.tasks_active} run{failures}"
     else:
-        reason = "no Spark job of it has begun: it waits in code of the driver"
+        reason = "it has started no Spark job: code in the driver is running"
     text = (
         f"{stage.what} has made no progress for {stalled_ms / 1000:.1f} s (the stage timeout is"
         f" {timeout_ms / 1000:g} s): {reason}"

@@ -378,7 +378,7 @@ class CheckpointsCleaner:
         yield from self._begin()
 
     def add_last(self) -> None:
-        """Count the deletion of the whole job: no other deletion runs then."""
+        """Count the deletion of the whole job, which runs when no other deletion does."""
         assert not self, "a job is deleted when nothing else is"
         self._under_way += 1
 

@@ -581,7 +581,7 @@ class CheckpointCoordinatorMachine:
         yield from self._state.completed.dispose(checkpoints=folder, state=pending.exclusive_state())
 
     def _is_retried(self, pending: PendingCheckpoint) -> bool:
-        """True if it should have stopped attempts that have ended: the stop waits for their successors."""
+        """True if the checkpoint was to stop attempts that have ended: the stop waits for their successors."""
         final = self._trigger.final
         is_needed = final.stop is not None and final.stop.request_id == pending.request_id
         return is_needed and final.begun != pending.checkpoint_id
@@ -592,7 +592,7 @@ class CheckpointCoordinatorMachine:
         if is_aborted_stop and self._trigger.final.stop is not None:
             # The requester of the stop is notified. Drained sources cannot read any further.
             is_drained = properties.options.drain and pending.has_reached_tasks
-            return "the job was drained, and its last checkpoint failed," if is_drained else None
+            return "the job was drained, but its last checkpoint failed," if is_drained else None
         if properties.is_savepoint and not by_task:
             # A failover does not help if a savepoint could not be written.
             return None
@@ -610,7 +610,7 @@ class CheckpointCoordinatorMachine:
             failure = CheckpointFailure(reason=reason, cause=serialize_error(error))
         checkpoint_id: int | None = getattr(event, "checkpoint_id", None)
         pending = None if checkpoint_id is None else self._state.pendings.get(checkpoint_id)
-        cost = "a checkpoint that was to begin" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
+        cost = "the requested checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
         yield EventFailed(event=type(event).__name__, error=error, cost=cost)
         if pending is not None:
             yield from self._abort(pending, failure, now)
@@ -661,7 +661,7 @@ class CheckpointCoordinatorMachine:
 
     def _on_shutdown(self, event: StopCheckpointing, now: int) -> Effects:
         if self.shut_down_with is not None:
-            yield Ignore(reason=f"the coordinator was shut down when the job was {self.shut_down_with}")
+            yield Ignore(reason=f"the coordinator was shut down when the job became {self.shut_down_with}")
             return
         self.shut_down_with = event.job_status
         reason = CheckpointDeclineReason.COORDINATOR_SHUTDOWN

@@ -36,7 +36,7 @@ FINAL_MOVES: dict[FinalPhase, tuple[FinalPhase, ...]] = {
     F.PENDING: (F.COMPLETED, F.WANTED, F.WAITING_TO_RETRY, F.NOT_REQUESTED),
     F.COMPLETED: (F.WANTED, F.NOT_REQUESTED),
 }
-"""COMPLETED is not terminal: the attempts that follow need a final checkpoint of their own."""
+"""COMPLETED is not terminal: after a restart, the new attempts need a final checkpoint of their own."""
 
 
 class FinalCheckpoint:
@@ -59,7 +59,7 @@ class FinalCheckpoint:
 
     @property
     def begun(self) -> int | None:
-        """Its id from its begin until it is aborted; its properties are fixed by then."""
+        """The id of the checkpoint from its begin until it is aborted. Its properties do not change in that time."""
         return self._begun
 
     @property
@@ -69,7 +69,7 @@ class FinalCheckpoint:
 
     @property
     def is_next(self) -> bool:
-        """True if it is pending or begins as soon as possible."""
+        """True if the checkpoint is pending or begins as soon as possible."""
         return self.phase in (FinalPhase.WANTED, FinalPhase.REQUESTED, FinalPhase.PENDING)
 
     @property
@@ -85,12 +85,12 @@ class FinalCheckpoint:
         self.phase = next_phase(FINAL_MOVES, self.phase, phase)
 
     def reach_end_of_data(self) -> bool:
-        """Request it for the end of the input; True if this is the first request."""
+        """Request the checkpoint for the end of the input; return True if this is the first request."""
         self._at_end_of_data = True
         return self._request()
 
     def stop_with(self, stop: StopCheckpointRequest) -> bool:
-        """Request it for a stop, one at a time; True if this is the first request."""
+        """Request the checkpoint for a stop, one at a time; return True if this is the first request."""
         self._stop = self._stop or stop
         return self._request()
 
@@ -107,7 +107,7 @@ class FinalCheckpoint:
             self.move(FinalPhase.WANTED if self.is_needed else FinalPhase.NOT_REQUESTED)
 
     def fail(self) -> StopCheckpointRequest | None:
-        """Abort it; return the stop that fails with it."""
+        """Abort the checkpoint; return the stop that fails with it."""
         stop, self._stop, self._begun = self._stop, None, None
         self.move(FinalPhase.WAITING_TO_RETRY if self._at_end_of_data else FinalPhase.NOT_REQUESTED)
         return stop

@@ -339,7 +339,7 @@ class PendingCheckpoints:
         return len(self._pending)
 
     def __iter__(self) -> Iterator[PendingCheckpoint]:
-        """Iterate over those that are pending now, even if some end meanwhile."""
+        """Iterate over the pending checkpoints; some may end during the iteration."""
         return iter(tuple(self._pending.values()))
 
     def needed_from(self, completed_id: int) -> int:
@@ -396,7 +396,7 @@ class PendingCheckpoints:
         return TaskAcknowledgeResult.DUPLICATE if is_known else TaskAcknowledgeResult.DISCARDED
 
     def discard(self, checkpoint_id: int, handles: Iterable[ExclusiveStateHandle]) -> tuple[ExclusiveStateHandle, ...]:
-        """The part of this state that was not discarded before: it may come in parts, and each part twice."""
+        """Return the handles that were not discarded before. They may arrive in several parts, and each part twice."""
         recent = self._recent.get(checkpoint_id)
         if recent is None:
             return tuple(handles)

@@ -37,7 +37,7 @@ class CheckpointProperties:
 
     @property
     def is_savepoint(self) -> bool:
-        """True if it belongs to the user, and is never deleted here."""
+        """True if the checkpoint belongs to the user, and is never deleted here."""
         return self.options.snapshot_type is SnapshotType.SAVEPOINT
 
     @property
@@ -47,7 +47,7 @@ class CheckpointProperties:
 
     @property
     def can_be_subsumed(self) -> bool:
-        """True if it is aborted when a newer checkpoint completes while it is pending."""
+        """True if the checkpoint is aborted when a newer one completes while it is pending."""
         return not self.forced and not self.is_savepoint
 
 

@@ -30,7 +30,7 @@ class CheckpointTriggerRequest:
 
     @property
     def precedence(self) -> tuple[bool, bool, bool, int, int]:
-        """The lowest comes first: savepoints, forced ones, those that are not periodic, the oldest."""
+        """The sort key of requests: savepoints first, then forced, then not periodic, then older ones."""
         properties = self.properties
         return (
             not properties.is_savepoint,

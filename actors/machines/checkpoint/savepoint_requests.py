@@ -176,9 +176,9 @@ class SavepointRequests:
     def _on_snapshot_requested(self, request: SavepointRequested | CheckpointRequested) -> list[SavepointEffect]:
         request_id, why = request.request_id, None
         if self._is_batch:
-            why = "it is a batch job: after a failure it restarts from finished results, not from a checkpoint"
+            why = "it is a batch job, which restarts from finished results instead of a checkpoint after a failure"
         elif self._status is not JobStatus.RUNNING:
-            why = f"it is {self._status}, and one can be taken only of a RUNNING job"
+            why = f"it is {self._status}: only a RUNNING job can take one"
         match request:
             case SavepointRequested() if why is not None:
                 return [RefuseSnapshot(request_id=request_id, cause=_savepoint_error(why))]
@@ -194,9 +194,9 @@ class SavepointRequests:
 
     def _on_stop_requested(self, request: StopRequested) -> list[SavepointEffect]:
         if self._is_batch:
-            return [RefuseStop(why="it is a batch job, which takes no checkpoint before its end: cancel it")]
+            return [RefuseStop(why="it is a batch job, which takes no checkpoint before its end: cancel it instead")]
         if self._status is not JobStatus.RUNNING:
-            why = f"it is {self._status}, and only a RUNNING job can take the checkpoint with which it stops"
+            why = f"it is {self._status}: only a RUNNING job can be stopped with a checkpoint"
             return [RefuseStop(why=why)]
         if self._stop is not None:
             return [Ignore(reason="the job stops already")]

@@ -177,7 +177,7 @@ class CheckpointTrigger:
             yield from self._decline(request, refusal)
         else:
             in_a_row = f", {self._failed_draws} times in a row" if self._failed_draws > 1 else ""
-            error = replace(cause, message=f"no id could be drawn for it{in_a_row}: {cause.message}")
+            error = replace(cause, message=f"its id could not be drawn{in_a_row}: {cause.message}")
             failure = CheckpointFailure(reason=CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE, cause=error)
             yield from self._decline(request, failure.reason, error)
             yield from self._count(request, failure)

@@ -59,7 +59,7 @@ class AttemptReady:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptTerminated:
-    """An attempt has ended; `is_failed` if it has failed or, without a reason, was cancelled."""
+    """An attempt has ended. `is_failed` is also True if it was cancelled, then without a reason."""
 
     attempt: ExecutionAttemptId
     is_failed: bool
@@ -332,7 +332,7 @@ class OperatorCoordinatorHolder:
 
     @property
     def _may_begin_checkpoint(self) -> bool:
-        """No event waits for a barrier: it would be sent after the barrier of this checkpoint, and be lost from it."""
+        """True if no event waits for a barrier: it would be sent after this checkpoint's barrier, and be lost."""
         is_begun = any(
             isinstance(call, operator_event.CheckpointOperatorCoordinator)
             for call in (*self._queue, *(self._at_work or ()))

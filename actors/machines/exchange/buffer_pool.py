@@ -171,9 +171,9 @@ class LocalBufferPool(Generic[Listener]):
             ValueError: `size` is below the minimum.
         """
         if self.is_destroyed:
-            raise BufferPoolDestroyedError("the buffer pool is destroyed, and cannot be given another size")
+            raise BufferPoolDestroyedError("the buffer pool is destroyed and cannot be resized")
         if size < self.minimum:
-            raise ValueError(f"a buffer pool needs at least {self.minimum} buffers, and was to be given {size}")
+            raise ValueError(f"a buffer pool needs at least {self.minimum} buffers, not {size}")
         self._size = size if self.maximum is None else min(size, self.maximum)
         excess = min(self._idle, self.held - self._size)
         if excess > 0:

@@ -66,7 +66,7 @@ class ChannelCredits:
 
     @property
     def is_announcement_due(self) -> bool:
-        """Unannounced credits are at least half of the exclusive ones, or the sender has no credits left.
+        """True if unannounced credits are at least half of the exclusive ones, or the sender has no credits left.
 
         The first rule saves messages on channels with many credits; the second keeps the sender from starving.
         """

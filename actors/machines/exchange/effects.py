@@ -25,7 +25,7 @@ class ReleaseBatch:
 
 
 PartitionEffect = Tell[Ref] | ReleaseBatch | Ignore
-"""The refs are those of consuming Tasks."""
+"""Effects of a partition; their refs are those of consuming Tasks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,7 +133,7 @@ class InputChannel:
 
     @property
     def is_drained(self) -> bool:
-        """Read to its end, and all its batches are processed."""
+        """True if the channel is read to its end and all its batches are processed."""
         return self.state is _ENDED and not self.queue and not self.credits.in_use
 
     def request(self) -> RequestPartition:
@@ -186,7 +186,7 @@ class InputChannel:
             cause = SerializedThrowable(type_name="SequenceMismatchError", message=text)
             return self._fail(ChannelFailureKind.SEQUENCE_MISMATCH, cause)
         if isinstance(response.buffer, exchange.BatchRef) and not self.credits.spend():
-            text = f"element {response.sequence_number} came without a credit"
+            text = f"element {response.sequence_number} arrived without a credit"
             cause = SerializedThrowable(type_name="CreditOverrunError", message=text)
             return self._fail(ChannelFailureKind.CREDIT_OVERRUN, cause)
         self._move(_ENDED if isinstance(response.buffer, exchange.EndOfPartition) else _READING)

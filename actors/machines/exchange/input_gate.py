@@ -133,7 +133,7 @@ class InputGate:
 
     @property
     def has_priority(self) -> bool:
-        """An element that overtakes data can be read now."""
+        """True if an element that overtakes data can be read now."""
         return bool(self._priority_turns) and self.failure is None
 
     @property
@@ -142,7 +142,7 @@ class InputGate:
 
     @property
     def is_available(self) -> bool:
-        """Polling is useful. A finished gate stays available, so that its task does not wait for it."""
+        """True if the gate has data. A finished gate stays available, so that its task does not wait for it."""
         return self.has_data or self.is_finished
 
     @property

@@ -37,7 +37,7 @@ from flykka.messages.wire.ids import ResultPartitionId
 from flykka.messages.wire.ref import Ref
 
 _UNREAD_MOST = 128
-"""The number of last-sent batches that are released if their reader has failed: it cannot hold more."""
+"""The number of batches, the last sent, that are released if their reader fails: it cannot hold more unread ones."""
 
 
 class Subpartition:
@@ -82,7 +82,7 @@ class Subpartition:
         self.is_finished = False
         """The last element is queued."""
         self.is_consumed = False
-        """The reader has been sent the end, or has left."""
+        """True if the reader has been sent the end, or has left."""
         self._partition_id = partition_id
         self._index = index
         self._queue: deque[Buffer] = deque()
@@ -320,7 +320,7 @@ class ResultPartition:
 
     @property
     def all_consumed(self) -> bool:
-        """Every reader has been sent the end, or has left."""
+        """True if every reader has been sent the end, or has left."""
         return not self._unconsumed
 
     @property
@@ -330,7 +330,7 @@ class ResultPartition:
 
     @property
     def is_available(self) -> bool:
-        """There is a buffer for another batch; without one the task should produce no more."""
+        """True if there is a buffer for another batch; otherwise the task should produce no more."""
         if self.is_blocking:
             return True
         has_bytes = self._bytes_per_buffer is None or self._queued_bytes < self._bytes_per_buffer * max(self._size, 1)
@@ -338,7 +338,7 @@ class ResultPartition:
 
     @property
     def has_credit(self) -> bool:
-        """Some reader has room for a batch that it has not been sent."""
+        """True if some reader has room for a batch that it has not been sent."""
         return any(self.subpartitions[index].credit > 0 for index in self._unconsumed)
 
     def resize(self, size: int) -> None:
@@ -414,7 +414,7 @@ class ResultPartition:
     def cancel(self, subpartition: int) -> list[PartitionEffect]:
         """Release what a leaving reader has not been sent, unless another reader will come for it."""
         if self.is_approximate:
-            return [Ignore(reason=f"another reader of subpartition {subpartition} will come")]
+            return [Ignore(reason=f"another reader of subpartition {subpartition} is expected")]
         if not self._is_read(subpartition):
             return [Ignore(reason=f"no consumer reads subpartition {subpartition}")]
         return [ReleaseBatch(batch=batch) for batch in self._consumed(subpartition)]

@@ -110,7 +110,6 @@ class NetworkBufferPool:
         return resized
 
     def take_buffer(self) -> bool:
-        """Hand one buffer to a pool; False if no buffer is free."""
         if self.is_destroyed:
             raise BufferPoolDestroyedError("the network buffers are destroyed and cannot be taken")
         if not self._free:
@@ -153,7 +152,7 @@ class NetworkBufferPool:
 
     @property
     def _is_abundant(self) -> bool:
-        """Every pool can have its maximum, so that no share has to be computed."""
+        """True if every pool can have its maximum, so that no share has to be computed."""
         return self.promised + self._usable <= self.total
 
     def _beyond_minimum(self, pool: LocalBufferPool[BufferListener]) -> int:
@@ -181,7 +180,7 @@ def _room(pool: LocalBufferPool[BufferListener], spare: int) -> int:
 
 BUFFERS_PER_CHANNEL = 2
 FLOATING_BUFFERS_PER_GATE = 2
-"""Flink's is 8, of 32 KiB each; a buffer here is room for a whole batch."""
+"""The default. Flink's is 8, of 32 KiB each; a buffer here is room for a whole batch."""
 ENOUGH = 2**31 - 1
 """The number of buffers if it is not configured."""
 
@@ -264,7 +263,7 @@ class ShuffleEnvironment:
 
     @property
     def is_settled(self) -> bool:
-        """No task has to be notified of other sizes."""
+        """True if no task has to be notified of other sizes."""
         return self.buffers.is_settled
 
     def take_resized(self) -> dict[ExecutionAttemptId, TaskBuffers]:

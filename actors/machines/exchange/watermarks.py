@@ -133,9 +133,8 @@ class MonotonyViolated:
 
     def __str__(self) -> str:
         return (
-            f"event times are to ascend, but a row with event time {self.timestamp_ms} ms came after one with"
-            f" {self.latest_ms} ms; if rows may come out of order, use"
-            " WatermarkStrategy.for_bounded_out_of_orderness"
+            f"event times must ascend, but a row with event time {self.timestamp_ms} ms came after one with"
+            f" {self.latest_ms} ms; if rows may be out of order, use WatermarkStrategy.for_bounded_out_of_orderness"
         )
 
 
@@ -199,7 +198,7 @@ class AscendingTimestampsWatermarks:
 
 
 class PunctuatedWatermarks:
-    """The watermark is the latest event time of the rows that mark one: batches have only such rows."""
+    """The watermark is the latest event time of the rows that carry one. Batches report only those times."""
 
     __slots__ = ("watermark_ms",)
 
@@ -378,7 +377,7 @@ class TimestampsAndWatermarks:
         return Watermark(timestamp_ms=watermark_ms)
 
     def _time(self, partition: _Partition, now: int) -> int:
-        """The watermark of a partition; after its quiet period it has advanced with the clock."""
+        """The watermark of a partition; while the partition is silent for long, it advances with the clock."""
         watermark_ms, silent_ms = partition.generator.watermark_ms, now - partition.last_read_ms
         is_quiet = self._quiet_period_ms is not None and silent_ms >= self._quiet_period_ms
         return watermark_ms + silent_ms if is_quiet and partition.has_event_time else watermark_ms

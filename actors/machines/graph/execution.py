@@ -167,7 +167,7 @@ class Execution:
         return [ProtocolViolated(attempt=self.attempt, cause=self._impossible("CANCELED"))]
 
     def _end(self, state: ExecutionState, now: int) -> list[AttemptEffect]:
-        """Release the slot first: a listener to the end may need it at once."""
+        """End the attempt. The slot is released first, because a listener to the end may need it at once."""
         is_scheduled = self.state is not ExecutionState.CREATED
         change = self._move(state, now)
         if not is_scheduled:

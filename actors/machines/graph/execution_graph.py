@@ -136,7 +136,6 @@ class ExecutionGraph:
         return self._attempts.get(attempt)
 
     def restoring(self, version: int) -> tuple[Subtask, ...] | None:
-        """The tasks that still wait for the state of this version; `None` if it has ended or was answered."""
         return self._tasks.restoring(version)
 
     def restores_all(self, version: int) -> bool:

@@ -32,7 +32,7 @@ class VertexAttemptNumberStore:
 
 
 PRIOR_ATTEMPTS_KEPT = 16
-"""Bounded as in Flink, because a job may fail forever."""
+"""The number of former attempts that are kept: bounded as in Flink, because a job may fail forever."""
 
 
 class ExecutionVertex:

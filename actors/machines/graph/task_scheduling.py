@@ -225,7 +225,7 @@ class TaskScheduling:
         return execution is not None and execution.state is ExecutionState.SCHEDULED and execution.slot is None
 
     def slot_allocated(self, event: SlotAllocated, now: int) -> list[Effect]:
-        """Assign slots to attempts. One that no longer waits was cancelled meanwhile, and has returned the slot."""
+        """Assign the slot to the attempts that still wait. The others were cancelled, and have returned the slot."""
         for attempt in filter(self.waits_for_slot, event.attempts):
             execution = self.attempts[attempt].execution
             execution.assign(event.slot)

@@ -34,9 +34,9 @@ def feeding_broadcast_variables(graph: StreamGraph) -> frozenset[str]:
             variable = next(each for each in variables if each.source_uid in _behind(graph, edge.source_uid))
             raise GraphError(
                 f"rows of {edge.source_uid!r} become the broadcast variable {variable.broadcast_variable!r} of"
-                f" {variable.target_uid!r}, and {edge.target_uid!r} reads them as well: in a streaming program what"
-                " makes a variable is apart from all else, so read its source a second time, with another"
-                " from_source(...); or run the program in BATCH mode"
+                f" {variable.target_uid!r}, and {edge.target_uid!r} reads them as well: in a streaming program the"
+                " operators that produce a broadcast variable must have no other readers; read the source a second"
+                " time with another from_source(...), or run the program in BATCH mode"
             )
     return frozenset(feeding)
 

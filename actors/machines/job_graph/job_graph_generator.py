@@ -104,7 +104,7 @@ def job_graph(
     if stream_graph.approximate_local_recovery:
         check_approximate(graph)
     if graph.scheduler_type is SchedulerType.ADAPTIVE and (why := fixed_parallelism(graph)) is not None:
-        raise GraphError(f"the adaptive scheduler is not for this job: {why}")
+        raise GraphError(f"the adaptive scheduler does not support this job: {why}")
     return graph
 
 
@@ -199,7 +199,7 @@ def _co_location_group(chain: Chain) -> str | None:
     uid_by_group = {node.co_location_group: node.uid for node in chain.nodes if node.co_location_group is not None}
     if len(uid_by_group) > 1:
         groups = ", ".join(f"{group!r} ({uid})" for group, uid in uid_by_group.items())
-        raise GraphError(f"operators that run in one task are in two co-location groups: {groups}")
+        raise GraphError(f"operators that run in one task belong to two co-location groups: {groups}")
     return next(iter(uid_by_group), None)
 
 

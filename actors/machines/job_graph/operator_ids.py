@@ -54,7 +54,7 @@ def operator_ids(graph: StreamGraph) -> dict[str, OperatorId]:
         digest = _of_structure(graph, node, ids, groups) if node.has_automatic_uid else _of_uid(node.uid)
         if digest in owner:
             raise GraphError(
-                f"the operators {owner[digest]!r} and {node.uid!r} have one id: give each a uid of its own"
+                f"the operators {owner[digest]!r} and {node.uid!r} have the same id: give each a uid of its own"
             )
         ids[node.uid], owner[digest] = digest, node.uid
         for edge in graph.outputs(node.uid):
@@ -73,7 +73,7 @@ def _check_hashes(graph: StreamGraph, ids: Mapping[str, OperatorId]) -> None:
         if other is not None and other != node.uid:
             # After every failure it would restore the current state of the other one.
             raise GraphError(
-                f"the uid hash of {node.uid!r}, {node.uid_hash}, is the id that {other!r} has now: one would get"
+                f"the uid hash of {node.uid!r}, {node.uid_hash}, is the current id of {other!r}: one of them would get"
                 f" the state of the other; give {other!r} a uid of its own with uid(...)"
             )
 

@@ -130,8 +130,8 @@ class StreamGraph:
             )
         if node.uid_hash is not None and self._owner_of_hash.setdefault(node.uid_hash, node.uid) != node.uid:
             raise GraphError(
-                f"the operators {self._owner_of_hash[node.uid_hash]!r} and {node.uid!r} have one uid hash,"
-                f" {node.uid_hash}: it names the state of one operator"
+                f"the operators {self._owner_of_hash[node.uid_hash]!r} and {node.uid!r} have the same uid hash,"
+                f" {node.uid_hash}: give each one of its own"
             )
         self._nodes[node.uid] = node
         self._inputs[node.uid] = []
@@ -150,12 +150,14 @@ class StreamGraph:
             raise GraphError(f"the edge {arrow} leads out of a sink")
         if edge.ship_strategy is job_graph.ShipStrategy.FORWARD and source.parallelism != target.parallelism:
             raise GraphError(
-                f"forward partitioning does not allow change of parallelism: the edge {arrow} joins parallelism"
-                f" {source.parallelism} and {target.parallelism}; use another partitioning, such as rebalance, rescale,"
-                " shuffle, broadcast or global"
+                f"forward partitioning does not allow change of parallelism: the edge {arrow} connects parallelism"
+                f" {source.parallelism} and {target.parallelism}; use another partitioning, such as rebalance,"
+                " rescale, shuffle, broadcast or global"
             )
         if (edge.ship_strategy is job_graph.ShipStrategy.HASH) != (edge.key_by is not None):
-            raise GraphError(f"the edge {arrow} is {edge.ship_strategy}; keys belong to HASH edges and to no other")
+            raise GraphError(
+                f"the edge {arrow} is {edge.ship_strategy}: HASH edges need keys, and other edges have none"
+            )
         self._inputs[edge.target_uid].append(edge)
         self._outputs[edge.source_uid].append(edge)
 

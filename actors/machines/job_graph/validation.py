@@ -79,8 +79,8 @@ def check_approximate(job_graph: JobGraph) -> None:
     """Raise `GraphError` if the job cannot have approximate local recovery."""
     kinds = {edge.result_partition_type for vertex in job_graph.vertices for edge in vertex.inputs}
     refusals = {
-        "it is a BATCH job, which loses no finished results": job_graph.job_type is JobType.BATCH,
-        "its checkpoints are unaligned: they store batches in flight, which this mode drops": (
+        "it is a BATCH job, which never loses finished results": job_graph.job_type is JobType.BATCH,
+        "its checkpoints are unaligned: they store batches in flight, which approximate recovery drops": (
             job_graph.checkpointing.unaligned
         ),
         f"its schedule mode is {job_graph.schedule_mode}, and must be {ScheduleMode.EAGER}": (
@@ -89,7 +89,7 @@ def check_approximate(job_graph: JobGraph) -> None:
         f"its failover strategy is {job_graph.failover_strategy}, which restarts all tasks": (
             job_graph.failover_strategy is not FailoverStrategyKind.REGION
         ),
-        "a part of its exchanges has it, and another has not": len(kinds) > 1,
+        "some of its exchanges have it, and others do not": len(kinds) > 1,
     }
     for why, holds in refusals.items():
         if holds:
@@ -99,13 +99,13 @@ def check_approximate(job_graph: JobGraph) -> None:
 def _check_batch(job_graph: JobGraph) -> None:
     if job_graph.schedule_mode is ScheduleMode.EAGER:
         raise GraphError(
-            f"the BATCH job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: its tasks read finished"
-            f" results, so it must be {ScheduleMode.PIPELINED_REGION} or {ScheduleMode.LAZY_FROM_SOURCES}"
+            f"the BATCH job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}: its tasks read"
+            f" finished results, so it must be {ScheduleMode.PIPELINED_REGION} or {ScheduleMode.LAZY_FROM_SOURCES}"
         )
     if job_graph.checkpointing.interval_ms is not None:
         raise GraphError(
-            f"the BATCH job {job_graph.name!r} is to take a checkpoint every {job_graph.checkpointing.interval_ms} ms:"
-            " it takes one, at its end"
+            f"the BATCH job {job_graph.name!r} has a checkpoint interval of {job_graph.checkpointing.interval_ms} ms:"
+            " a batch job takes a single checkpoint, at its end"
         )
 
 
@@ -118,13 +118,13 @@ def _check_broadcast_variables(job_graph: JobGraph) -> None:
             if edge.ship_strategy is not ShipStrategy.BROADCAST:
                 raise GraphError(
                     f"the vertex {vertex.name!r} reads the broadcast variable {edge.broadcast_variable!r} by a"
-                    f" {edge.ship_strategy} edge: every subtask needs all of it"
+                    f" {edge.ship_strategy} edge: it must be a BROADCAST edge, because every subtask needs all of it"
                 )
             if job_graph.schedule_mode is not ScheduleMode.PIPELINED_REGION:
                 raise GraphError(
-                    f"the job {job_graph.name!r} is to be scheduled {job_graph.schedule_mode}, and {vertex.name!r}"
-                    f" reads the broadcast variable {edge.broadcast_variable!r}, which must be whole before it begins:"
-                    f" leave the schedule mode as it is, or set {ScheduleMode.PIPELINED_REGION}"
+                    f"the job {job_graph.name!r} has the schedule mode {job_graph.schedule_mode}, but {vertex.name!r}"
+                    f" reads the broadcast variable {edge.broadcast_variable!r}, which must be complete before the"
+                    f" vertex starts: leave the schedule mode unset, or set {ScheduleMode.PIPELINED_REGION}"
                 )
 
 
@@ -140,7 +140,7 @@ def _check_vertex(vertex: JobVertex) -> None:
     if not vertex.operators:
         raise GraphError(f"the vertex {vertex.name!r} has no operator")
     if not vertex.slot_sharing_group:
-        raise GraphError(f"the vertex {vertex.name!r} is in no slot sharing group: its slots would never be requested")
+        raise GraphError(f"the vertex {vertex.name!r} has no slot sharing group, so its slots would never be requested")
     try:
         VertexParallelism(parallelism=vertex.parallelism, max_parallelism=vertex.max_parallelism)
     except GraphError as refused:
@@ -154,14 +154,14 @@ def _check_exchange(job_type: JobType, vertex: JobVertex) -> None:
         allowed = fitting if edge.broadcast_variable is None else (ResultPartitionType.BLOCKING,)
         if edge.result_partition_type not in allowed:
             raise GraphError(
-                f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output, and those of a {job_type} job"
-                f" are {' or '.join(allowed)}"
+                f"the vertex {vertex.name!r} reads a {edge.result_partition_type} output, but the outputs of a"
+                f" {job_type} job must be {' or '.join(allowed)}"
             )
     has_sink = any(operator.kind is OperatorKind.SINK for operator in vertex.operators)
     if job_type is JobType.BATCH and has_sink and vertex.outputs:
         raise GraphError(
-            f"the vertex {vertex.name!r} of a BATCH job has a sink, which waits for the end of the job, and an output,"
-            " which is read when the vertex has finished: the sink must be a vertex of its own"
+            f"the vertex {vertex.name!r} of a BATCH job has both a sink, which waits for the end of the job, and an"
+            " output, which is read when the vertex has finished: make the sink a vertex of its own"
         )
 
 
@@ -169,7 +169,7 @@ def _check_inputs(vertex: JobVertex, earlier: dict[JobVertexId, JobVertex], read
     for edge in vertex.inputs:
         source = earlier.get(edge.source)
         if source is None:
-            raise GraphError(f"the vertex {vertex.name!r} reads {edge.source!r}, which does not come before it")
+            raise GraphError(f"the vertex {vertex.name!r} reads {edge.source!r}, which must come before it")
         output = (edge.source, edge.source_output)
         if not 0 <= edge.source_output < len(source.outputs):
             raise GraphError(
@@ -194,6 +194,6 @@ def _check_co_location(job_graph: JobGraph) -> None:
         if other.slot_sharing_group != vertex.slot_sharing_group:
             raise GraphError(
                 f"the vertices {other.name!r} and {vertex.name!r} are in the co-location group"
-                f" {vertex.co_location_group!r} and in the slot sharing groups {other.slot_sharing_group!r} and"
-                f" {vertex.slot_sharing_group!r}: only vertices that share slots can run in the same ones"
+                f" {vertex.co_location_group!r} but in the slot sharing groups {other.slot_sharing_group!r} and"
+                f" {vertex.slot_sharing_group!r}: co-located vertices must be in one slot sharing group"
             )

@@ -73,7 +73,7 @@ POINTS = 120
 """The limit of points in one series; after each halving there are half as many."""
 
 STEP_MS = 1_000
-"""The first step, because actors do not report more often."""
+"""The length of the first steps: actors do not report more often."""
 
 
 class _Points(ABC):
@@ -103,7 +103,7 @@ class _Points(ABC):
 
     @abstractmethod
     def combined(self, first: float, second: float) -> float:
-        """The value of two steps that become one, or of two numbers in one step."""
+        """Return the combined value of two steps, or of two numbers in one step."""
 
     def record(self, at_ms: int, value: float) -> None:
         index = self.place(at_ms)

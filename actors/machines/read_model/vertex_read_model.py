@@ -125,7 +125,6 @@ class _Subtask:
         return (first, last) if first.at_ms < last.at_ms else None
 
     def rated(self) -> tuple[AccumulatorSnapshot, ...]:
-        """The accumulators; meters have their rates in the window."""
         if (window := self.recent()) is None:
             return self.accumulators
         first, last = window

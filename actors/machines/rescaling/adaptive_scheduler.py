@@ -91,7 +91,7 @@ RESCALE_MOVES: dict[RescalePhase, tuple[RescalePhase, ...]] = {
     R.CHECKPOINTING: (R.COUNTING, R.APPLYING, R.IDLE),
     R.APPLYING: (R.COUNTING, R.IDLE),
 }
-"""Back to COUNTING if the job fails meanwhile: it restarts with the slots that are available then."""
+"""If the job fails meanwhile, the state is COUNTING again: the job restarts with the slots available then."""
 
 
 _COUNT, _WAIT = "count-slots", "resource-wait"
@@ -227,7 +227,7 @@ class AdaptiveScheduler:
         if now - self._waiting_since_ms < self._job_graph.slot_request_timeout_ms:
             return []
         needed = sum(each.minimum for each in group_slots(self._job_graph, self.requirements).values())
-        text = f"the job needs {needed} slots at least, but got {slots} in {self._job_graph.slot_request_timeout_ms} ms"
+        text = f"the job needs at least {needed} slots, but got {slots} in {self._job_graph.slot_request_timeout_ms} ms"
         cause = SerializedThrowable(type_name="NoResourceAvailableError", message=text)
         self._restart = None
         return [
@@ -281,7 +281,7 @@ class AdaptiveScheduler:
         decided = self._report(self._timeline.decide(fitting))
         if fitting == self._parallelism:
             reason = RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
-            comment = f"it is what {count.slots + count.coming} slots allow already"
+            comment = f"the job has the parallelism already that {count.slots + count.coming} slots allow"
             return [*decided, *self._end(reason, now, comment)]
         self._target = fitting
         self._move(RescalePhase.CHECKPOINTING)

@@ -55,9 +55,7 @@ def check_requirements(job_graph: JobGraph, requirements: JobResourceRequirement
     bounds = {each.vertex_id: each for each in requirements.vertices}
     for unknown in [vertex_id for vertex_id in bounds if vertex_id not in vertices]:
         valid_names = ", ".join(f"{vertex.name!r} ({vertex.vertex_id})" for vertex in vertices.values())
-        raise RescaleNotSupportedError(
-            f"the job {job_graph.name!r} has no vertex {unknown}: its vertices are {valid_names}"
-        )
+        raise RescaleNotSupportedError(f"job {job_graph.name!r} has no vertex {unknown}; its vertices: {valid_names}")
     for vertex_id, vertex in vertices.items():
         if vertex_id not in bounds:
             raise RescaleNotSupportedError(f"the requirements lack the vertex {vertex.name!r} ({vertex_id})")
@@ -67,8 +65,8 @@ def check_requirements(job_graph: JobGraph, requirements: JobResourceRequirement
         if lower > upper:
             names = " and ".join(repr(vertices[vertex_id].name) for vertex_id in group)
             raise RescaleNotSupportedError(
-                f"the vertices {names} are connected by forward edges and have equal parallelism, but none is within"
-                f" the bounds of all: one is to have {lower} at least, another one {upper} at most"
+                f"the vertices {names} are connected by forward edges and need equal parallelism, but no number is"
+                f" within all bounds: one needs at least {lower}, another one at most {upper}"
             )
 
 
@@ -76,12 +74,12 @@ def check_rescalable(job_graph: JobGraph) -> None:
     """Raise `RescaleNotSupportedError` if the parallelism of the job cannot change while it runs."""
     if job_graph.job_type is JobType.BATCH:
         raise RescaleNotSupportedError(
-            f"the job {job_graph.name!r} is a batch job: its vertices run one after the other, and it continues from no"
-            " checkpoint"
+            f"job {job_graph.name!r} is a batch job, which cannot be rescaled: its vertices run one after another, and"
+            " it does not restart from a checkpoint"
         )
     if job_graph.checkpointing.interval_ms is None:
         raise RescaleNotSupportedError(
-            f"the job {job_graph.name!r} takes no checkpoints, from which it could continue with another parallelism:"
+            f"job {job_graph.name!r} takes no checkpoints, from which it could restart with another parallelism:"
             ' enable_checkpointing("10s")'
         )
     if (why := fixed_parallelism(job_graph)) is not None:
@@ -92,18 +90,18 @@ def _check_bounds(vertex: JobVertex, bounds: JobVertexResourceRequirements) -> N
     lower, upper = bounds.lower_bound, bounds.upper_bound
     if not 1 <= lower <= upper:
         raise RescaleNotSupportedError(
-            f"the vertex {vertex.name!r} is to run with {lower} to {upper} subtasks: the least must be 1 or more, and"
-            " not above the greatest"
+            f"the bounds of the vertex {vertex.name!r} are {lower} to {upper} subtasks: the lower one must be at least"
+            " 1, and at most the upper one"
         )
     if vertex.parallelism_limit is not None and upper > vertex.parallelism_limit:
         raise RescaleNotSupportedError(
-            f"the vertex {vertex.name!r} is to run with up to {upper} subtasks, and an operator of it runs in"
-            f" {vertex.parallelism_limit} at most"
+            f"the upper bound of the vertex {vertex.name!r} is {upper} subtasks, but one of its operators runs in at"
+            f" most {vertex.parallelism_limit}"
         )
     if upper > vertex.max_parallelism:
         raise RescaleNotSupportedError(
-            f"the vertex {vertex.name!r} is to run with up to {upper} subtasks, and its maximum parallelism is"
-            f" {vertex.max_parallelism}: it cannot change while the job has state"
+            f"the upper bound of the vertex {vertex.name!r} is {upper} subtasks, but its maximum parallelism is"
+            f" {vertex.max_parallelism}, which cannot change while the job has state"
         )
 
 

@@ -15,7 +15,7 @@ PAUSE_MS_MAX = 10_000
 FORGIVEN_AFTER_MS = 60_000
 """Uptime after which the restart count is reset."""
 MAX_ENDS = 10
-"""The number of ends in a row, each soon after a start, after which there is no restart."""
+"""A component that ends this many times in a row, each time soon after its start, is not restarted."""
 
 
 @dataclass(slots=True)

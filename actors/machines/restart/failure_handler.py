@@ -90,10 +90,10 @@ class ExecutionFailureHandler(Generic[T]):
             return GiveUp(cause=cause, why=f"restarts are suppressed: no restart can fix {cause.type_name}")
         repeated = self._repeated.count(vertex, cause, tasks)
         if repeated is not None:
-            final_cause = replace(cause, message=f"{cause.message}\n{repeated}; it is not retried any more")
-            return GiveUp(cause=final_cause, why=f"restarts are suppressed: it {repeated}")
+            final_cause = replace(cause, message=f"{cause.message}\n{repeated}; the job is not restarted again")
+            return GiveUp(cause=final_cause, why=f"restarts are suppressed: the job {repeated}")
         if not self._restarts.can_restart(now):
-            why = f"the restart strategy forbids it: it allows {self._restarts.allowance}"
+            why = f"the restart strategy allows {self._restarts.allowance}"
             return GiveUp(cause=cause, why=why)
         self._restarts.restart(now)
         return RestartTasks(tasks=tasks, backoff=self._restarts.backoff)

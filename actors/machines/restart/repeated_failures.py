@@ -118,8 +118,8 @@ class RepeatedFailures:
             return None
         in_a_row = " in a row" if len(self._counts) == 1 else ""
         return (
-            f"failed {times} {'time' if times == 1 else 'times'}{in_a_row} with the same failure, no checkpoint"
-            " completed in between"
+            f"failed {times} {'time' if times == 1 else 'times'}{in_a_row} with the same failure, without a completed"
+            " checkpoint in between"
         )
 
     def checkpoint_completed(self) -> None:

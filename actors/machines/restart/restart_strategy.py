@@ -79,7 +79,7 @@ class FixedDelayRestartStrategy:
 
     @property
     def allowance(self) -> str:
-        return "restarts without end" if self._attempts is None else _restarts(self._attempts)
+        return "unlimited restarts" if self._attempts is None else _restarts(self._attempts)
 
     def can_restart(self, now: int) -> bool:
         return self._attempts is None or self.attempts_used < self._attempts
@@ -162,7 +162,7 @@ class ExponentialDelayRestartStrategy:
 
     @property
     def allowance(self) -> str:
-        return "restarts without end"
+        return "unlimited restarts"
 
     def can_restart(self, now: int) -> bool:
         return True

@@ -183,7 +183,6 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
         return self._schedule(ready)
 
     def reset(self, tasks: Collection[T]) -> None:
-        """Let consumers of these tasks wait for their results again."""
         for task in tasks:
             self._scheduled.discard(task)
             for exchange in self._topology.produced(task):
@@ -194,7 +193,6 @@ class LazyFromSourcesSchedulingStrategy(Generic[T]):
             self._finished.discard(task)
 
     def restart(self, tasks: Collection[T]) -> Groups[T]:
-        """The tasks that have enough inputs; the others follow when they have."""
         self.reset(tasks)
         return self._schedule(in_order(self._topology, tasks))
 

@@ -179,7 +179,6 @@ class ExecutionSlotAllocator:
         return self._join(shared, request, now)
 
     def _occupy(self, free: AllocationId, request: SlotRequest, now: int) -> list[AllocatorEffect]:
-        """Make a free slot a shared one."""
         shared = self.sharing.create(request.slot_sharing_group)
         for effect in self.pool.handle(slot_pool.SlotRequested(request_id=shared.request_id, held=free), now):
             assert isinstance(effect, slot_pool.SlotAssigned), f"a free slot was not simply taken: {effect}"
@@ -208,7 +207,10 @@ class ExecutionSlotAllocator:
         constraint = request.co_location
         assert constraint is not None
         where = self._locations.get(constraint, "its slot")
-        reason = f"{request.attempt} has to be where the other tasks of {constraint.group!r} are, and {where} is full"
+        reason = (
+            f"{request.attempt} must share a slot with the other tasks of the co-location group"
+            f" {constraint.group!r}, but {where} is full"
+        )
         return [_failed((request.attempt,), reason)]
 
     # Returned and lost slots

@@ -82,7 +82,7 @@ class LeastUtilized:
         return self._candidates[best[2]].first_free(required) if best else None
 
     def next_on(self, task_manager: TaskManagerId, required: ResourceSpec) -> SlotId | None:
-        """The same for one TaskManager, which may be unknown."""
+        """The same as `next`, on one TaskManager, which may be unknown."""
         candidate = self._candidates.get(task_manager)
         return candidate.first_free(required) if candidate else None
 

@@ -43,7 +43,7 @@ def resources_text(spec: ResourceSpec) -> str:
         f"{spec.heap_mib} MiB of memory" if spec.heap_mib else "",
         f"{spec.managed_mib} MiB of managed memory" if spec.managed_mib else "",
     ]
-    return ", ".join(filter(None, words)) or "no resource of its own"
+    return ", ".join(filter(None, words)) or "no declared resources"
 
 
 def figures(spec: ResourceSpec) -> tuple[int, int, int]:
@@ -59,9 +59,9 @@ def too_large(required: ResourceSpec, largest: Iterable[ResourceSpec]) -> str:
     """The reason for a refused request, if `largest` are the largest possible slots."""
     there = sorted(largest, key=figures, reverse=True)
     offered = (
-        f"the largest possible one has {' or '.join(map(resources_text, there))}" if there else "there will be no slots"
+        f"the largest possible one has {' or '.join(map(resources_text, there))}" if there else "there are no slots"
     )
-    return f"no slot is large enough: {resources_text(required)} is needed, and {offered}"
+    return f"no slot is large enough: it must have {resources_text(required)}, and {offered}"
 
 
 class ResourceBudget:

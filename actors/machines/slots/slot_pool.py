@@ -383,7 +383,6 @@ class SlotPool:
         return [Tell(to=task_manager, message=answer), *(effect for _, effects in answers for effect in effects or ())]
 
     def _accept(self, task_manager: TaskManagerId, offer: SlotOffer, now: int) -> list[SlotPoolEffect] | None:
-        """Accept the offered slot; `None` if it is refused."""
         if self._is_closed:
             return None
         known_slot = self._slots.get(offer.allocation_id)

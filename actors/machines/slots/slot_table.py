@@ -130,7 +130,7 @@ TASK_SLOT_MOVES: dict[TaskSlotState, tuple[TaskSlotState, ...]] = {
     TaskSlotState.ACTIVE: (TaskSlotState.ALLOCATED, TaskSlotState.RELEASING, TaskSlotState.FREE),
     TaskSlotState.RELEASING: (TaskSlotState.FREE,),
 }
-"""From ACTIVE to ALLOCATED when its JobMaster is lost: the slot is offered again."""
+"""A slot moves from ACTIVE to ALLOCATED when its JobMaster is lost: it is offered again."""
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ SLOT_MOVES: dict[SlotState, tuple[SlotState, ...]] = {
     SlotState.PENDING: (SlotState.ALLOCATED, SlotState.FREE),
     SlotState.ALLOCATED: (SlotState.FREE,),
 }
-"""From FREE to ALLOCATED if a TaskManager reports an allocation that was not known."""
+"""A slot moves from FREE to ALLOCATED if its TaskManager reports an unknown allocation."""
 
 
 @dataclass(slots=True, kw_only=True)

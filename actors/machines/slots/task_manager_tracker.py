@@ -25,7 +25,7 @@ START_RETRY_MS = 3_000
 """
 START_RETRY_MS_MAX = 60_000
 START_FAILURES_MAX = 3
-"""After as many failures in a row, requests no longer wait for a new TaskManager."""
+"""After this many failed starts in a row, requests no longer wait for a new TaskManager."""
 TASK_MANAGER_TIMEOUT_MS = 30_000
 """Flink's resourcemanager.taskmanager-timeout."""
 
@@ -64,11 +64,11 @@ class TaskManagerTracker:
     def __init__(self, workers: WorkerCounts) -> None:
         self._workers = workers
         self._starting: dict[TaskManagerId, int] = {}
-        """The number of slots expected from each that is starting."""
+        """The number of slots expected from each starting TaskManager."""
         self._registered: dict[TaskManagerId, int] = {}
-        """The instance of each that is registered."""
+        """The instance of each registered TaskManager."""
         self._gone: dict[TaskManagerId, int] = {}
-        """The last instance of each that was given up."""
+        """The last instance of each TaskManager that was given up."""
         self._idle_since_ms: dict[TaskManagerId, int] = {}
         self._idle_period: dict[TaskManagerId, int] = {}
         self._last_number = 0
@@ -78,7 +78,7 @@ class TaskManagerTracker:
     # Queries
 
     def knows(self, task_manager: TaskManagerId) -> bool:
-        """True if it is running or starting."""
+        """True if the TaskManager is running or starting."""
         return task_manager in self._starting or task_manager in self._registered
 
     def is_registered(self, task_manager: TaskManagerId) -> bool:
@@ -196,7 +196,7 @@ class TaskManagerTracker:
         return idle[: max(0, len(self._registered) - self._workers.configured)]
 
     def may_release(self, task_manager: TaskManagerId, idle_period: int) -> bool:
-        """True if it was not used meanwhile, and there are still too many."""
+        """True if the TaskManager has been idle all the time since, and there are still too many."""
         is_same = task_manager in self._idle_since_ms and self._idle_period[task_manager] == idle_period
         return is_same and len(self._registered) > self._workers.configured
 

@@ -260,8 +260,8 @@ def _warn_if_missing(source: _Source, event: SplitsDiscovered) -> list[SourceEff
     was_missing, source.is_missing = source.is_missing, path is not None
     if path is None or was_missing:
         return []
-    every = "" if event.interval_ms is None else f"; looking again every {event.interval_ms / 1_000:g} s"
-    return [LogWarning(text=f"source '{source.name}' waits: there is no folder or file {path} yet{every}")]
+    every = "" if event.interval_ms is None else f"; it is checked again every {event.interval_ms / 1_000:g} s"
+    return [LogWarning(text=f"source '{source.name}' waits: no folder or file {path} exists yet{every}")]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -294,7 +294,7 @@ class SplitEnumerator:
     """
 
     def __init__(self, job_id: JobId, vertex_id: JobVertexId, operator_id: OperatorId, *, parallelism: int) -> None:
-        """Its readers are subtasks 0 to `parallelism` - 1 of the vertex."""
+        """The readers are subtasks 0 to `parallelism` - 1 of the vertex."""
         self._job_id = job_id
         self._vertex_id = vertex_id
         self._operator_id = operator_id

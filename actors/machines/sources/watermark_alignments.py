@@ -60,7 +60,7 @@ class _Group:
 
     @property
     def watermark_ms(self) -> int:
-        """The least watermark of the readers that count; the end of event time without such readers."""
+        """The least watermark of the readers that are waited for; `WATERMARK_MAX` if there are none."""
         return min((each.watermark_ms for each in self.readers.values() if each.is_waited_for), default=WATERMARK_MAX)
 
 

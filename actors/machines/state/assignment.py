@@ -192,14 +192,14 @@ def _max_parallelism(vertex: JobVertex, own: Iterable[tuple[Operator, _OperatorS
         label = f"{operator.name} ({operator.ref.uid})"
         if vertex.parallelism > state.max_parallelism:
             raise RescaleNotSupportedError(
-                f"{label} is to run with parallelism {vertex.parallelism}, but its maximum parallelism in the"
-                f" checkpoint is {state.max_parallelism}: set_parallelism(...) to that at most"
+                f"the parallelism of {label} is {vertex.parallelism}, but its maximum parallelism in the checkpoint is"
+                f" {state.max_parallelism}: set_parallelism(...) must not exceed it"
             )
         if vertex.is_max_parallelism_configured and vertex.max_parallelism != state.max_parallelism:
             raise RescaleNotSupportedError(
-                f"{label} ran with the maximum parallelism {state.max_parallelism}, and the job sets it to"
-                f" {vertex.max_parallelism}: it decides which keys belong together and has to stay;"
-                f" set_max_parallelism({state.max_parallelism}), or leave it out"
+                f"{label} ran with the maximum parallelism {state.max_parallelism}, but the job sets it to"
+                f" {vertex.max_parallelism}: it determines the key groups and cannot change; use"
+                f" set_max_parallelism({state.max_parallelism}), or leave it unset"
             )
         max_parallelism = state.max_parallelism
     return max_parallelism

@@ -133,6 +133,5 @@ class _Arrivals:
 def _moved(operator: Operator) -> str:
     return (
         f"{operator.name} ({operator.ref.uid}) is chained or read differently than before, but the checkpoint is"
-        " unaligned and has rows in flight to it or from it: start from a savepoint or from an aligned"
-        " checkpoint"
+        " unaligned and has rows in flight to it or from it: start from a savepoint or from an aligned checkpoint"
     )

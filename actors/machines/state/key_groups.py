@@ -79,8 +79,8 @@ class VertexParallelism:
             raise GraphError(f"the parallelism is {self.parallelism}; it must be 1 or more")
         if self.parallelism > self.max_parallelism:
             raise GraphError(
-                f"the parallelism {self.parallelism} is above the maximum parallelism {self.max_parallelism};"
-                " lower the one with set_parallelism(...), or raise the other with set_max_parallelism(...)"
+                f"the parallelism {self.parallelism} is above the maximum parallelism {self.max_parallelism}: lower"
+                " the parallelism with set_parallelism(...), or raise the maximum with set_max_parallelism(...)"
             )
 
     @classmethod

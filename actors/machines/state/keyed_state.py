@@ -70,7 +70,7 @@ class RestoredKeyedState:
     parts: Mapping[str, tuple[StatePart, ...]] = field(default_factory=dict)
 
     def emitted_once(self) -> RestoredKeyedState:
-        """The same for results that are not emitted again: rows of emitted results are not needed."""
+        """Return this state for results that are emitted only once: rows of emitted results are not needed then."""
         return RestoredKeyedState(
             bounds=_emitted_once(self.bounds),
             parts={

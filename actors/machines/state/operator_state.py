@@ -109,7 +109,7 @@ def _unchanged(previous: Sequence[Lists], grouped: _ByMode) -> list[list[Operato
 
 
 def _split(lists_by_name: dict[str, list[OperatorListState]], result: list[list[OperatorListState]]) -> None:
-    """Distribute the elements of each name evenly; the subtask with one more changes from name to name."""
+    """Distribute the elements of each list evenly; the remainders of the lists go to the subtasks in turn."""
     parallelism, start = len(result), 0
     for lists in lists_by_name.values():
         share, more = divmod(sum(len(each.elements) for each in lists), parallelism)

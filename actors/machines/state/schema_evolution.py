@@ -18,7 +18,7 @@ _WIDER: Mapping[str, tuple[str, ...]] = {
     "float": ("double",),
 }
 _DIGITS: Mapping[str, int] = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
-"""The digits of the decimals that hold all values of a type of integers."""
+"""The digits of a decimal that holds all values of the integer type."""
 
 _TO_DOUBLE = ("tinyint", "smallint", "int")
 """The integers that a double represents exactly."""
@@ -76,7 +76,7 @@ def schema_mismatches(was: StateSchema, now: StateSchema) -> list[str]:
     ]
     before = columns_of(was.columns)
     mismatches += [
-        f"{name}: was `{before[name]}`, is `{kind}`, which is not wider"
+        f"{name}: its type was `{before[name]}` and is `{kind}`, which is not wider"
         for name, kind in columns_of(now.columns).items()
         if name in before and not is_same_or_wider(before[name], kind)
     ]
@@ -90,7 +90,9 @@ def _operator_state_mismatches(was: StateSchema, now: StateSchema) -> Iterator[s
         if old is not None and old.mode is not each.mode:
             yield f"operator state {each.name}: was {old.mode}, is {each.mode}"
         elif old is not None and not is_same_or_wider(old.element, each.element):
-            yield f"operator state {each.name}: was `{old.element}`, is `{each.element}`, which is not wider"
+            yield (
+                f"operator state {each.name}: its type was `{old.element}` and is `{each.element}`, which is not wider"
+            )
 
 
 def changes(was: StateSchema, now: StateSchema) -> list[str]:

@@ -94,7 +94,6 @@ class WindowSegments(Segments[Frame]):
         return latest(self._windows.last_fired_start(watermark_ms), self.emitted_to_ms)
 
     def _has_rows_for(self, segment: Segment[Frame], after_ms: int | None, to_ms: int) -> bool:
-        """True if a segment has rows for a window that starts after `after_ms`, up to `to_ms`."""
         is_open = after_ms is None or (after_ms < to_ms and segment.last_ms >= self._windows.next_start(after_ms))
         return is_open and segment.first_ms < self._windows.end_of_last(to_ms)
 

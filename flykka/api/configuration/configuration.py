@@ -43,7 +43,7 @@ def read_value(name: str, value: object, where: str) -> Any:
     """Parse the value of one option. Raises `ConfigurationError`, which begins with `where`."""
     option = OPTIONS.get(name)
     if option is None:
-        raise ConfigurationError(f"{where}: there is no such option{suggestion(name, OPTIONS)}")
+        raise ConfigurationError(f"{where}: unknown option{suggestion(name, OPTIONS)}")
     try:
         return option.form.read(value)
     except ValueError as wrong:
@@ -73,7 +73,7 @@ def unknown_variables(variables: Iterable[str]) -> list[str]:
     """
     names = (*_by_variable(), *_NO_OPTIONS)
     return [
-        f"{variable}: there is no such environment variable, and it is ignored{suggestion(variable, names)}"
+        f"{variable}: unknown environment variable, which is ignored{suggestion(variable, names)}"
         for variable in sorted(variables)
         if variable.startswith(PREFIX) and variable not in names and not _OF_KUBERNETES.search(variable)
     ]
@@ -119,7 +119,7 @@ def incomplete(values: Values, format_name: Callable[[str], str] = str) -> str |
         return f"{format_name(names[0])} goes with {format_name('rest')}"
     if "network_memory_bytes" in values and "network_buffers" not in values:
         return (
-            f"{format_name('network_memory_bytes')} is shared out among the network buffers: give"
+            f"{format_name('network_memory_bytes')} divides the network buffers by size: set"
             f" {format_name('network_buffers')} as well"
         )
     return None

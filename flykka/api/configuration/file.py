@@ -30,7 +30,7 @@ def configuration_file(variables: Mapping[str, str], folder: Path) -> Path | Non
     yaml, pyproject = folder / YAML, folder / PYPROJECT
     has_table = pyproject.is_file() and _table(pyproject) is not None
     if yaml.is_file() and has_table:
-        raise ConfigurationError(f"there are options in {yaml} and in [{TABLE}] of {pyproject}: keep one of them")
+        raise ConfigurationError(f"both {yaml} and [{TABLE}] of {pyproject} contain options: keep one of them")
     if yaml.is_file():
         return yaml
     return pyproject if has_table else None
@@ -81,5 +81,5 @@ def _mapping(file: Path) -> Mapping[str, Any]:
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise ConfigurationError(f"{file}: it has no options, each on a line of its own such as parallelism: 4")
+        raise ConfigurationError(f"{file} contains no options: write each on its own line, such as parallelism: 4")
     return {str(name): value for name, value in document.items()}

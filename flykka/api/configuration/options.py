@@ -577,9 +577,8 @@ class CheckpointOptions(TypedDict, total=False):
         ExternalizedCheckpointRetention | str | None,
         _one_of(ExternalizedCheckpointRetention),
         Meaning(
-            "jobs that retain their last checkpoint, in addition to stopped ones:"
-            " no-externalized-checkpoints: none; delete-on-cancellation: failed ones; retain-on-cancellation:"
-            " failed and cancelled ones",
+            "jobs that retain their last checkpoint, in addition to stopped ones: no-externalized-checkpoints: none;"
+            " delete-on-cancellation: failed ones; retain-on-cancellation: failed and cancelled ones",
             "retain-on-cancellation",
             sets=lambda settings, retention: settings.with_retention(retention),
         ),
@@ -588,9 +587,8 @@ class CheckpointOptions(TypedDict, total=False):
         int | str | None,
         Form("OCTAL", permissions),
         Meaning(
-            "permissions of new folders of checkpoints, savepoints and archives on a file system of this"
-            " machine, whatever the umask; files have the same without the right to execute: 0750 lets the"
-            " group read",
+            "permissions of new folders of checkpoints, savepoints and archives on a file system of this machine,"
+            " whatever the umask; files have the same without the right to execute: 0750 lets the group read",
             "0700: the user only",
             sets="checkpointing.permissions",
         ),
@@ -648,8 +646,8 @@ class StartOptions(TypedDict, total=False):
     fresh: Annotated[
         Switch,
         Meaning(
-            "start all jobs with their input, whatever was retained; refused if the folder of a sink contains"
-            " rows of the job",
+            "start all jobs at the beginning of their input, even if there is a checkpoint; refused if the folder of a"
+            " sink contains rows of the job",
             "they continue",
             sets=lambda settings, fresh: _start(settings, None) if fresh else settings,
         ),
@@ -658,8 +656,8 @@ class StartOptions(TypedDict, total=False):
         Paths | None,
         Form("FOLDER", paths, is_path=True),
         Meaning(
-            "delete the rows that the first job has published in this folder of a sink, and start it with its"
-            " input; repeatable",
+            "delete the rows that the first job has published in this folder of a sink, and start it at the"
+            " beginning of its input; repeatable",
             "nothing is deleted",
             sets=_overwrite,
         ),

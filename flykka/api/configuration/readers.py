@@ -43,7 +43,7 @@ def permissions(value: Any) -> int:
         is_octal = 0 < len(value) <= 4 and set(value) <= set("01234567")
         number = int(value, 8) if is_octal else None
     if type(number) is not int or number & 0o700 != 0o700 or number & ~0o777:
-        raise ValueError(f"{value!r} is not the permissions of a folder whose owner may do all, from 0700 to 0777")
+        raise ValueError(f"{value!r} is not a permission from 0700 to 0777, which lets the owner do everything")
     return number
 
 
@@ -143,7 +143,7 @@ def by_name(texts: Any) -> dict[str, str]:
             raise ValueError(f"{texts!r} is not of the form NAME=TEXT,NAME=TEXT")
         return {name.strip(): value for name, _, value in pairs}
     if not isinstance(texts, dict) or not texts:
-        raise ValueError(f"{texts!r} has no texts by name")
+        raise ValueError(f"{texts!r} does not map names to texts")
     wrong = [name for name, value in texts.items() if not isinstance(name, str) or isinstance(value, dict | list)]
     if wrong:
         raise ValueError(f"{wrong[0]!r} does not name a text")

@@ -172,7 +172,6 @@ class _JobOperators:
 
 
 def _parallelism(operator: Transformation) -> int | None:
-    """Return the parallelism of the operator upstream of a cached stream, if it is set."""
     if len(operator.inputs) != 1:
         return None
     source = operator.inputs[0].source

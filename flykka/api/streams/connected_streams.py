@@ -224,7 +224,7 @@ class ConnectedStreams(_Connected):
                 raise StreamTypeError(
                     f"{self._names}, connected: the key {one.name!r} of {self._first} is of type"
                     f" {one.dataType.simpleString()}, and {other.name!r} of {self._second} of type"
-                    f" {other.dataType.simpleString()}, so that no two rows would meet: cast one of them, as in"
+                    f" {other.dataType.simpleString()}, so that no rows would have equal keys: cast one of them, as in"
                     f" F.col({other.name!r}).cast({one.dataType.simpleString()!r})"
                 )
         return first

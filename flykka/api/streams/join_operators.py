@@ -96,7 +96,7 @@ def check_versions(sides: Sides) -> None:
     keys = versions.type.changelog.keys
     if keys is not None and set(keys) != set(versions.type.prototype.select(*versions.keys).columns):
         raise StreamTypeError(
-            f"{what}: the rows of {versions} are {versions.type.changelog}, which is the key of a version: key both"
+            f"{what}: {versions} consists of {versions.type.changelog}, and its versions have this key: key both"
             f" streams by it, not by {format_columns(*versions.keys)}"
         )
 
@@ -238,10 +238,10 @@ def interval_join(sides: Sides, settings: IntervalJoinSettings, columns: tuple[C
 
 def _check_interval(what: str, settings: IntervalJoinSettings) -> None:
     if settings.interval.is_empty:
-        raise ProgramError(f"{what}: both bounds are the same and one is exclusive, so no rows would meet")
+        raise ProgramError(f"{what}: both bounds are equal and one is exclusive, so no rows would match")
     if settings.time_column is not None and settings.outer:
         raise ProgramError(
-            f"{what}: rows without a match are emitted when none can come any more: results of outer joins have no"
+            f"{what}: rows without a match are emitted when no match can follow, so results of outer joins have no"
             " event time: leave out with_timestamp_column(...)"
         )
     tags = list(settings.tags.values())

@@ -211,7 +211,7 @@ class IntervalJoin(MigrationHints):
         lower_ms, upper_ms = signed_duration_ms(lower, "lower bound"), signed_duration_ms(upper, "upper bound")
         if lower_ms > upper_ms:
             raise ProgramError(
-                f"between({lower!r}, {upper!r}): the lower bound is after the upper one, so no rows would meet"
+                f"between({lower!r}, {upper!r}): the lower bound is after the upper one, so no rows would match"
             )
         return IntervalJoined(
             self._sides, IntervalJoinSettings(interval=Interval(lower_ms=lower_ms, upper_ms=upper_ms))

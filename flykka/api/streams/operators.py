@@ -366,7 +366,9 @@ def add_broadcast_set(flow: Dataflow, variable: Dataflow, name: str) -> None:
         raise ProgramError(f"{what}: it has a broadcast variable of this name")
     before = leading_to(variable.inputs)
     if operator in before:
-        raise ProgramError(f"{what}: the stream is made of rows of the operator itself, which waits for its end")
+        raise ProgramError(
+            f"{what}: the broadcast variable is computed from rows of the operator itself, which waits for its end"
+        )
     for source in filter(is_unbounded, before):
         raise ProgramError(
             f"{what}: a broadcast variable is read when it is complete, but the source {source} ({source.call_site})"

@@ -98,8 +98,8 @@ class _Preview:
                 return self.united(operator.inputs)
             case _:
                 raise ProgramError(
-                    f"{operator} ({operator.call_site}) cannot be previewed: it depends on what a job has seen before;"
-                    " preview the stream before it, or execute a job"
+                    f"{operator} ({operator.call_site}) cannot be previewed: its output depends on earlier rows of a"
+                    " job; preview the stream before it, or execute a job"
                 )
 
     def _first_batch(self, operator: Transformation, code: SourceCode) -> DataFrame:
@@ -119,8 +119,8 @@ class _Preview:
                 return splits[0]
             if discovery.interval_ms is None or time.monotonic() > deadline:
                 raise EmptySourceError(
-                    f"nothing to preview: {operator} ({operator.call_site}) reads {code.source}, where there are no"
-                    " rows yet; call preview again when there are some"
+                    f"nothing to preview: {operator} ({operator.call_site}) reads {code.source}, which contains no"
+                    " rows yet; call preview again later"
                 )
             time.sleep(_PAUSE_SECONDS)
 

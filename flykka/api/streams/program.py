@@ -196,7 +196,7 @@ def try_on_prototype(operator: object, attempt: Callable[[], T]) -> T:
 
 
 def one_of(kind: type[E], value: E | str, what: str) -> E:
-    """Return the member of an enum, given itself or its name. Raises `ProgramError` if there is no such `what`."""
+    """Return the member of an enum, given itself or its name. `ProgramError` names the parameter `what`."""
     try:
         return kind(value)
     except ValueError as unknown:

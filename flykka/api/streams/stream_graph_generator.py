@@ -92,8 +92,8 @@ def _check_side_outputs(transformations: Sequence[Transformation]) -> None:
         code = operator.code
         if isinstance(code, SourceCode) and code.side_outputs and (operator, code.side_outputs[0]) not in read:
             raise ProgramError(
-                f"{operator} puts rows aside, and nothing reads them: they are get_side_output(OutputTag("
-                f"{code.side_outputs[0]!r})) of its stream"
+                f"{operator} writes a side output that is not read: read it with"
+                f" get_side_output(OutputTag({code.side_outputs[0]!r})) of its stream"
             )
 
 
@@ -109,7 +109,7 @@ def _shipped(source: Input, *, is_same_parallelism: bool) -> tuple[ShipStrategy,
 
 
 def _ordered(transformations: Sequence[Transformation]) -> set[Transformation]:
-    """The operators whose results are read by one that needs them in order, directly or after others that pass it on.
+    """The operators whose results must be in order, because an operator downstream needs the order.
 
     All others may read files and exchange rows in any order, which is faster.
     """

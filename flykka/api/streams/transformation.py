@@ -86,7 +86,7 @@ class Transformation:
 
     @property
     def uid(self) -> str:
-        """The user's uid, else one from kind and position, which changes when operators are inserted before it."""
+        """The user's uid, else one from kind and position, which changes when operators are inserted upstream."""
         return self.explicit_uid or default_uid(self.kind, self.position)
 
     @property

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 Limits = Mapping[int, int]
-"""The greatest numbers that pass, by the ids of columns."""
+"""The greatest row number that passes the conditions, by the id of the column with the numbers."""
 
 _END = 2**63
 _ANY = range(-_END, _END)
@@ -73,7 +73,7 @@ def is_implied(condition: Expression, roles: Mapping[int, Role]) -> bool:
 
 
 def first_alone(condition: Expression, roles: Mapping[int, Role]) -> int | None:
-    """Return the column of row numbers whose condition only lets 1 pass, or None."""
+    """Return the column of row numbers of which the condition accepts only 1, or None."""
     for each in condition.conjuncts():
         column, numbers = _numbers(each)
         role = roles.get(column)
@@ -155,7 +155,7 @@ def _limits(conditions: Iterable[Expression]) -> Limits:
 
 
 def _limit(condition: Expression) -> Limits:
-    """Return the greatest number that one condition lets pass; at least 1, as each operator keeps a row."""
+    """Return the greatest row number that a condition accepts; at least 1, because each operator keeps a row."""
     column, numbers = _numbers(condition)
     if condition.kind == "In":
         value, *listed = condition.children
@@ -166,7 +166,7 @@ def _limit(condition: Expression) -> Limits:
 
 
 def _numbers(condition: Expression) -> tuple[int, range]:
-    """Return a column and the numbers that a comparison lets pass; `COMPUTED` for other conditions."""
+    """Return a column and the numbers that a comparison accepts; `COMPUTED` for other conditions."""
     if condition.kind == "Between":
         value, lower, upper = condition.between
         first, last = _constant(lower), _constant(upper)

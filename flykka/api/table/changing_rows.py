@@ -57,7 +57,7 @@ def kind_column(stream: DataStream) -> str:
 
 
 def with_keys_in(rows: Rows, keys: Sequence[str]) -> bool:
-    """True if some columns of a row never change: they are among the keys of its upserts."""
+    """True if some columns of a row never change, because they are among the keys of its upserts."""
     return set(keys) <= set(rows.stream.changelog.keys or ())
 
 

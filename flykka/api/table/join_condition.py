@@ -39,7 +39,6 @@ class Key:
         return struct_of(value) if self.matches_null else value
 
     def of(self, side: Side) -> Expression:
-        """Return the expression of a side."""
         return self.left if side is Side.LEFT else self.right
 
 
@@ -153,7 +152,7 @@ class _Parts:
         return term.micros % MICROS_PER_MS == 0
 
     def _bound(self, comparison: str, micros: int) -> None:
-        """Note how the right event time minus the left one compares with some microseconds.
+        """Note a bound, in microseconds, of the right event time minus the left one.
 
         Intervals have whole milliseconds: a value between two becomes the next one.
         """

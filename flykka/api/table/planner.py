@@ -131,7 +131,7 @@ class Planner:
         return node.view_name in self._streams or any(map(self._reads_stream, (*node.children, *node.subqueries)))
 
     def _tables(self, node: PlanNode) -> tuple[PlanNode, ...]:
-        """Return the common tables without a stream, if a node reads one beside its stream."""
+        """Return the common table expressions without a stream, if a node reads one together with its stream."""
         beside = (each for each in (*node.children, *node.subqueries) if not self._reads_stream(each))
         if not any(each.reads_common_tables for each in beside):
             return ()
@@ -281,8 +281,8 @@ class Planner:
         sides = [relation for relation in found if relation is not None]
         if len(sides) < len(found):
             raise RefusedError(
-                "UNION of a stream and a table cannot run: the rows of the table would be emitted with every batch;"
-                " env.from_dataframe(...) makes a stream of a table",
+                "UNION of a stream and a table is not supported: the rows of the table would be emitted with every"
+                " batch; env.from_dataframe(...) makes a stream of a table",
                 node.position,
             )
         names = [each.name for each in node.output]

@@ -48,7 +48,7 @@ class IsWindow:
     size_ms: int | None
 
     def part(self, field: str) -> Role | None:
-        """Return the role of its start or end."""
+        """Return the role of the start or end of the window."""
         if field == "end":
             return IsEventTime()
         return None if self.size_ms is None else IsWindowStart(size_ms=self.size_ms)
@@ -137,7 +137,7 @@ class Relation:
     def settled(
         self, names: Iterable[str] | None = None, *, is_result: bool = False, carries_keys: bool = False
     ) -> Rows:
-        """Apply the nodes as one operator, with the column names of the plan, or others.
+        """Apply the nodes as one operator; its columns get these names, by default those of the plan.
 
         The end of a window is carried along as event time, but not into the result of the query. The row kinds come
         after the columns, and before them, with `carries_keys`, the keys that are not columns.
@@ -187,7 +187,6 @@ class Relation:
 
     @property
     def _lost_keys(self) -> tuple[str, ...]:
-        """The keys of upserts that are not columns of the relation."""
         found = {role.name for role in self.roles.values() if isinstance(role, IsKey | IsNumber)}
         return tuple(key for key in self.stream.changelog.keys or () if key not in found)
 
@@ -276,7 +275,7 @@ def relation_of(rows: Rows, node: PlanNode) -> Relation:
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:
-    """Return the rows as those of a node: its columns are theirs, in order, under its own ids."""
+    """Return the relation of a plan node that has the columns of `rows`, in the same order, under its own ids."""
     pairs = zip(rows.output, node.output, strict=True)
     return Relation(
         stream=rows.stream,

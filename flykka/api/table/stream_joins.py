@@ -240,5 +240,4 @@ class _Join:
         return tuple(key.matched(columns.column(key.of(side))) for key in self._condition.keys)
 
     def _end(self) -> Column:
-        """Return the end of the window, from the side that has one."""
         return first_of(*(named_of(side, self._event_time(side).column) for side in Side))

@@ -127,7 +127,6 @@ class _TemporalJoin:
         self._rest: list[Expression] = []
 
     def relation(self) -> Relation:
-        """Return the rows, with those columns of the node that are read."""
         self._check_kind()
         self._check_times()
         self._take_apart()
@@ -195,14 +194,14 @@ class _TemporalJoin:
         missing = [key for key in wanted or () if key not in of_right]
         if missing:
             raise RefusedError(
-                f"the rows of the right stream are {right.stream.changelog}, which is the key of a version, but the"
-                f" ON has no equality of {', '.join(missing)} with an expression of the left stream",
+                f"the right stream consists of {right.stream.changelog}: its versions have this key, so ON must contain"
+                f" an equality of {', '.join(missing)} with an expression of the left stream",
                 self._node.position,
             )
         if not self._keys:
             raise RefusedError(
-                f"{self._node.join_type} JOIN FOR SYSTEM_TIME AS OF needs an equality of both streams in its ON, as"
-                " in o.currency = r.currency: it is the key of the versions in the right one",
+                f"{self._node.join_type} JOIN FOR SYSTEM_TIME AS OF needs an equality between both streams in its ON,"
+                " such as o.currency = r.currency, which selects the versions of the right stream",
                 self._node.position,
             )
 

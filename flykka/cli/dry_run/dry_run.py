@@ -90,4 +90,4 @@ def _failed(app: App, raised: BaseException, *, verbose: bool) -> int:
 
 def _no_job(app: App, forgotten: int) -> int:
     what = f"defined {forgotten} operators but never called execute()" if forgotten else "executes no job"
-    return fail(f"flykka: {app.path} {what}: there is no job to look at", FAILED)
+    return fail(f"flykka: {app.path} {what}: there is no job to inspect", FAILED)

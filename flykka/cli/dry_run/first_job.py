@@ -118,7 +118,9 @@ def first_job(
     """
     cache = PlanCache(app, options)
     if cached and (plan := cache.find()) is not None:
-        print(f"flykka: {app.path} as seen {_time_text(plan.made_ms)}; --no-cache looks again", file=sys.stderr)
+        print(
+            f"flykka: {app.path} was cached {_time_text(plan.made_ms)}; --no-cache runs the app again", file=sys.stderr
+        )
         return plan.plan, plan.job_graph
     # Loading Spark's packages takes a second, and a cached plan needs none of them.
     from flykka.cli.dry_run.dry_run import DryRun, dry_run

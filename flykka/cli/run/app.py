@@ -34,7 +34,7 @@ class App:
         """Describe why the app cannot be run at all, or return None."""
         path = Path(self.path)
         if path.is_dir():
-            return f"{self.path} is a folder: name the Python file of the app"
+            return f"{self.path} is a folder: pass the Python file of the app"
         if not path.exists():
             return f"there is no file {self.path}"
         try:

@@ -104,7 +104,6 @@ class AppRun(Launch):
             self._end_of(client)
 
     def notify(self, text: str) -> None:
-        """Print a line above the live display."""
         self._console.notify(text)
 
     def running(self) -> list[JobClient]:
@@ -213,7 +212,7 @@ def _raised(app: App, app_run: AppRun) -> BaseException | None:
             exit_ = exited
         if exit_ is None or _exit_status(exit_)[0] == OK:
             app_run.wait()
-    except BaseException as raised:  # noqa: BLE001 - whatever it is, it is the app's, and told with the exit code
+    except BaseException as raised:  # noqa: BLE001 - the app raised it: the exit code reports it
         return raised
     return exit_
 
@@ -249,7 +248,7 @@ def _ended(app: App, app_run: AppRun, exit_error: SystemExit | None, *, verbose:
         return _Outcome(OK)
     return _Outcome(
         FAILED,
-        f"flykka: {app.path} made no job: an app gets an environment from"
+        f"flykka: {app.path} created no job: an app gets an environment from"
         " StreamExecutionEnvironment.get_execution_environment(), defines operators in it and calls its execute()",
     )
 

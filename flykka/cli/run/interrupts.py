@@ -134,9 +134,9 @@ class Interrupts:
         failed = _failure(client.stop_with_savepoint if has_directory else client.stop)
         if failed is not None and self.request is StopRequest.STOP and not client.done():
             if self._asked_by is signal.SIGINT:
-                self._notify(f"not stopped, it keeps running{self._hint([client])}: {failed}")
+                self._notify(f"not stopped, so it keeps running{self._hint([client])}: {failed}")
             else:
-                self._notify(f"not stopped, ending without a last checkpoint: {failed}")
+                self._notify(f"not stopped; ending it without a last checkpoint: {failed}")
                 self._refused.append(client)
         self._leave()
 

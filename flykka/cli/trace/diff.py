@@ -119,7 +119,7 @@ def _lines(
 
 def _record_line(record: Record | None) -> str:
     if record is None:
-        return "nothing more of this actor"
+        return "the actor has no more records"
     if not isinstance(record, Turn):
         return f"{record.sequence}  {type(record).__name__}"
     sender = "" if record.sender is None else f"  from {record.sender.path}"

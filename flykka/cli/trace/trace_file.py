@@ -82,7 +82,7 @@ def is_the_same_file(output: str, *addresses: str) -> bool:
 
 def output_problem(output: str, refusal: OSError) -> str:
     """Describe why a file cannot be written, in the same words for all commands."""
-    why = "a file of that name is in the way" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
+    why = "a file with that name exists" if isinstance(refusal, FileExistsError) else refusal.strerror or refusal
     return f"{output} cannot be written: {why}"
 
 

@@ -99,7 +99,7 @@ class FileSystemBackend:
             raise self._unavailable("read", path, refusal) from refusal
 
     def write(self, path: str, data: bytes | None, expected: Mapping[str, bytes | None]) -> str | None:
-        """Compare and set; the lock excludes all other processes meanwhile."""
+        """Compare and set. The lock excludes other processes."""
         with self._lock:
             if self._is_held():
                 for each, value in expected.items():
@@ -114,7 +114,7 @@ class FileSystemBackend:
                 except OSError as refusal:
                     # Readers see the value, but may lose it after a power failure: the next leader continues with
                     # what exists, and until then nothing deletes what either value refers to.
-                    why = f"whether {path} was written is not known: {refusal.strerror or refusal}"
+                    why = f"it is unknown whether {path} was written: {refusal.strerror or refusal}"
                 else:
                     return None
             else:
@@ -212,19 +212,17 @@ class FileSystemBackend:
             self._wait()
 
     def _local(self, directory: str) -> Path:
-        between_machines = (
-            "its lock holds within one machine only: give a folder on a disk of this machine, or use ZooKeeper"
-        )
+        between_machines = "its lock works on a single machine only: use a folder on a local disk, or ZooKeeper"
         path = directory.removeprefix("file://")
         if "://" in path:
-            raise StoreUnavailableError(f"{self.name} is not a folder of this machine; {between_machines}")
+            raise StoreUnavailableError(f"{self.name} is not a local folder; {between_machines}")
         root = Path(path).absolute()
         try:
             make_folder(root, PRIVATE)
             # A permanent failure should be reported now: later it would cost the leadership at every write.
             sync_folders([root])
         except OSError as refusal:
-            raise StoreUnavailableError(f"{self.name} cannot be made: {refusal.strerror or refusal}") from refusal
+            raise StoreUnavailableError(f"{self.name} cannot be created: {refusal.strerror or refusal}") from refusal
         kind = network_file_system(root)
         if kind is not None:
             raise StoreUnavailableError(f"{self.name} is on a network file system ({kind}); {between_machines}")

@@ -51,7 +51,7 @@ class ZooKeeperSettings:
                 f"a path in ZooKeeper begins with a slash and ends without one, as in '/a/b': {self.path!r}"
             )
         if self.session_timeout_ms < 1:
-            raise ValueError(f"a session lasts some milliseconds, not {self.session_timeout_ms}")
+            raise ValueError(f"the session timeout is {self.session_timeout_ms} ms, but must be above 0")
         if self.acl not in list(ZooKeeperAcl):
             raise ValueError(f"the acl is one of {', '.join(ZooKeeperAcl)}, not {self.acl!r}")
         if (self.username is None) != (self.password_file is None):

@@ -75,7 +75,7 @@ class ZooKeeperBackend:
             if data is not None:
                 return data
             if node == self._client.look(path):
-                raise StoreUnavailableError(f"{self.name}: the file of {path} is gone from the storage directory")
+                raise StoreUnavailableError(f"{self.name}: the file of {path} is missing from the storage directory")
         return None
 
     def names(self, path: str) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class ZooKeeperBackend:
                 nodes = {each: target if each == path else self._client.look(each) for each in expected}
             except StoreUnavailableError as silent:
                 if is_unsure:
-                    raise LeadershipLostError(f"{silent}; whether {path} was written is not known") from silent
+                    raise LeadershipLostError(f"{silent}; it is unknown whether {path} was written") from silent
                 raise
             for each, value in expected.items():
                 if self._value(nodes[each]) != value:

@@ -241,7 +241,7 @@ class ZooKeeperClient:
                 pass
 
     def _patiently(self, ask: Callable[[], Any]) -> Any:
-        """Repeat a call that may be made twice."""
+        """Make a call that is harmless if repeated, and repeat it after lost connections."""
         end = monotonic() + self.session_timeout + CONNECTION_TIMEOUT
         while True:
             try:

@@ -87,7 +87,7 @@ class EventHandlers:
         self._open += 1
         try:
             if self._open > STREAMS:
-                raise RestError(503, f"{STREAMS} streams are open: there are no more at once")
+                raise RestError(503, f"{STREAMS} streams are open, and no more are allowed")
             first = await run_in_threadpool(ask)
         except BaseException:
             self._ended()

@@ -152,12 +152,13 @@ class CancelHandlers:
             case "stop":
                 return self._stop(query)
             case other:
-                raise RestError(400, f"there is no mode {other!r} of ending a job: there is cancel")
+                raise RestError(400, f"unknown mode {other!r}: the only mode is cancel")
 
     def _stop(self, query: Query) -> Json:
         raise RestError(
             308,
-            'no job is stopped by this mode: "cancel" ends it at once, and POST "jobs/:jobid/stop" with a savepoint',
+            'this mode does not stop a job: "cancel" ends it at once, and POST "jobs/:jobid/stop" stops it with a'
+            " savepoint",
         )
 
     def _heartbeat(self, query: Query) -> Json:

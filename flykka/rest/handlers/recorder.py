@@ -49,7 +49,6 @@ class Recording:
     """Access to the recorder of a system, which keeps the last records in memory or writes all to a file."""
 
     def __init__(self, recorder: Recorder | None, clock: Callable[[], float] = time.monotonic) -> None:
-        """`clock` returns seconds."""
         self._recorder = recorder
         self._clock = clock
         self._lock = Lock()

@@ -113,7 +113,7 @@ class SnapshotHandlers:
     def _checkpoint(self, query: Query) -> Json:
         job_id, kind = query.job_id, query.text("checkpointType") or CheckpointType.CONFIGURED
         if kind not in list(CheckpointType):
-            raise RestError(400, f"there is no type of checkpoints {kind!r}: there are {', '.join(CheckpointType)}")
+            raise RestError(400, f"unknown checkpoint type {kind!r}: use one of {', '.join(CheckpointType)}")
         self._gateway.details(job_id)
 
         def take() -> Json:

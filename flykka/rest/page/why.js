@@ -1,4 +1,4 @@
-// Why the job does not go on, or what it does: asked when the reader wants to know, for every actor of it is asked.
+// Why the job makes no progress, or its current work: requested on demand, because every actor of the job is asked.
 
 import { request } from "./api.js";
 import { h } from "./dom.js";

@@ -23,7 +23,7 @@ from flykka.rest.responses.io_metrics import Json
 
 SAMPLES = 100
 PAUSE_SECONDS = 0.05
-"""Samples of one graph, and the time between two of them: Flink's."""
+"""The number of samples in a graph, and the time between two, as in Flink."""
 
 REFRESH_SECONDS = 60.0
 """Time after which a requested graph is sampled again; until then the old one is returned."""

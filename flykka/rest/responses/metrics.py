@@ -42,14 +42,14 @@ def identifier(operator: str, metric: str) -> str:
 
 
 def listed(there: Mapping[str, float], names: str | None) -> list[Json]:
-    """List the names, or with `wanted` the values as texts. Unknown names are ignored."""
+    """List the names, or with `names` the values as texts. Unknown names are ignored."""
     if names is None:
         return [{"id": name} for name in there]
     return [{"id": name, "value": _text(there[name])} for name in names.split(",") if name in there]
 
 
 def aggregated(of_each: Sequence[Mapping[str, float]], names: str | None, functions: str | None) -> list[Json]:
-    """List the names, or with `wanted` aggregates over those with such a value. Raises `RestError` as `chosen` does."""
+    """List the names, or with `names` the aggregates of these metrics. Raises `RestError` as `chosen` does."""
     if names is None:
         return [{"id": name} for name in dict.fromkeys(name for each in of_each for name in each)]
     aggregates = chosen(functions)
@@ -89,7 +89,7 @@ _NETWORK = "Status.Shuffle.Netty"
 
 
 def values(subtasks: Sequence[SubtaskDetails], names: str | None) -> list[Json]:
-    """List `<subtask>.<metric>`: the names, or with `wanted` the values as texts. Unknown names are ignored."""
+    """List `<subtask>.<metric>`: the names, or with `names` the values as texts. Unknown names are ignored."""
     if names is None:
         return [{"id": f"{subtask.subtask}.{name}"} for subtask in subtasks for name in _measured(subtask)]
     by_number = {str(subtask.subtask): subtask for subtask in subtasks}
@@ -102,7 +102,7 @@ def values(subtasks: Sequence[SubtaskDetails], names: str | None) -> list[Json]:
 
 
 def values_of_subtask(subtask: SubtaskDetails, names: str | None) -> list[Json]:
-    """List `<metric>`: the names, or with `wanted` the values as texts. Unknown names are ignored."""
+    """List `<metric>`: the names, or with `names` the values as texts. Unknown names are ignored."""
     return listed(_measured(subtask), names)
 
 
@@ -174,7 +174,7 @@ def task_manager_metrics(
 
 
 def coordinator_metrics(vertex: JobVertexDetails, names: str | None) -> list[Json]:
-    """List the metrics of a vertex's operator coordinator: the names, or with `wanted` the values as texts.
+    """List the metrics of a vertex's operator coordinator: the names, or with `names` the values as texts.
 
     A meter is reported as its count, because the times of its events are unknown.
     """

@@ -34,7 +34,7 @@ NODE = "●"
 
 
 class SideNote:
-    """Text that wraps beside a margin, which does not: `first` is beside its first line, `rest` beside the others."""
+    """Wrapping text with a margin to its left: `first` on the first line, `rest` on the others."""
 
     def __init__(self, first: Text, rest: Text, text: Text) -> None:
         self._first = first

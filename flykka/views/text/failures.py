@@ -58,7 +58,7 @@ def _outcome(entry: RootExceptionHistoryEntry) -> str:
     what = counted(tasks, "task") if tasks else "the job"
     match entry.outcome:
         case FailureOutcome.UNDECIDED:
-            return "nothing is decided yet"
+            return "no decision yet"
         case FailureOutcome.RESTARTING:
             return f"{what} {'are' if tasks > 1 else 'is'} to restart{after}"
         case FailureOutcome.RESTARTED if entry.restored_checkpoint is None:

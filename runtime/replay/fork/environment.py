@@ -263,7 +263,6 @@ class RecordedSchedule:
         self._places: dict[Ref, int] = {}
 
     def choose(self, ready: Sequence[Runnable]) -> int | None:
-        """Return the index of the runnable to run; None if the record contains none of them."""
         first = None
         best = (0, False)
         for place, runnable in enumerate(ready):

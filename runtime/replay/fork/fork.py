@@ -112,7 +112,7 @@ class Fork:
         """
         path = path if path.startswith("/") else f"/user/{path}"
         if path in (ROOT, USER):
-            raise ForkError(f"{path} is no actor that can die alone: it is the whole system")
+            raise ForkError(f"{path} cannot die alone: it is the whole system")
         cell = self.system.cells.find(path)
         if cell is None:
             living_paths = ", ".join(self.system.cells.living_paths())
@@ -130,7 +130,6 @@ class Fork:
 
     @property
     def expects_more(self) -> bool:
-        """True if a recorded input from outside is still to come."""
         return self._environment.expects_more
 
     def run(
@@ -158,7 +157,7 @@ class Fork:
             ForkError: the fork has run already.
         """
         if self._has_run:
-            raise ForkError("a fork runs once: session.fork() makes another one")
+            raise ForkError("a fork runs only once: create another one with session.fork()")
         self._has_run = True
         live = ForkRecorder(self._environment.schedule.mark_taken, until, observer, recorder)
         with without_logs(), outside_turn():

@@ -16,7 +16,9 @@ from flykka.runtime.trace.text import message_name, message_tag, unwrapped
 _FORM = re.compile(
     r"\s*(?:(?P<actor>[^\s<]+)?\s*<-)?\s*(?P<message>[\w.*?]+)?\s*(?:\((?P<fields>[^()]*)\))?\s*", re.ASCII
 )
-_EXAMPLE = "one reads as 'CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)', and each part may be left out"
+_EXAMPLE = (
+    "a breakpoint is written as 'CheckpointCoordinator <- DeclineCheckpoint(checkpoint_id=7)'; each part may be omitted"
+)
 _WORD_BEGINS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 

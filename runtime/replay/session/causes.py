@@ -58,7 +58,6 @@ def causes_of(trace: TraceReader, turn: Turn) -> list[Cause]:
 
 
 def _causing_effect(cause: Turn, turn: Turn) -> Effect | None:
-    """Return the effect of `cause` that led to `turn`."""
     leading = (effect for effect in cause.effects if _leads_to(effect, turn))
     # The outcome of blocking work is not an effect; a message that the turn has sent takes precedence.
     return next(leading, None) or next((effect for effect in cause.effects if _may_lead_to(effect, turn)), None)

@@ -71,7 +71,7 @@ class Walk:
         self._replayed = 0
         """The number of turns that the engine has replayed; the session may be before the last of them."""
         self._last_aside = 0
-        """The last turn with changes of actors outside of it: the steps are complete from here on."""
+        """The last turn in which other actors than its own changed. Kept steps before it lack those changes."""
         self._divergences: dict[int, Divergence] = {}
 
     @property
@@ -98,7 +98,7 @@ class Walk:
         return self.here if self.position > begun else None
 
     def run(self, is_wanted: Callable[[Turn], bool]) -> Step | None:
-        """Move to the next turn that is wanted, which is checked before it is replayed."""
+        """Move to after the next turn that `is_wanted` accepts. It is called before the turn is replayed."""
         while self.position < self._replayed:
             step = self._step()
             if step is not None and (is_wanted(step.turn) or self.divergence is not None):
@@ -250,12 +250,12 @@ class ReplaySession(Walk):
         return self.forward(turns)
 
     def back(self, turns: int = 1) -> Step | None:
-        """Move back to after an earlier turn; return it, or None at the start."""
+        """Move back by this number of turns; return the turn that was replayed last, or None at the start."""
         self.go_to(max(0, self.position - turns))
         return self.here
 
     def at(self, number: int) -> Step:
-        """Move to after the turn with this number, forward or back; or to one before it that diverges.
+        """Replay up to and including the turn with this number, forward or back; stop at an earlier divergence.
 
         Raises:
             ReplaySessionError: the trace has no such turn.
@@ -275,7 +275,7 @@ class ReplaySession(Walk):
         return stopped_at
 
     def run_until(self, wanted: str | type[Value], **fields: object) -> Step | None:
-        """Move to after the next turn that handles such a message, or that diverges; return None if there is none.
+        """Move to after the next turn that handles a `wanted` message, or that diverges; return None if there is none.
 
         `wanted` is a class of messages, or a text such as `"CheckpointCoordinator <- DeclineCheckpoint"`; `fields` are
         values in the message.
@@ -286,7 +286,7 @@ class ReplaySession(Walk):
         return self.run_to([Breakpoint.of(wanted, fields)])
 
     def run_to(self, breakpoints: list[Breakpoint]) -> Step | None:
-        """Move to after the next turn at one of these, or that diverges; without any, to the end, and return None."""
+        """Replay until after a turn that matches a breakpoint or diverges, or to the end; return its step or None."""
         return self.run(lambda turn: any(each.matches(turn, self.actor_class(turn)) for each in breakpoints))
 
     def state(self, path: str | None = None) -> State:
@@ -325,7 +325,6 @@ class ReplaySession(Walk):
         return Fork(self._before_turn(self._make_engine()), unrecorded=unrecorded)
 
     def _before_turn(self, engine: ReplayEngine) -> ReplayEngine:
-        """Return the engine, advanced to right before the turn of this session."""
         turn = self.turn
         while turn is not None and (upcoming := engine.records.turns(1)) and upcoming[0].sequence < turn.sequence:
             engine.advance()

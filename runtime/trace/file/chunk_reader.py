@@ -76,7 +76,7 @@ def _number(item: Any, least: int = 0) -> int:
 
 def _plain(item: Any, types: frozenset[type]) -> Any:
     if type(item) not in types:
-        raise TypeError(f"a {type(item).__name__} stands where it is not allowed")
+        raise TypeError(f"a {type(item).__name__} is not allowed in this place")
     return item
 
 
@@ -124,12 +124,12 @@ class Chunk:
         ):
             types = set(map(type, column))
             if not types <= allowed:
-                raise TypeError("a number of a turn in it is none")
+                raise TypeError("a turn in it has a part that must be a number and is not")
             present = column if len(types) == 1 else [each for each in column if each is not None]
             if int in types and not (least <= min(present) and max(present) <= most):
                 raise ValueError("a number of a turn in it is out of its range")
         if not set(map(type, effects)) <= _LISTS:
-            raise TypeError("the effects of a turn in it are no list")
+            raise TypeError("the effects of a turn in it are not a list")
         return numbers, now, recipients, senders, causes, kinds, messages, effects, failures, digests
 
     def __iter__(self) -> Iterator[Record]:

@@ -36,7 +36,7 @@ FORMAT_VERSION = 4
 
 FRAME = struct.Struct("<II")
 MAX_FRAME_BYTES = 1 << 30
-"""A length above this is damage, not a frame."""
+"""The maximum length of a frame; a greater one shows damage."""
 
 MAX_INFLATED_BYTES = 64 * 1024 * 1024
 """Size limit of a decompressed frame: a chunk ends when it has 1 MiB, not counting its last message."""
@@ -107,7 +107,7 @@ def inflated(compressed: bytes) -> bytes:
         raise ValueError(f"it cannot be decompressed ({wrong})") from None
     if len(data) > most:
         raise ValueError(
-            f"it is {len(compressed):,} bytes, and decompressed more than {most:,}: no recorder writes that"
+            f"it has {len(compressed):,} bytes, which would be more than {most:,} decompressed: no recorder writes that"
         )
     if not inflate.eof or inflate.unused_data:
         raise ValueError("the compressed data is incomplete, or followed by other bytes")

@@ -126,7 +126,7 @@ class EncodedMessage:
             return value
         redacted = redact(value)
         if type(redacted) is not type(value):
-            raise TypeError(f"redact made a {type(redacted).__qualname__} of it")
+            raise TypeError(f"redact must return a message of the same class, not {type(redacted).__qualname__}")
         return redacted
 
 

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from flykka.runtime.trace.file.reader import TraceReader
 
 _WINDOW = 1_024
-"""Few records are further from their places, as there are fewer threads; those of turns that awaited answers may be."""
-
+"""The number of records to look ahead. Only turns that awaited an answer are recorded further out of order: each thread
+has at most one record that is late.
+"""
 
 _HELD_BYTES = 16 * 1024 * 1024
 """Limit of the bytes of messages held back for sorting, whatever the number of records."""

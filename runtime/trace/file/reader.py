@@ -79,9 +79,9 @@ def read_frames(file: BinaryIO) -> Iterator[Frame | Damage]:
 
 def _frame_problem(length: int, checksum: int, payload: bytes) -> str | None:
     if len(payload) < length:
-        return f"the length of a frame, {length} bytes, does not fit what is in it"
+        return f"the length of a frame, {length} bytes, does not match its content"
     if zlib.crc32(payload) != checksum:
-        return "the checksum of a frame does not fit"
+        return "the checksum of a frame does not match"
     return None if payload else "a frame without content"
 
 
@@ -145,19 +145,21 @@ def read_header(path: Path, first: Frame | Damage | None) -> dict[str, Any]:
     """Return the fields of the first frame. Raises `TraceError` unless it is the header of a trace readable here."""
     if not isinstance(first, Frame):
         if first is not None and not _begins_as_one(path):
-            raise TraceError(f"{path} is no trace: it does not begin as one")
+            raise TraceError(f"{path} is not a trace: its beginning is another one")
         why = "the file is empty" if first is None else first.reason
-        raise TraceError(f"{path} has no whole header ({why}): it is no trace, or a crash left nothing of it")
+        raise TraceError(
+            f"{path} has no complete header ({why}): it is not a trace, or a crash interrupted its creation"
+        )
     fields = _map(first.payload)
     if fields.get("format") != layout.FORMAT_NAME:
-        raise TraceError(f"{path} is no trace")
+        raise TraceError(f"{path} is not a trace")
     version = fields.get("version")
     if type(version) is not int or version < 1:
-        raise TraceError(f"{path} is a trace without the version of its format")
+        raise TraceError(f"{path} is a trace without a format version")
     if version < layout.FORMAT_VERSION:
         raise TraceError(
-            f"{path} has format {version}, of before the first release, which names classes by modules that have moved"
-            f" since: record the run again, or read it with the flykka that has written it"
+            f"{path} has format {version} from before the first release, which names classes by modules that have"
+            " moved: record the run again, or read it with the flykka that wrote it"
         )
     if version > layout.FORMAT_VERSION:
         raise TraceError(
@@ -219,14 +221,14 @@ def _of(kind: type[T], name: str, fields: dict[str, Any]) -> T | None:
 def _texts(name: str, fields: dict[str, Any]) -> dict[str, str]:
     texts = _of(dict, name, fields) or {}
     if not all(type(each) is str for each in (*texts, *texts.values())):
-        raise TypeError(f"{name} has something else than texts")
+        raise TypeError(f"{name} contains a value that is not a text")
     return texts
 
 
 def _redacted(fields: dict[str, Any]) -> frozenset[str]:
     tags = _of(list, "redacted", fields) or []
     if not all(type(each) is str for each in tags):
-        raise TypeError("redacted has something else than texts")
+        raise TypeError("redacted contains a value that is not a text")
     return frozenset(tags)
 
 
@@ -345,7 +347,7 @@ class TraceReader:
             if file.read(1):
                 yield Damage(offset=end, reason="the file continues after the end of the recording")
             elif not has_end:
-                reason = "the recording was not closed: its process was ended, or it still runs"
+                reason = "the recording was not closed: its process was killed, or is still running"
                 yield Damage(offset=end, reason=reason, is_cut_off=True)
 
     def _whole_frames(self) -> Iterator[Frame]:

@@ -22,7 +22,7 @@ _BACKLOG_BYTES = 32 * 1024 * 1024
 """A thread that adds to this much waiting packed data writes it: a slow disk slows actors instead of filling memory."""
 
 _END_BYTES = 256
-"""Reserved for the end mark."""
+"""Bytes reserved for the end mark."""
 
 
 class BlockWriter:
@@ -77,7 +77,6 @@ class BlockWriter:
                 self._end()
 
     def close(self) -> None:
-        """Write the remaining data and close the file."""
         self.write_waiting()
         with self._writing:
             if not self.ended and self._file is not None:
@@ -114,7 +113,7 @@ class BlockWriter:
 
     def _end_at_cap(self, first: int) -> None:
         self._write(layout.end({"capped": {"sequence": first, "max_bytes": self._max_bytes}}))
-        text = "the recording of %s ends at turn %d: it may be no larger than %d bytes; the actors continue"
+        text = "the recording of %s ends at turn %d, at its size limit of %d bytes; the actors continue"
         logger.warning(text, self._path, first, self._max_bytes)
         self._end()
 

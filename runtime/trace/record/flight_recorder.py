@@ -38,7 +38,7 @@ DEFAULT_TURNS = 50_000
 DEFAULT_PAYLOAD_BYTES = 64 * 1024 * 1024
 
 _PAGES = 1_000
-"""Number of pages: the limits may be exceeded by one page."""
+"""The number of pages of the ring. It drops whole pages, so it may exceed its limits by one page."""
 _TURN_FIELDS = 9
 """Number of fields of a turn before its effects: those listed at `TURN`, with the failure before the effects."""
 
@@ -97,7 +97,7 @@ class FlightRecorder(Recorder):
     def open(self, *, system: str, seed: int) -> None:
         """Start recording. Raises `RuntimeError` for a second system, since a trace contains one system."""
         if self._system is not None:
-            raise RuntimeError(f"the flight recorder of system {self._system[0]!r} cannot record {system!r} too")
+            raise RuntimeError(f"the flight recorder of system {self._system[0]!r} cannot record {system!r} as well")
         self._system = (system, seed)
 
     def turn(

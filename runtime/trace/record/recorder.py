@@ -71,7 +71,7 @@ class TraceRecorder(Recorder):
         digests: bool = False,
     ) -> None:
         if ring is not None and (max_bytes is not None or ring < 1):
-            raise ValueError("a ring is a number of records above 0, and is bounded by it: it has no max_bytes")
+            raise ValueError("a ring is limited by its number of records, which must be above 0: leave out max_bytes")
         self.path = Path(path)
         self._digests = digests
         self._written = EncodedMessage(redact)
@@ -202,7 +202,7 @@ class TraceRecorder(Recorder):
                     self._blocks.put(first, chunk, self._written.take_names())
         except Exception:
             # On an actor's thread, but not its fault: the recording ends, and the actor continues.
-            logger.exception("the recording of %s ends: this is an error of flykka's own", self.path)
+            logger.exception("the recording of %s ends: this is an internal error of flykka", self.path)
             self._blocks.ended = True
 
     @staticmethod
@@ -214,5 +214,5 @@ class TraceRecorder(Recorder):
             return None if instance is None else digest(instance)
         except Exception:
             # Raised by code of its objects that runs when they are described, not by the turn that has just ended.
-            logger.exception("the state of %s cannot be put into a digest", recipient)
+            logger.exception("the state of %s cannot be included in a digest", recipient)
             return None

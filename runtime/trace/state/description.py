@@ -80,7 +80,7 @@ class Change:
 
 
 def changes(before: State | Absent, after: State | Absent) -> list[Change]:
-    """Return the differences, each as deep as possible; of two lists only the part between their common ends."""
+    """Return the innermost differences. Of two lists, the elements that are equal at both ends are skipped."""
     return list(_changes("", before, after))
 
 

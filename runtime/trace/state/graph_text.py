@@ -36,7 +36,7 @@ def graph_text(graph: bytes) -> str:
         nodes, items = unpacked(graph)
         return _Text(nodes).of(items[0], 0)
     except _MALFORMED as wrong:
-        raise TraceError(f"what an actor was made of cannot be read: {wrong}") from wrong
+        raise TraceError(f"the arguments of an actor cannot be read: {wrong}") from wrong
 
 
 def classes_of(graph: bytes, name: str, owners: str = "") -> list[str]:

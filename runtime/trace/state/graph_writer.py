@@ -76,7 +76,7 @@ class NoFormError(Exception):
 
 
 class GraphWriter:
-    """Writes the objects of one cell, in a turn of it, so that nothing changes meanwhile; or Props, without a cell."""
+    """Writes the objects of a cell, or (None) Props. Used in a turn of the cell, so that its objects do not change."""
 
     def __init__(self, cell: Cell | None) -> None:
         self._cell = cell
@@ -94,7 +94,7 @@ class GraphWriter:
         except (RecursionError, ValueError) as error:
             raise NoFormError(f"{self._where()}: {error}") from None
         if self._cell is not None and len(packed) > MAX_PROPS_BYTES:
-            raise NoFormError(f"it holds {len(packed):,} bytes, more than {MAX_PROPS_BYTES:,}")
+            raise NoFormError(f"it needs {len(packed):,} bytes, more than {MAX_PROPS_BYTES:,}")
         return packed
 
     def _item(self, item: object) -> object:
@@ -105,7 +105,7 @@ class GraphWriter:
         if place is None:
             place = self._places[id(item)] = len(self._nodes)
             if place >= MAX_NODES:
-                raise NoFormError(f"it holds more than {MAX_NODES:,} objects")
+                raise NoFormError(f"it contains more than {MAX_NODES:,} objects")
             # FlightRecordState, so that the id of a temporary object is not reused.
             self._kept_alive.append(item)
             self._nodes.append(None)

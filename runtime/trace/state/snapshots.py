@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from flykka.runtime.cell.cell import Cell
 
 IDLE = "it took no turn in the ring"
-"""The reason why an actor has no state that needs none."""
+"""The reason why a snapshot lacks the state of an actor that needs none."""
 
 _RESTORABLE = frozenset({CellState.STARTING, CellState.RUNNING, CellState.STOPPING})
 
@@ -69,12 +69,12 @@ def read_snapshots(packed: bytes) -> list[Snapshot]:
 
 
 def snapshot_of(cell: Cell) -> tuple[bytes | None, bytes | None, str | None]:
-    """Return Props, state, and the reason if there is none; called in a turn of the cell before it does anything."""
+    """Return the Props, the state, and if there is no state the reason. Called when a turn of the cell begins."""
     props = pack_props(cell.props)
     if cell.state not in _RESTORABLE:
         return props, None, f"it was {cell.state.name.lower()} when the ring began"
     if isinstance(cell, AsyncCell) and cell.is_suspended():
-        return props, None, "it was in the midst of a coroutine when the ring began"
+        return props, None, "it was in the middle of a coroutine when the ring began"
     try:
         return props, GraphWriter(cell).pack(cell.props, _state(cell)), None
     except NoFormError as no_form:
@@ -115,7 +115,7 @@ def _stashed(entry: object) -> tuple[object, ...]:
         raise NoFormError(f"it has stashed a {type(entry).__name__}")
     envelope = Envelope.wrap(entry)  # type: ignore[arg-type]
     if envelope.reply_to is not None:
-        raise NoFormError("it has stashed a question")
+        raise NoFormError("it has stashed an ask")
     return envelope.message, envelope.sender, envelope.cause
 
 

@@ -94,7 +94,10 @@ def schema_mismatch(table: StructType, rows: StructType, *, merges_schema: bool)
         name, row_type = field.name, field.dataType.simpleString()
         table_field = by_name.get(name)
         if table_field is None and name.lower() in by_lower_case:
-            return f"the rows have a column {name!r}, which the table calls {by_lower_case[name.lower()]!r}: rename it"
+            return (
+                f"the rows have a column {name!r}, which is called {by_lower_case[name.lower()]!r} in the table:"
+                " rename it"
+            )
         if table_field is None and not merges_schema:
             return (
                 f"the rows have a column {name!r} (of type {row_type}), which the table does not have; its columns are"
@@ -117,10 +120,11 @@ def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
     for field in rows:
         if is_new and any(_is_map_of_local_times(part) for part in parts_of(field.dataType)):
             # A new table does not get the required feature, since deltalake does not look into maps.
-            return f"a new Delta table has no maps of timestamp_ntz, as {field.name!r} is: cast it to timestamp"
+            return f"a new Delta table supports no maps of timestamp_ntz, such as {field.name!r}: cast it to timestamp"
         if not _is_known(field.dataType):
             return (
-                f"a Delta table has no columns of type {field.dataType.simpleString()}, as {field.name!r} is: cast it"
+                f"a Delta table supports no columns of type {field.dataType.simpleString()}, such as {field.name!r}:"
+                " cast it"
             )
     return None
 
@@ -200,11 +204,11 @@ def unwritable(path: str, table: DeltaTable, partition_by: Sequence[str], *, rem
     feature = facts.unwritable()
     if feature is not None:
         return (
-            f"{path} is a Delta table with {feature}, which flykka cannot keep to when it adds files: take it off the"
-            " table, or write to another one"
+            f"{path} is a Delta table with {feature}, which flykka does not support for writing: remove it from the"
+            " table, or write to another table"
         )
     if removes and facts.properties.get(_APPEND_ONLY) == "true":
-        return f"{path} is append-only ({_APPEND_ONLY}), and the sink replaces rows: use DeltaSink.append"
+        return f"{path} is append-only ({_APPEND_ONLY}), but the sink replaces rows: use DeltaSink.append"
     if removes and has_deletion_vectors(table):
         return (
             f"{path} has files with deletion vectors, which the sink cannot replace: use DeltaSink.append, or have them"
@@ -213,7 +217,7 @@ def unwritable(path: str, table: DeltaTable, partition_by: Sequence[str], *, rem
     there = table.metadata().partition_columns
     if there != list(partition_by):
         return (
-            f"{path} is partitioned by {_listed(there)}, and the sink by {_listed(partition_by)}: use"
+            f"{path} is partitioned by {_listed(there)}, but the sink by {_listed(partition_by)}: use"
             f" partition_by({', '.join(map(repr, there))})"
         )
     return None

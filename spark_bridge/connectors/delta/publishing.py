@@ -56,7 +56,7 @@ class AppendToDelta:
     _moved: list[tuple[StagedFile, FileNumbers]] | None = field(default=None, init=False)
 
     def publish(self) -> None:
-        """Add them, unless that was done. Raises `SinkError` if the table does not accept them."""
+        """Add the files, unless that was done. Raises `SinkError` if the table does not accept them."""
         commit_once(self.location, self.transaction, self._commit)
 
     def _commit(self, table: DeltaTable | None) -> None:
@@ -291,7 +291,7 @@ class UpsertIntoDelta:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Merge them, unless that was done. Raises `SinkError` if the table does not accept them."""
+        """Merge the rows, unless that was done. Raises `SinkError` if the table does not accept them."""
         changes: list[str] | None = None
 
         def commit(table: DeltaTable | None) -> None:
@@ -351,7 +351,7 @@ class UpsertIntoDelta:
         message = F.concat(
             F.lit(f"the column {self.kind!r} has "),
             F.coalesce(kind, F.lit("null")),
-            F.lit(f", which is no kind of a row: {INSERT}, {UPDATE_AFTER}, {UPDATE_BEFORE} and {DELETE} are"),
+            F.lit(f", which is not a row kind; use {INSERT}, {UPDATE_AFTER}, {UPDATE_BEFORE} or {DELETE}"),
         )
         return F.when(is_valid, kind).otherwise(F.raise_error(message))
 
@@ -412,7 +412,7 @@ def _quoted(name: str) -> str:
 
 _TRIES = 20
 _RECENT = 100
-"""Only the last of so many versions may not be durable yet."""
+"""The number of latest versions that may not be durable yet."""
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
@@ -440,8 +440,8 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
                 raise
             last = refused
     raise SinkError(
-        f"the rows of checkpoint {transaction.checkpoint_id} cannot be committed to {location.path}: {_TRIES} times"
-        f" others were faster, at last with {last}"
+        f"the rows of checkpoint {transaction.checkpoint_id} could not be committed to {location.path}: {_TRIES} times"
+        f" other writers committed first, the last time with {last}"
     ) from last
 
 

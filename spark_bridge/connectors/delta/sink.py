@@ -59,7 +59,7 @@ class DeltaSink(TransactionalSink):
 
     needs_order: ClassVar[bool] = False
     removes: ClassVar[bool] = False
-    """True if it removes existing rows of the table."""
+    """True if the sink removes existing rows of the table."""
 
     path: str
     partition_columns: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ class DeltaSink(TransactionalSink):
 
     @property
     def read_as(self) -> str:
-        """Format and partitions: a table has one of each."""
+        """The format and the partitions, which all sinks of a table must share."""
         return str(FileLayout(partition_by=self.partition_columns)).replace("parquet", self.format)
 
     def __str__(self) -> str:
@@ -173,7 +173,6 @@ class DeltaSink(TransactionalSink):
         return filesystem.qualified(self.path)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Return a folder below the table, for a rename must stay within the file system."""
         return f"{self.path}/{STAGING}/{file_name_part(job_id)}"
 
     def publish(self, transaction: Transaction) -> None:
@@ -193,7 +192,7 @@ class DeltaSink(TransactionalSink):
         from deltalake.exceptions import DeltaError
 
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
-            raise SinkError(f"{self.path} is a file, and no folder with a Delta table: give the path of one")
+            raise SinkError(f"{self.path} is a file: pass the path of a folder for the Delta table")
         try:
             return self._location(filesystem).find()
         except DeltaError as refused:

@@ -196,8 +196,8 @@ class DeltaSource(Source):
     def _check_one_beginning(self, has_other: bool) -> None:
         if has_other:
             raise ValueError(
-                f"{self} is to be read as of a version or a time, and to start at one: choose one, for the whole"
-                " table or for the rows added from then on"
+                f"{self} is to be read as of a version or time, and also from a starting one: choose the first for the"
+                " whole table, or the second for the rows added since then"
             )
 
 
@@ -241,7 +241,7 @@ class DeltaSplitDiscovery:
         self.changed: Callable[[], bool] | None = self._changed if self.interval_ms is not None and is_local else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the files that were not found before.
+        """Return the files after `position`.
 
         Raises:
             SourceError: the table cannot be read, or a version has removed rows.
@@ -329,8 +329,8 @@ class DeltaSplitDiscovery:
         skip = "skip_change_commits()" if commit.added else "ignore_deletes() or skip_change_commits()"
         raise SourceError(
             f"version {version} of {self._source.path} has {what} rows, in {len(commit.removed)} files such as"
-            f" {commit.removed[0]}, and a DeltaSource reads rows that are added: {skip} passes over such versions, and"
-            f" starting_version({version + 1}) begins after this one"
+            f" {commit.removed[0]}, but a DeltaSource reads only added rows: {skip} skips such versions, and"
+            f" starting_version({version + 1}) starts after this one"
         )
 
     def _check_log(self, at: _Position) -> None:
@@ -340,14 +340,14 @@ class DeltaSplitDiscovery:
         latest = table.version()
         if at.version > latest + 1:
             raise SourceError(
-                f"{self._source.path} is to be read from version {at.version}, and its last one is {latest}: was it"
-                " deleted and made again?"
+                f"{self._source.path} is to be read from version {at.version}, but its last version is {latest}: was"
+                " it deleted and created again?"
             )
         needed = at.snapshot is None and at.version <= latest
         if needed and not self._filesystem.exists(self._location.commit(at.version)):
             raise SourceError(
-                f"the log of {self._source.path} does not have version {at.version} any more, from which it is to be"
-                " read: begin without a state, at the table as it is, or at a later version"
+                f"the log of {self._source.path} no longer contains version {at.version}, from which it is to be read:"
+                " start without state, at the current table or at a later version"
             )
 
     def _check_columns(self, columns: StructType, version: int) -> None:
@@ -519,7 +519,9 @@ def last_version(source: DeltaSource, location: TableLocation) -> int:
     before = [version for version, committed_ms in times.items() if committed_ms <= source.as_of_ms]
     if not before:
         first = datetime.fromtimestamp(min(times.values()) / 1000, UTC)
-        raise SourceError(f"the log of {location.path} begins at {first}: it cannot be read as of a time before that")
+        raise SourceError(
+            f"the log of {location.path} begins at {first}: the table cannot be read as of an earlier time"
+        )
     return max(before)
 
 
@@ -528,5 +530,5 @@ def _commit_times(location: TableLocation) -> dict[int, int]:
     commits = opened(location).history()
     times = {commit["version"]: commit["timestamp"] for commit in commits if "timestamp" in commit}
     if not times:
-        raise SourceError(f"the log of {location.path} has no commit times: give a version")
+        raise SourceError(f"the log of {location.path} contains no commit times: pass a version")
     return times

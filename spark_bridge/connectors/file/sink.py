@@ -107,7 +107,7 @@ class FileWriter(StagingWriter[PendingFile]):
         files_limit: int | None = None,
         file_size_bytes: int | None = None,
     ) -> None:
-        """With a limit of files, or their size, batches are staged to be written again for each checkpoint."""
+        """Create the writer. With a limit, batches are staged, and rewritten as fewer files for each checkpoint."""
         super().__init__(context)
         self._path_as_given = path
         self._layout = layout
@@ -229,7 +229,7 @@ class FileWriter(StagingWriter[PendingFile]):
     def _rename(self, file: PendingFile) -> None:
         if self._filesystem.exists(file.target):
             if not self._is_same(file):
-                raise StagedFileError(f"{file.target} is there already, and {file.staged} waits to become it")
+                raise StagedFileError(f"{file.target} exists already, and {file.staged} must not replace it")
             self._filesystem.delete(file.staged)
             return
         if not self._filesystem.rename(file.staged, file.target) and not self._filesystem.exists(file.target):
@@ -310,7 +310,7 @@ class FileSink(Sink):
     @classmethod
     def _of(cls, file_format: FileFormat, path: str | PathLike[str], options: dict[str, OptionValue]) -> Self:
         if not str(path):
-            raise ValueError("a FileSink needs the path of a folder, and got an empty text")
+            raise ValueError("a FileSink needs the path of a folder, not an empty text")
         return cls(path=str(path), layout=FileLayout(format=file_format)).options(**options)
 
     def partition_by(self, *columns: str) -> Self:
@@ -374,7 +374,7 @@ class FileSink(Sink):
 
     @property
     def read_as(self) -> str:
-        """Format and partitions: Spark reads a folder in one way."""
+        """The format and the partitions, which all sinks of a folder must share."""
         return str(self.layout)
 
     def writer(self, context: SinkContext) -> FileWriter:
@@ -390,7 +390,7 @@ class FileSink(Sink):
 
     def check_target(self, filesystem: FileSystem) -> None:
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
-            raise SinkError(f"{self.path} is a file; a FileSink writes into a folder: give the path of one")
+            raise SinkError(f"{self.path} is a file: pass the path of a folder, into which a FileSink writes")
         check_staging(filesystem, self.path, STAGING)
 
     def target(self, filesystem: FileSystem) -> str:

@@ -318,7 +318,7 @@ class FileSource(FileSourceSettings, Source):
         if empty:
             if self.schema is None:
                 raise EmptySourceError(
-                    f"no file in {self.path} yet to take the schema from: declare it with schema=..."
+                    f"{self.path} contains no file yet from which to infer the schema: declare it with schema=..."
                 )
             raise EmptySourceError(f"no files to read in {self.path}")
 
@@ -361,7 +361,9 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
         hint = ": write timestamps in microseconds" if "TIMESTAMP(NANOS" in why else ""
         raise UnreadableFileError(f"no schema can be taken from {source}: {why}{hint}") from None
     if not schema.names:
-        raise EmptySourceError(f"nothing in {source.path} yet to take the schema from: declare it with schema=...")
+        raise EmptySourceError(
+            f"{source.path} contains no files yet from which to infer the schema: declare it with schema=..."
+        )
     return schema
 
 

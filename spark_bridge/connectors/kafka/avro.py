@@ -115,7 +115,6 @@ class DecodeAvro:
     emitted: pa.Schema
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Decode the values of batches."""
         from fastavro import parse_schema
 
         parsed = parse_schema(json.loads(self.avro_schema))
@@ -166,7 +165,7 @@ def _declared(avro_schema: str) -> dict[str, Any]:
 
 
 def _type(avro: Any, types_by_name: dict[str, DataType | None], where: str) -> DataType:
-    """Return Spark's type for an Avro type at `where`. `types_by_name` has the earlier named types; None: enclosing."""
+    """Return Spark's type for an Avro type at `where`. In `types_by_name`, None marks a type that encloses this one."""
     if isinstance(avro, list):
         return _of_union([each for each in avro if each != "null"], types_by_name, where)
     if isinstance(avro, str):
@@ -174,7 +173,7 @@ def _type(avro: Any, types_by_name: dict[str, DataType | None], where: str) -> D
             return _PRIMITIVE[avro]
         named_type = types_by_name.get(avro)
         if named_type is None:
-            raise PrototypeError(f"{where} has the type {avro!r} of Avro, which no column can have")
+            raise PrototypeError(f"{where} has Avro's type {avro!r}, which Spark does not support")
         return named_type
     data_type = _of_schema(avro, types_by_name, where)
     if "name" in avro:
@@ -189,7 +188,7 @@ def _of_schema(avro: dict[str, Any], types_by_name: dict[str, DataType | None], 
     if logical in _LOGICAL:
         return _LOGICAL[logical]
     if logical in _REFUSED:
-        raise PrototypeError(f"{where} has the logical type {logical!r} of Avro, which no column can have")
+        raise PrototypeError(f"{where} has Avro's logical type {logical!r}, which Spark does not support")
     match kind:
         case "record":
             types_by_name[avro["name"]] = None
@@ -215,7 +214,7 @@ def _of_union(members: list[Any], types_by_name: dict[str, DataType | None], whe
         return LongType()
     if set(map(str, members)) == {"float", "double"}:
         return DoubleType()
-    raise PrototypeError(f"{where} is a union of {', '.join(map(str, members))}, which no column can have")
+    raise PrototypeError(f"{where} is a union of {', '.join(map(str, members))}, which Spark does not support")
 
 
 def _plain(value: Any) -> Any:

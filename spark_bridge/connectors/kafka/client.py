@@ -42,7 +42,7 @@ def checked_properties(properties: Mapping[str, object], what: str) -> Propertie
     by_name = {key if key in _WITH_UNDERSCORE else key.replace("_", "."): value for key, value in properties.items()}
     if refused := sorted(_OURS.intersection(by_name)):
         raise ValueError(
-            f"the property {refused[0]!r} does not apply: {what} decides it, for rows to come exactly once"
+            f"the property {refused[0]!r} is not allowed: {what} decides it, so that rows are exactly once"
         )
     return tuple(sorted((key, _text(value)) for key, value in by_name.items()))
 
@@ -316,7 +316,5 @@ def _commit(consumer: Consumer | None, cluster: Cluster, group: str, offsets: Of
             consumer = cluster.consumer(group)
         consumer.commit(offsets=[TopicPartition(*at, offset) for at, offset in offsets.items()], asynchronous=False)
     except KafkaException as refused:
-        logger.warning(
-            "group %s at %s does not take offsets: %s", group, cluster.bootstrap_servers, error_text(refused)
-        )
+        logger.warning("group %s at %s refuses offsets: %s", group, cluster.bootstrap_servers, error_text(refused))
     return consumer

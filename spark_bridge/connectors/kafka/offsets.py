@@ -76,7 +76,7 @@ class OffsetsInitializer:
         """
         negative = [key for key, offset in offsets.items() if offset < 0]
         if negative:
-            raise ValueError(f"offsets are 0 or more, not {offsets[negative[0]]} as of partition {negative[0]}")
+            raise ValueError(f"offsets must be 0 or more, not {offsets[negative[0]]} for partition {negative[0]}")
         partition_offsets = tuple(sorted((TopicPartition(*key), offset) for key, offset in offsets.items()))
         return cls(kind=OffsetKind.OFFSETS, reset=OffsetResetStrategy(reset), partition_offsets=partition_offsets)
 

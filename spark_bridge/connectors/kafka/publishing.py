@@ -65,8 +65,8 @@ class ProduceRecords:
             if not refused:
                 raise
         if refused or unsent:
-            why = refused[0] if refused else f"{unsent} records are not there after {TIMEOUT_SECONDS:.0f} s"
-            raise SinkError(f"Kafka at {self.cluster.bootstrap_servers} does not take the records: {why}")
+            why = refused[0] if refused else f"{unsent} records have not arrived after {TIMEOUT_SECONDS:.0f} s"
+            raise SinkError(f"Kafka at {self.cluster.bootstrap_servers} does not accept the records: {why}")
         return rows
 
 
@@ -109,7 +109,7 @@ class PublishKafkaTransaction(ProduceRecords):
             yield number_of(rows)
         except KafkaException as refused:
             raise SinkError(
-                f"Kafka at {self.cluster.bootstrap_servers} does not take the transaction of checkpoint"
+                f"Kafka at {self.cluster.bootstrap_servers} does not accept the transaction of checkpoint"
                 f" {self.checkpoint_id}: {error_text(refused)}"
             ) from refused
         finally:

@@ -16,7 +16,7 @@ from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
 
 BYTES_PER_RECORD = 64
-"""Kafka does not report the size of records before they are read; the reading time is measured anyway."""
+"""The assumed size of a record, as Kafka reports sizes only with the records. The reading time is measured anyway."""
 
 
 class TopicPartition(NamedTuple):

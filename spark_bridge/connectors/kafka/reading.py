@@ -160,7 +160,7 @@ class _Reading:
 
     def _refusal(self, error: KafkaError, of: str) -> SourceError:
         return SourceError(
-            f"Kafka at {self._cluster.bootstrap_servers} does not give the records of {of}: {error_text(error)}"
+            f"Kafka at {self._cluster.bootstrap_servers} does not return the records of {of}: {error_text(error)}"
         )
 
 

@@ -179,7 +179,7 @@ class KafkaSource(Source):
             each is not None and each.kind is OffsetKind.COMMITTED for each in (self.starting, self.stopping)
         )
         if needs_group and self.group is None:
-            raise PrototypeError(f"{self} begins at the offsets of a group: name it with group_id(...)")
+            raise PrototypeError(f"{self} starts at the offsets of a group: set it with group_id(...)")
         self.prototype(session)
         return replace(self, event_time=event_time)
 
@@ -187,7 +187,7 @@ class KafkaSource(Source):
         own = self.value_format.schema(session)
         if twice := [name for name in self.metadata if name in own.names]:
             raise PrototypeError(
-                f"{self} has two columns {twice[0]!r}: one of its values, and one of with_metadata(...)"
+                f"{self} has two columns {twice[0]!r}: one from its values, and one from with_metadata(...)"
             )
         declared = ", ".join(f"`{name}` {METADATA[name]}" for name in self.metadata)
         more = session.createDataFrame([], declared).schema if declared else StructType()
@@ -270,7 +270,6 @@ class KafkaSplitDiscovery:
     def __init__(
         self, source: KafkaSource, operator_id: OperatorId, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """`clock` returns seconds."""
         self._source = source
         self._operator_id = operator_id
         self._clock = clock
@@ -284,7 +283,7 @@ class KafkaSplitDiscovery:
         self.changed: Callable[[], bool] | None = self._changed if source.rate is None else None
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return the records that were not found before.
+        """Return the ranges of records after `position`.
 
         Raises:
             SourceError: the cluster does not answer, unread records were deleted, or a topic does not exist.
@@ -295,8 +294,8 @@ class KafkaSplitDiscovery:
         for each, end in self._ends.items():
             if end < at.next[each]:
                 raise SourceError(
-                    f"{each} ends at offset {end}, but was read up to {at.next[each]}: was the topic deleted and made"
-                    " again?"
+                    f"{each} ends at offset {end}, but was read up to {at.next[each]}: was the topic deleted and"
+                    " created again?"
                 )
         pending = [
             OffsetRange(at=each, start=start, end=max(start, min(self._ends[each], at.end.get(each, self._ends[each]))))
@@ -395,8 +394,8 @@ class KafkaSplitDiscovery:
                     f"{each} up to offset {at.next[each]}" for each in at.next if each.topic == topic
                 )
                 raise ReplacedTopicError(
-                    f"the topic {topic} at {self._source.cluster.bootstrap_servers} was deleted and made again since"
-                    f" it was read ({read_up_to}): begin without the checkpoint to read the new one"
+                    f"the topic {topic} at {self._source.cluster.bootstrap_servers} was deleted and created again"
+                    f" since it was read ({read_up_to}): start without the checkpoint to read the new one"
                 )
         at.ids |= ids
 
@@ -421,8 +420,8 @@ class KafkaSplitDiscovery:
         others = [each for each in partitions if each not in offsets]
         if others and reset is OffsetResetStrategy.NONE:
             raise SourceError(
-                f"the group {self._source.group!r} has committed no offset of {others[0]}: choose where to begin then,"
-                " as in OffsetsInitializer.committed_offsets('earliest')"
+                f"the group {self._source.group!r} has committed no offset of {others[0]}: choose where to start in"
+                " this case, as in OffsetsInitializer.committed_offsets('earliest')"
             )
         side = 0 if reset is OffsetResetStrategy.EARLIEST else 1
         return offsets | {each: self._offsets.bounds(each)[side] for each in others}
@@ -488,7 +487,7 @@ def _records(ranges: Sequence[OffsetRange]) -> int:
 
 
 RECORDS_PER_TASK = 20_000
-"""With fewer, starting a task takes longer than reading."""
+"""The least number of records per task: with fewer, starting a task takes longer than reading."""
 
 
 def read_records(

@@ -150,7 +150,7 @@ class ReadChanges:
         added = () if self.ignores_added else sorted(unknown & now.keys())
         changed = [f"{name!r} was added" for name in added if not now[name].is_generated]
         changed += [
-            f"{each.name!r} is {current.type}, it was {each.sql_type}"
+            f"{each.name!r} is {current.type}, but was {each.sql_type}"
             for each in retyped
             if (current := now.get(each.name)) is not None and current.type != each.sql_type
         ]
@@ -158,8 +158,8 @@ class ReadChanges:
             raise SchemaChangedError(schema_changed_text(self.source, ", ".join(changed)))
         if older := [each for each in retyped if not may_have_been(each, relation.types[each.name])]:
             raise SourceError(
-                f"the column {older[0].name!r} of {self.table} had another type than {older[0].sql_type} when it was"
-                f" changed at {lsn_text(change.lsn)}. {BEGIN_AGAIN}"
+                f"the column {older[0].name!r} of {self.table} had another type than {older[0].sql_type} when a row"
+                f" was changed at {lsn_text(change.lsn)}. {BEGIN_AGAIN}"
             )
 
     def _rows(
@@ -284,7 +284,7 @@ class _Rows:
         place = change.relation.places.get(name)
         if place is None and name not in self._work.older_rows:
             raise SourceError(
-                f"{self._work.table} had no column {name!r} when it was changed at"
-                f" {lsn_text(change.lsn)}: its columns have changed since; begin without a checkpoint, with a new slot"
+                f"{self._work.table} had no column {name!r} when a row was changed at {lsn_text(change.lsn)}: its"
+                " columns have changed since; start without a checkpoint, with a new slot"
             )
         return place

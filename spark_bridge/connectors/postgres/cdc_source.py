@@ -322,7 +322,7 @@ _INSERTED = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 
 
 class PostgresCdcDiscovery:
-    """Queries how far the database's log goes. Not thread-safe. Each discovery connects.
+    """Discovers pages of the table and ranges of its log. Not thread-safe. Each discovery opens a connection.
 
     Splits are the pages of the table, and then the growing log, in ranges. The first discovery creates the slot, and
     only then the snapshot: so the slot's log has all transactions that are not visible in the snapshot. Those that are
@@ -337,7 +337,7 @@ class PostgresCdcDiscovery:
         self.interval_ms: int | None = source.poll_interval_ms
 
     def discover(self, position: bytes) -> SplitsDiscovered:
-        """Return pages and log that were not found before.
+        """Return the pages of the table and the ranges of the log after `position`.
 
         Raises:
             SourceError: the database does not answer, or does not retain the next changes.
@@ -383,8 +383,8 @@ class PostgresCdcDiscovery:
         added = check_schema(source, source.bound_to.table if source.bound_to else table, table)
         for name in sorted(added - at.ignored.keys()):
             logger.warning(
-                "%s: the column %r was added while the job runs: its values are left out until the job is started"
-                " again, and rows that are changed until then stay without them",
+                "%s: the column %r was added while the job runs: its values are omitted until the job is started"
+                " again, and rows that change until then stay without them",
                 source,
                 name,
             )
@@ -421,7 +421,7 @@ class PostgresCdcDiscovery:
         check_published(connection, source)
         confirmed = source.slot.confirmed(connection)
         if confirmed is None:
-            raise SourceError(f"the replication slot {source.slot.name!r} was dropped when it had just been made")
+            raise SourceError(f"the replication slot {source.slot.name!r} was dropped right after it was created")
         # Read before the snapshot is taken, which then has all rows of these tables.
         at = CdcPosition(lsn=confirmed, members=attached(changed.members))
         match source.startup_mode:

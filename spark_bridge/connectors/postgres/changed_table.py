@@ -117,9 +117,8 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
             continue
         if not member.identity:
             raise SourceError(
-                f"{member} at {database} has no primary key: once its changes are published, PostgreSQL would"
-                f" refuse to update it. Give it one that is not DEFERRABLE, or ALTER TABLE {member} REPLICA IDENTITY"
-                " FULL"
+                f"{member} at {database} has no primary key: once its changes are published, PostgreSQL would refuse to"
+                f" update it. Give it one that is not DEFERRABLE, or ALTER TABLE {member} REPLICA IDENTITY FULL"
             )
         missing = [key for key in keys if key not in member.identity]
         if missing or not keys:
@@ -129,7 +128,7 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
                 else f"the other columns, which identify rows of {members[0]}"
             )
             raise SourceError(
-                f"of a changed or deleted row of {member} at {database} the log has only"
+                f"the log contains only {member} of a changed or deleted row of {database} at"
                 f" {', '.join(member.identity)}, by its replica identity, and not {key}: ALTER TABLE {member} REPLICA"
                 " IDENTITY FULL"
             )
@@ -218,7 +217,7 @@ def table_for_changes(connection: psycopg.Connection[Any], source: CdcSourceSett
     if table is None:
         raise SourceNotFoundError(f"there is no table {source.table} at {source.database}")
     if table.kind not in _TABLES:
-        raise SourceError(f"{table} at {source.database} is no table of its own, and has no changes to read")
+        raise SourceError(f"{table} at {source.database} is not an ordinary table, and has no changes to read")
     members = members_of(connection, table)
     check_members(source.database, members)
     return ChangedTable(table=table, members=members)
@@ -254,8 +253,8 @@ def _unpublished(
     what = f"the publication {source.slot.name!r} at {source.database}"
     if filtered:
         raise SourceError(
-            f"{what} has a row filter or a column list for {filtered[0]}, and what it leaves out does not come: ALTER"
-            f" PUBLICATION {source.slot.name} SET TABLE {members[0]}, or take another name for the slot"
+            f"{what} has a row filter or a column list for {filtered[0]}, so some changes are not published: ALTER"
+            f" PUBLICATION {source.slot.name} SET TABLE {members[0]}, or use another name for the slot"
         )
     is_partitioned = any(member.kind == PARTITIONED for member in members)
     if not has_changes or (source.on_truncate == "fail" and not has_truncations) or (is_of_roots and is_partitioned):
@@ -282,7 +281,7 @@ def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozens
         elif same.name != column.name:
             changed.append(f"{column.name!r} is called {same.name!r}")
         elif same.type != column.type:
-            changed.append(f"{column.name!r} is {same.type}, it was {column.type}")
+            changed.append(f"{column.name!r} is {same.type}, but was {column.type}")
     added = [column.name for column in current.values() if not column.is_generated]
     if source.on_schema_change == "fail":
         changed += [f"{name!r} was added" for name in added]
@@ -361,16 +360,16 @@ def check_attached(
             and _had_rows(connection, member)
         ):
             raise MissingChangesError(
-                f"{source}: {member} had rows already when it was attached to {members[0]}, and the log does"
-                f" not contain them. {BEGIN_AGAIN}"
+                f"{source}: {member} contained rows already when it was attached to {members[0]}, and the log does not"
+                f" contain them. {BEGIN_AGAIN}"
             )
     gone = known.keys() - attached(members).keys()
     if gone and source.on_truncate == "fail":
         names = [str(name) for (name,) in connection.execute(_NAMES, ([int(oid) for oid in sorted(gone)],)).fetchall()]
         which = ", ".join(names) if names else "a table that has been dropped"
         raise MissingChangesError(
-            f"{source}: {which} belongs to {members[0]} no more, and the log does not contain that its rows are gone."
-            f' {BEGIN_AGAIN}; on_truncate="ignore" leaves such rows as they are'
+            f"{source}: {which} no longer belongs to {members[0]}, and the log does not contain the removal of its"
+            f' rows. {BEGIN_AGAIN}; on_truncate="ignore" leaves such rows as they are'
         )
 
 

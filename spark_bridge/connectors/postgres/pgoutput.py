@@ -15,7 +15,7 @@ from typing import Final, Self
 from flykka.spark_bridge.functions.times import in_ms
 
 EPOCH_MS = 946_684_800_000
-"""PostgreSQL counts time from the year 2000."""
+"""The beginning of PostgreSQL's time, the year 2000."""
 
 _XIDS = 1 << 32
 

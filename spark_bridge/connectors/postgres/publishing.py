@@ -271,7 +271,7 @@ class PublishPostgresTransaction:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows, and yield their number, 0 if they were written before."""
-        what = f"{self.target} at {self.database} does not take the transaction of checkpoint {self.checkpoint_id}"
+        what = f"{self.target} at {self.database} does not accept the transaction of checkpoint {self.checkpoint_id}"
         with self.database.connected(SinkError, what) as connection, connection.transaction():
             rows = 0 if self._is_published(connection) else self._write(connection, batches)
         yield number_of(rows)

@@ -146,8 +146,8 @@ def check_distinct(session: SparkSession, what: str, names: Iterable[str]) -> No
         other = by_lower_case.setdefault(name.lower(), name)
         if other != name:
             raise PrototypeError(
-                f"{what} has the columns {other!r} and {name!r}, which Spark takes for one: rename one of them, or set"
-                " spark.sql.caseSensitive to true"
+                f"{what} has the columns {other!r} and {name!r}, which Spark considers equal: rename one of them, or"
+                " set spark.sql.caseSensitive to true"
             )
 
 
@@ -240,8 +240,8 @@ class ReadValues:
             advice.append('with on_unreadable="side-output" its row goes to a side output')
         value = texts_of_row[column.name][:_SHOWN]
         raise UnreadableValueError(
-            f"the column {column.name!r} of {self.table} has the value {value!r} in the row {key[:_SHOWN]},"
-            f" and {column.type} of Spark has no such value: {', '.join(advice)}"
+            f"the column {column.name!r} of {self.table} has the value {value!r} in the row {key[:_SHOWN]}, but"
+            f" {column.type} of Spark has no such value: {', '.join(advice)}"
         )
 
     def _aside(self, texts: pa.RecordBatch, unreadable: Mapping[int, Sequence[str]]) -> pa.Array:

@@ -36,8 +36,8 @@ class ReplicationSlot:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise ValueError(
-                f"the name of a replication slot has up to 63 lower-case letters, digits and underscores: {self.name!r}"
-                " is none"
+                "the name of a replication slot consists of up to 63 lower-case letters, digits and underscores,"
+                f" unlike {self.name!r}"
             )
 
     def confirmed(self, connection: psycopg.Connection[Any]) -> int | None:
@@ -54,11 +54,11 @@ class ReplicationSlot:
         plugin, is_of_database, status, lsn = row
         if plugin != PLUGIN or not is_of_database:
             whose = f"the plugin {plugin}" if plugin != PLUGIN else "another database"
-            raise SourceError(f"there is a replication slot {self.name!r} already, of {whose}: take another name")
+            raise SourceError(f"a replication slot {self.name!r} exists already, of {whose}: use another name")
         if status == "lost":
             raise SourceError(
-                f"the replication slot {self.name!r} has lost the log that it was to keep: max_slot_wal_keep_size was"
-                " too small. Drop it, and begin without a checkpoint"
+                f"the replication slot {self.name!r} has lost the log that it should retain: max_slot_wal_keep_size"
+                " was too small. Drop it, and start without a checkpoint"
             )
         return int(lsn)
 
@@ -76,8 +76,8 @@ class ReplicationSlot:
         confirmed = self.confirmed(connection)
         if confirmed is None:
             raise SourceError(
-                f"there is no replication slot {self.name!r} any more, which had the changes since {lsn_text(lsn)},"
-                " from which the job continues: begin without a checkpoint"
+                f"the replication slot {self.name!r} no longer exists, which had the changes since {lsn_text(lsn)},"
+                " from which the job continues: start without a checkpoint"
             )
         if confirmed > lsn:
             raise SourceError(

@@ -221,7 +221,7 @@ class PostgresSink(TransactionalSink):
         numbered.coalesce(1).mapInArrow(work, ROWS).collect()
 
     def _is_published(self, connection: psycopg.Connection[Any], transaction: Transaction) -> bool:
-        """Return True if the checkpoint, or a later one, is recorded; it may be in progress by another attempt."""
+        """Return True if this checkpoint or a later one is recorded. Another attempt may be publishing it now."""
         from psycopg import sql
 
         table = Table.find(connection, self.table)

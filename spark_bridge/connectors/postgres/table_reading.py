@@ -170,7 +170,7 @@ def _queries(
     if column is None or column.base not in _INTEGERS:
         what = "no column of it" if column is None else f"of type {column.type}"
         raise SourceError(
-            f"{table} cannot be read in ranges of {partition_by!r}, which is {what}: name an integer column"
+            f"{table} cannot be read in ranges of {partition_by!r}, which is {what}: use an integer column"
         )
     name = sql.Identifier(partition_by)
     bounds = connection.execute(sql.SQL("SELECT min({0}), max({0}) FROM {1}").format(name, table.identifier)).fetchone()

@@ -168,11 +168,11 @@ def written_columns(
             there = ", ".join(each.name for each in table.columns)
             return f"{table} has no column {field.name!r}, which the rows have; its columns are {there}"
         if column.is_generated or column.is_identity:
-            return f"{table} makes the values of its column {field.name!r} itself: leave it out of the rows"
+            return f"{table} generates the values of its column {field.name!r}: leave it out of the rows"
         form = written_form(field.dataType, column)
         if form is None:
             return (
-                f"the column {field.name!r} of {table} is of type {column.type} and takes no"
+                f"the column {field.name!r} of {table} is of type {column.type} and accepts no"
                 f" {field.dataType.simpleString()}: cast it"
             )
         columns.append(WrittenColumn(name=field.name, form=form, type=column.type))

@@ -20,7 +20,6 @@ class _Periodic(EventTimeWindows, WindowAssigner):
     __slots__ = ()
 
     def _windows_at(self, time_ms: int) -> Sequence[TimeWindow]:
-        """Return the windows of a time, earliest first."""
         size, slide = self.size_ms, self.slide_ms
         last = time_ms - (time_ms - self.offset_ms) % slide
         if size == slide:

@@ -156,7 +156,6 @@ class _Continuous(_TimersIgnored):
         return True
 
     def _first_time(self, now_ms: int, ctx: TriggerContext) -> int | None:
-        """Set and return the first time of a window that has none."""
         next_fire = ctx.get_partitioned_state(self._next)
         if next_fire.get() is not None:
             return None

@@ -37,7 +37,7 @@ class Combination(ABC):
 
 
 class AllRows(Combination):
-    """Every row is an element."""
+    """Passes all rows of the window to the function."""
 
     def descriptor(self, row_type: str) -> StateDescriptor:
         return ListStateDescriptor(_CONTENTS, row_type)

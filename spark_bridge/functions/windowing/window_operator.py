@@ -137,8 +137,8 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         self._merges = isinstance(self._assigner, MergingWindowAssigner)
         if self._merges and not self._trigger.can_merge():
             raise WindowError(
-                f"{type(self._trigger).__name__} cannot be used for {type(self._assigner).__name__}, which merge: a"
-                " trigger of theirs has can_merge() and on_merge(window, ctx)"
+                f"{type(self._trigger).__name__} cannot be used for {type(self._assigner).__name__}, which merge:"
+                " their trigger needs can_merge() and on_merge(window, ctx)"
             )
         self._is_event_time = self._assigner.is_event_time()
         self._domain = TimeDomain.EVENT_TIME if self._is_event_time else TimeDomain.PROCESSING_TIME

@@ -76,8 +76,8 @@ def _generator(field: StructField, options: TableOptions) -> FieldGenerator:
     if kind == "boolean":
         return choice(True, False)
     raise OptionError(
-        f"nothing is generated of type {kind}: the option '{name}.values' lists what {field.name} may be, and a view"
-        " computes the rest"
+        f"values of type {kind} cannot be generated: the option '{name}.values' lists the values of {field.name}, and"
+        " a view computes the rest"
     )
 
 

@@ -20,7 +20,7 @@ _TRUTH = {"true": True, "false": False}
 
 
 class OptionError(ValueError):
-    """An option of a table is wrong or missing; `option` names it or a clause, or is None if it is missing."""
+    """An option or clause of a table is wrong or missing; `option` is its name, None if it is missing."""
 
     def __init__(self, text: str, option: str | None = None) -> None:
         super().__init__(text)
@@ -70,7 +70,7 @@ class TableOptions:
         return tuple(each.strip() for each in (self.text(name) or "").split(",") if each.strip())
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """Return the options with this prefix, by the rest of their names."""
+        """Return the options whose names have this prefix; the keys are the names without it."""
         return {key[len(prefix) :]: text for key, text in self.texts.items() if key.lower().startswith(prefix)}
 
 
@@ -134,11 +134,11 @@ class TableConnector:
                     raise OptionError(f"{self.name} has no option {key!r}; it has {supported}", key)
                 self.check_other(declared, key)
         if declared.partition_by and not self.has_partitions:
-            raise OptionError(f"PARTITIONED BY means nothing to {self.name}, which writes no folders", PARTITIONED_BY)
+            raise OptionError(f"PARTITIONED BY has no meaning for {self.name}, which writes no folders", PARTITIONED_BY)
         if declared.primary_key and not self.has_keys:
             raise OptionError(
-                f"PRIMARY KEY means nothing to {self.name}, which only adds rows: leave it out; rows take the place of"
-                " others in tables USING delta or postgres",
+                f"PRIMARY KEY has no meaning for {self.name}, which only adds rows: leave it out; tables USING delta"
+                " or postgres replace rows",
                 PRIMARY_KEY,
             )
 

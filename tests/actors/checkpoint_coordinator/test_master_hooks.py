@@ -89,7 +89,7 @@ def test_only_bytes_can_be_stored() -> None:
         MasterHooks([Hook("a", "text")]).trigger(7, 0)
 
 
-def test_without_a_checkpoint_they_are_reset() -> None:
+def test_master_hooks_are_reset_without_a_checkpoint() -> None:
     hook = Hook("a")
 
     MasterHooks([hook]).restore(None, [("a", None)])
@@ -97,7 +97,7 @@ def test_without_a_checkpoint_they_are_reset() -> None:
     assert hook.calls == ["reset"]
 
 
-def test_all_are_closed_whatever_one_of_them_raises() -> None:
+def test_all_hooks_are_closed_even_if_one_raises() -> None:
     first, last = Hook("a", ValueError("broken")), Hook("b")
 
     with pytest.raises(ValueError, match="broken"):
@@ -119,7 +119,7 @@ def test_hooks_are_reset_when_a_job_starts_and_closed_when_it_ends(tmp_path: Pat
     assert hook.calls == ["reset", "close"]
 
 
-def test_a_hook_that_is_added_to_an_application_whose_job_runs_is_not_the_jobs(tmp_path: Path) -> None:
+def test_a_hook_added_while_a_job_runs_is_not_used_by_that_job(tmp_path: Path) -> None:
     early, late = Hook("early"), Hook("late")
     with SeededSystem(3) as system:
         cluster = JobCluster(system, tmp_path)

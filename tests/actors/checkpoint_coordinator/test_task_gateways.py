@@ -10,7 +10,7 @@ from flykka.messages.wire.ids import ExecutionAttemptId, JobId, JobVertexId, Lea
 from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 
 SESSION = LeaderSessionId("session")
 
@@ -36,7 +36,7 @@ def notify_complete(attempt: str) -> NotifyCheckpointComplete:
 
 def test_each_task_manager_gets_one_message_with_everything_for_its_tasks_in_order() -> None:
     with SeededSystem(3) as system:
-        one, two = Peer(system, "one", SESSION), Peer(system, "two", SESSION)
+        one, two = Probe(system, "one", SESSION), Probe(system, "two", SESSION)
         gateways = TaskGateways()
         gateways.replace_tasks(
             (coordinated_task("a", one.ref), coordinated_task("b", two.ref), coordinated_task("c", one.ref)), SESSION
@@ -47,5 +47,5 @@ def test_each_task_manager_gets_one_message_with_everything_for_its_tasks_in_ord
         gateways.send()
         gateways.send()
 
-        assert one.heard(Message) == [TaskCheckpointMessages(messages=(notify_complete("c"), notify_complete("a")))]
-        assert two.heard(Message) == [notify_complete("b")]
+        assert one.received(Message) == [TaskCheckpointMessages(messages=(notify_complete("c"), notify_complete("a")))]
+        assert two.received(Message) == [notify_complete("b")]

@@ -1,4 +1,4 @@
-"""Staged files of a checkpoint are compared with the written ones, unless they have been published since."""
+"""Staged files of a checkpoint are compared with the files that were written, unless they have been published since."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_each_flip_of_a_staged_file_is_found(staged_output: Staged) -> None:
         for place in range(file.stat().st_size):
             flip(file, place)
             assert staged_output.damages() == [
-                f"{file} is damaged: its bytes are not those that were written (xxh3_128)"
+                f"{file} is damaged: its content differs from the content that was written (xxh3_128)"
             ]
             flip(file, place)
 
@@ -116,8 +116,8 @@ def test_cut_and_missing_staged_files_are_named(staged_output: Staged, number: i
     file.unlink()
     [missing] = staged_output.damages()
 
-    assert cut == f"{file} is damaged: 9 bytes were written, 8 are there"
-    assert missing == f"{file} was staged by a sink and is not there: its rows are lost"
+    assert cut == f"{file} is damaged: 9 bytes were written, and it has 8"
+    assert missing == f"{file} was staged by a sink and is missing: its rows are lost"
 
 
 def test_published_files_are_no_damage(staged_output: Staged) -> None:
@@ -129,7 +129,7 @@ def test_published_files_are_no_damage(staged_output: Staged) -> None:
     assert staged_output.damages() == []
 
 
-def test_files_taken_away_after_their_batch_was_published_are_no_damage(staged_output: Staged) -> None:
+def test_files_removed_after_their_batch_was_published_are_no_damage(staged_output: Staged) -> None:
     for file in (staged_output.files[2], staged_output.files[4], staged_output.files[3]):
         file.unlink()
         file.parent.rmdir()
@@ -137,7 +137,7 @@ def test_files_taken_away_after_their_batch_was_published_are_no_damage(staged_o
     assert staged_output.damages() == []
 
 
-def test_files_are_missing_when_the_folder_of_their_job_is_away(staged_output: Staged) -> None:
+def test_files_are_missing_when_the_folder_of_their_job_is_missing(staged_output: Staged) -> None:
     staged_output.job.rename(staged_output.job.with_name("away"))
 
     assert [damage.split()[0] for damage in staged_output.damages()] == [str(file) for file in staged_output.files[:3]]
@@ -168,7 +168,7 @@ def test_missing_staged_file_without_a_digest_is_named(staged_output: Staged) ->
     staged_output.files[0].unlink()
 
     assert staged_output.damages() == [
-        f"{staged_output.files[0]} was staged by a sink and is not there: its rows are lost"
+        f"{staged_output.files[0]} was staged by a sink and is missing: its rows are lost"
     ]
 
 
@@ -183,7 +183,7 @@ def without_digests(piece: Value) -> Value:
 
 
 def written_savepoint(staged: Staged, folder: Path, damage: Callable[[Path], object]) -> CompletedCheckpoint:
-    """A savepoint with a copy of a staged file; `damage` is done to the file before it is copied."""
+    """A savepoint with a copy of a staged file; `damage` changes the file before it is copied."""
     copy = folder / "sink" / "0-a"
     copy.parent.mkdir(parents=True)
     damage(staged.files[0])
@@ -210,7 +210,7 @@ def test_damage_in_a_savepoint_is_reported_once(staged_output: Staged, tmp_path:
     [missing] = damages(found)
 
     assert str(flipped).startswith(f"{copy} is damaged")
-    assert str(missing) == f"{copy} is not there"
+    assert str(missing) == f"{copy} is missing"
 
 
 def test_file_damaged_before_it_was_copied_to_a_savepoint_is_found(staged_output: Staged, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""An attached job: heartbeats of its client keep it running, their absence cancels it with a reason."""
+"""Heartbeats of the client keep an attached job running; without them the job is cancelled with a reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.actors.job_cluster import JobCluster
 from tests.actors.machines.graph.graphs import JOB, failure
 
 TIMEOUT_MS = 3_000
-WHY = "the client of job 'job' has sent no heartbeat for 3000 ms, and the job ends with its client"
+WHY = "the client of job 'job' has sent no heartbeat for 3000 ms, and the job must end with its client"
 
 
 def attached(cluster: JobCluster) -> JobGraph:
@@ -42,7 +42,7 @@ def test_a_job_with_a_silent_client_is_cancelled_with_a_reason(cluster: JobClust
     task_manager = cluster.run(attached(cluster), slots=1)
 
     cluster.system.advance(TIMEOUT_MS)
-    for cancel in cluster.heard(task_manager, CancelTask):
+    for cancel in cluster.received(task_manager, CancelTask):
         cluster.report(cancel.attempt, ExecutionState.CANCELED)
 
     assert cluster.statuses()[-2:] == [JobStatus.CANCELLING, JobStatus.CANCELED]
@@ -61,10 +61,10 @@ def test_a_job_continues_while_its_client_sends_heartbeats(cluster: JobCluster) 
         give_sign_of_life(cluster)
 
     assert cluster.statuses()[-1] is JobStatus.RUNNING
-    assert len(cluster.heard(cluster.client, JobClientHeartbeatAccepted)) == 5
+    assert len(cluster.received(cluster.client, JobClientHeartbeatAccepted)) == 5
 
 
-def test_a_job_that_is_not_to_end_with_its_client_does_not(cluster: JobCluster) -> None:
+def test_a_detached_job_does_not_end_with_its_client(cluster: JobCluster) -> None:
     cluster.run(replace(attached(cluster), client_heartbeat=None), slots=1)
 
     cluster.system.advance(10 * TIMEOUT_MS)
@@ -91,18 +91,18 @@ def test_a_job_that_waits_for_its_restart_is_cancelled_at_once_for_the_same_reas
     cluster.system.advance(TIMEOUT_MS)
 
     assert cluster.statuses()[-2:] == [JobStatus.RESTARTING, JobStatus.CANCELED]
-    told = [changed.entry for changed in cluster.heard(cluster.client, ExceptionHistoryChanged)]
+    told = [changed.entry for changed in cluster.received(cluster.client, ExceptionHistoryChanged)]
     ends = {entry.root.cause.message: entry.outcome for entry in told}
     assert ends == {"boom": FailureOutcome.CANCELED, WHY: FailureOutcome.CANCELED}
 
 
-def test_a_sign_of_life_for_a_job_that_is_not_there_is_answered_so(cluster: JobCluster) -> None:
+def test_a_heartbeat_for_a_nonexistent_job_is_answered_as_such(cluster: JobCluster) -> None:
     give_sign_of_life(cluster)
 
-    assert cluster.heard(cluster.client, JobNotFound) == [JobNotFound(job_id=JOB)]
+    assert cluster.received(cluster.client, JobNotFound) == [JobNotFound(job_id=JOB)]
 
 
-def test_the_next_job_manager_gives_the_client_its_time_again(cluster: JobCluster) -> None:
+def test_the_next_job_manager_restarts_the_clients_timeout(cluster: JobCluster) -> None:
     cluster.run(attached(cluster), slots=1)
     cluster.system.advance(TIMEOUT_MS - 1)
 
@@ -113,4 +113,4 @@ def test_the_next_job_manager_gives_the_client_its_time_again(cluster: JobCluste
     give_sign_of_life(cluster)
 
     assert JobStatus.CANCELED not in began
-    assert cluster.heard(cluster.client, JobClientHeartbeatAccepted)
+    assert cluster.received(cluster.client, JobClientHeartbeatAccepted)

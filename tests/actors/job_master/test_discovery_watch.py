@@ -1,4 +1,4 @@
-"""A source is woken once per change, and only as long as a reader needs it."""
+"""A source is woken once per change, and only while a reader needs splits."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_failed_discovery_is_logged_and_repeated_later(
     wait_over()
 
     (record,) = caplog.records
-    assert record.getMessage() == "a source is not looked at before its next discovery: /data/orders may not be listed"
+    assert record.getMessage() == "a source is not watched until its next discovery: /data/orders may not be listed"
     assert not source.woken.acquire(blocking=False)
     source.watch.begin(source.looks(changed=True), LONG_MS)
     wait_over()

@@ -1,4 +1,4 @@
-"""Splits between a JobMaster and the readers: late, duplicate and foreign requests get none and lose none."""
+"""A JobMaster assigns splits to readers: late, duplicate and foreign requests get no split, and no split is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_an_attempt_of_another_vertex_takes_no_split(cluster: JobCluster) -> Non
 
     cluster.request_splits(SINK)
 
-    assert cluster.heard(task_manager, AddSplits) == []
+    assert cluster.received(task_manager, AddSplits) == []
 
 
 def test_an_unknown_attempt_takes_no_split(cluster: JobCluster) -> None:
@@ -32,7 +32,7 @@ def test_an_unknown_attempt_takes_no_split(cluster: JobCluster) -> None:
     cluster.request_splits("job_source_0_7")
     cluster.request_splits("another-job_source_0_0")
 
-    assert cluster.heard(task_manager, AddSplits) == []
+    assert cluster.received(task_manager, AddSplits) == []
 
 
 def test_an_attempt_that_is_being_cancelled_takes_no_split(cluster: JobCluster) -> None:
@@ -41,7 +41,7 @@ def test_an_attempt_that_is_being_cancelled_takes_no_split(cluster: JobCluster) 
 
     cluster.request_splits()
 
-    assert cluster.heard(task_manager, AddSplits) == []
+    assert cluster.received(task_manager, AddSplits) == []
 
 
 def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next(cluster: JobCluster) -> None:
@@ -52,10 +52,10 @@ def test_a_request_that_waits_when_its_attempt_fails_takes_nothing_from_the_next
     cluster.report(SOURCE, ExecutionState.FAILED, failure())
     cluster.report(SINK, ExecutionState.CANCELED)
     cluster.system.advance(1)
-    before = len(cluster.heard(task_manager, AddSplits))
+    before = len(cluster.received(task_manager, AddSplits))
     cluster.request_splits("job_source_0_1", count=1)
 
-    handed = cluster.heard(task_manager, AddSplits)[before:]
+    handed = cluster.received(task_manager, AddSplits)[before:]
     assert [(each.attempt, each.splits) for each in handed] == [("job_source_0_1", (file_split("file-0"),))]
 
 
@@ -69,7 +69,7 @@ def test_a_duplicate_discovery_assigns_no_split_twice(cluster: JobCluster) -> No
     cluster.request_splits(count=9)
     cluster.system.advance(60_000)
 
-    handed = [each.split_id for told in cluster.heard(task_manager, AddSplits) for each in told.splits]
+    handed = [each.split_id for told in cluster.received(task_manager, AddSplits) for each in told.splits]
     assert handed == ["file-0", "file-1", "file-2"]
 
 
@@ -81,11 +81,11 @@ def test_a_duplicate_restore_takes_no_splits_from_running_readers(cluster: JobCl
     cluster.request_splits(count=9)
     cluster.system.advance(60_000)
 
-    handed = [each.split_id for told in cluster.heard(task_manager, AddSplits) for each in told.splits]
+    handed = [each.split_id for told in cluster.received(task_manager, AddSplits) for each in told.splits]
     assert handed == ["file-0", "file-1", "file-2"]
 
 
-def test_a_checkpoint_whose_state_of_a_source_cannot_be_read_fails_the_job_for_good(cluster: JobCluster) -> None:
+def test_a_checkpoint_with_unreadable_source_state_fails_the_job_permanently(cluster: JobCluster) -> None:
     cluster.run(checkpointed(cluster), slots=1)
     cluster.system.advance(60)
     for attempt in (SOURCE, SINK):

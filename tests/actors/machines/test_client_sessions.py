@@ -1,4 +1,4 @@
-"""Deadlines of clients: postponed by every heartbeat, reported once when they have passed."""
+"""A client's deadline is extended by every heartbeat, and reported once when it has passed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_client_without_heartbeats_expires_once() -> None:
     assert not sessions.expire(JOB, now=181)
 
 
-def test_a_sign_of_life_puts_the_deadline_off() -> None:
+def test_a_heartbeat_extends_the_deadline() -> None:
     sessions = ClientSessions()
     sessions.heartbeat(JOB, expires_ms=180, now=0)
 
@@ -55,7 +55,7 @@ def test_the_client_of_an_ended_job_is_not_monitored() -> None:
     assert not sessions.expire(JOB, now=500)
 
 
-def test_a_deadline_that_is_noticed_late_is_put_off_by_as_much() -> None:
+def test_a_deadline_noticed_late_is_postponed_by_the_delay() -> None:
     sessions = ClientSessions()
     sessions.heartbeat(JOB, expires_ms=5_000, now=0)
 

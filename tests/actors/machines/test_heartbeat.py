@@ -1,4 +1,4 @@
-"""Heartbeats: a target that is silent for longer than its timeout is reported lost, once."""
+"""A heartbeat target without an answer within its timeout is reported as lost, once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def expect(monitor: HeartbeatMonitor, target: str, timeout_ms: int = 50, *, now:
     return watch(monitor, target, timeout_ms, is_asked=False, now=now)
 
 
-def test_the_asking_side_asks_every_target_at_every_tick() -> None:
+def test_a_heartbeat_monitor_requests_from_every_target_at_every_tick() -> None:
     monitor = HeartbeatMonitor()
     watch(monitor, "a")
     watch(monitor, "b")
@@ -31,7 +31,7 @@ def test_the_asking_side_asks_every_target_at_every_tick() -> None:
     assert effects == [SendHeartbeatRequest(target="a"), SendHeartbeatRequest(target="b")]
 
 
-def test_the_asking_side_asks_a_new_target_at_once() -> None:
+def test_a_heartbeat_monitor_requests_from_a_new_target_at_once() -> None:
     monitor = HeartbeatMonitor()
 
     effects = watch(monitor, "a")
@@ -39,7 +39,7 @@ def test_the_asking_side_asks_a_new_target_at_once() -> None:
     assert effects == [SendHeartbeatRequest(target="a")]
 
 
-def test_the_asked_side_sends_nothing_of_itself() -> None:
+def test_a_heartbeat_target_sends_only_answers() -> None:
     monitor = HeartbeatMonitor()
 
     effects = expect(monitor, "a") + monitor.tick(10)
@@ -112,7 +112,7 @@ def test_an_unmonitored_target_is_not_reported_lost() -> None:
     assert effects == []
 
 
-def test_signs_of_life_of_strangers_are_ignored() -> None:
+def test_heartbeats_of_unknown_targets_are_ignored() -> None:
     monitor = HeartbeatMonitor()
 
     monitor.heartbeat_received("a", 0)
@@ -130,7 +130,7 @@ def test_one_actor_asks_some_and_is_asked_by_others() -> None:
     assert effects == later == [SendHeartbeatRequest(target="asked")]
 
 
-def test_one_that_was_expected_to_come_is_asked_from_then_on() -> None:
+def test_an_expected_target_is_sent_heartbeat_requests_once_it_appears() -> None:
     monitor = HeartbeatMonitor()
     expect(monitor, "a")
 
@@ -141,14 +141,14 @@ def test_one_that_was_expected_to_come_is_asked_from_then_on() -> None:
 
 
 def ticking() -> HeartbeatMonitor:
-    """A monitor that ticks every 10 ms, and expects heartbeats of `a`."""
+    """A monitor that ticks every 10 ms, and monitors the target `a`."""
     monitor = HeartbeatMonitor()
     monitor.begin_ticks(10, 0)
     expect(monitor, "a")
     return monitor
 
 
-def test_a_gap_of_the_own_clock_is_no_silence_of_the_peers() -> None:
+def test_a_gap_in_the_local_clock_does_not_time_out_peers() -> None:
     monitor = ticking()
     watch(monitor, "b")
     monitor.tick(10)

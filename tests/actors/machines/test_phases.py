@@ -1,4 +1,4 @@
-"""The transition tables of machines: each has every phase, and a transition that is not in its table raises."""
+"""Transition tables of machines: each has every phase, and a transition that is not in its table raises."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ TABLES = pytest.mark.parametrize(
 
 
 @TABLES
-def test_every_phase_has_its_row_and_stays_out_of_it(moves: Moves, phases: type[Enum]) -> None:
+def test_every_phase_has_a_row_that_does_not_list_itself(moves: Moves, phases: type[Enum]) -> None:
     assert list(moves) == list(phases)
     assert all(phase not in targets for phase, targets in moves.items())
 
 
 @TABLES
-def test_every_phase_but_the_first_can_be_reached(moves: Moves, phases: type[Enum]) -> None:
+def test_every_phase_except_the_first_is_reachable(moves: Moves, phases: type[Enum]) -> None:
     reached = {target for targets in moves.values() for target in targets}
 
     assert set(phases) - reached <= {next(iter(phases))}
 
 
 @TABLES
-def test_a_move_that_is_not_in_the_table_raises(moves: Moves, phases: type[Enum]) -> None:
+def test_a_transition_that_is_not_in_the_table_raises(moves: Moves, phases: type[Enum]) -> None:
     for phase, target in product(phases, phases):
         if target is phase or target in moves[phase]:
             assert next_phase(moves, phase, target) is target

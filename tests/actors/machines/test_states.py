@@ -1,4 +1,4 @@
-"""The tables of states and the diagrams that are printed from them."""
+"""Transition tables are valid, and the diagrams in the pages are printed from them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flykka.messages.control.job import JobStatus
 from flykka.messages.tasks.task import ExecutionState
 
 
-def test_every_state_stands_in_its_table() -> None:
+def test_every_state_has_a_row_in_its_table() -> None:
     assert JOB_MOVES.keys() == set(JobStatus)
     assert EXECUTION_MOVES.keys() == set(ExecutionState)
 
@@ -69,7 +69,7 @@ def test_the_table_of_ends_in_the_documentation_is_that_of_the_code() -> None:
 
 
 @pytest.mark.parametrize("diagram", [job_status_diagram, execution_state_diagram, task_state_diagram])
-def test_the_diagrams_of_the_documentation_are_those_of_the_tables(diagram: Callable[[], str]) -> None:
+def test_the_diagrams_of_the_documentation_equal_the_tables(diagram: Callable[[], str]) -> None:
     documented = (Path(__file__).parents[3] / "docs" / "states.md").read_text()
 
     assert f"```mermaid\n{diagram()}```" in documented

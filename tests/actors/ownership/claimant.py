@@ -1,7 +1,6 @@
-"""A process that tries to own the checkpoint folder of a job: prints its number, or the refusal.
+"""A process that tries to own the checkpoint folder of a job, and prints its number or the refusal.
 
-python -m
-tests.actors.ownership.claimant DIRECTORY [LEASE_MS]
+python -m tests.actors.ownership.claimant DIRECTORY [LEASE_MS]
 """
 
 from __future__ import annotations

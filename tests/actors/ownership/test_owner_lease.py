@@ -1,4 +1,4 @@
-"""A lease: the owner renews it, a newcomer trusts its own clock, and a replaced owner stops writing."""
+"""Leases: the owner renews its lease, a new process trusts only its own clock, and a replaced owner stops writing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEASE = 15.0
 
 @pytest.fixture(autouse=True)
 def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """All owners of a test are different processes, with a store that is empty at first."""
+    """Treats all owners in a test as different processes, with an initially empty store."""
     monkeypatch.setattr(owner_lock, "_TOKENS", _NoTokens())
     yield
     MemoryFileSystem.store.clear()
@@ -31,8 +31,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 class _NoTokens(set[str]):
-    def add(self, token: str) -> None:
-        """Ignore the token."""
+    def add(self, token: str) -> None: ...
 
 
 def lease(clock: VirtualClock, *, patient: bool = False, directory: object = DIRECTORY) -> OwnerLease:

@@ -1,4 +1,4 @@
-"""A lock on the record in the folder: one owner at a time, whichever process, user or path."""
+"""Locks on the record in the folder: one owner at a time, for any process, user and path."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def owner_record(directory: Path) -> dict[str, object]:
 
 @pytest.fixture
 def shared() -> Iterator[Path]:
-    """A folder that every user reaches."""
+    """A folder that every user can access."""
     folder = Path(tempfile.mkdtemp(prefix="owned-", dir="/var/tmp"))
     folder.chmod(0o777)
     yield folder
@@ -133,7 +133,7 @@ def claimed(directory: Path, environment: dict[str, str] | None = None, command:
 
 
 def claimed_by_nobody(directory: Path) -> str:
-    """The output of a process of another user that tries to own the folder."""
+    """The output of a process of the user `nobody` that tries to own the folder."""
     if os.getuid() != 0:
         pytest.skip("only root can be another user")
     said, says = Pipe(duplex=False)
@@ -203,14 +203,14 @@ def test_the_record_of_an_ended_process_of_another_user_is_named(mode: int, says
     owner_of(shared).release()
     file(shared).chmod(mode)
 
-    assert f"{file(shared)} belongs to user root, and {says}" in claimed_by_nobody(shared)
+    assert f"{file(shared)} belongs to user root and {says}" in claimed_by_nobody(shared)
 
 
 def test_a_folder_of_another_user_that_cannot_be_entered_is_named(shared: Path) -> None:
     owner_of(shared).release()
     (shared / "runs").chmod(0o700)
 
-    assert f"{shared / 'runs'} belongs to user root, and cannot be entered" in claimed_by_nobody(shared)
+    assert f"{shared / 'runs'} belongs to user root and cannot be entered" in claimed_by_nobody(shared)
 
 
 def test_a_fork_neither_keeps_the_lock_nor_frees_it(tmp_path: Path) -> None:
@@ -257,7 +257,7 @@ def test_a_file_that_is_no_record_is_not_overwritten(tmp_path: Path) -> None:
     owner_of(tmp_path).release()
     file(tmp_path).write_text("nothing of ours")
 
-    with pytest.raises(JobOwnershipError, match="is no record of an owner"):
+    with pytest.raises(JobOwnershipError, match="is not the record of an owner"):
         owner_of(tmp_path)
 
     assert file(tmp_path).read_text() == "nothing of ours"

@@ -9,12 +9,14 @@ from flykka.actors.ownership.ownership import LEASE_MS, OwnedFolder, Waiting
 
 
 def counts_in(directory: object, lease_ms: int = LEASE_MS) -> OwnedFolder:
-    """The checkpoint folder of the job `counts`, which other users may read."""
+    """The checkpoint folder of the job `counts`, readable by other users."""
     return checkpoint_folder(str(directory), "counts", lease_ms, permissions=0o755)
 
 
 class VirtualClock:
-    """The clock of one machine; a pause advances it at once. `each_pause` is what happens elsewhere meanwhile."""
+    """The clock of one machine; a pause advances it at once. `each_pause` is called in every pause, for other
+    processes.
+    """
 
     def __init__(self, seconds: float = 0.0, each_pause: Callable[[], object] = lambda: None) -> None:
         self.seconds = seconds

@@ -1,4 +1,4 @@
-"""A TaskManager between a ResourceManager and a JobMaster that the test controls."""
+"""A TaskManager between a ResourceManager and a JobMaster, both controlled by the test."""
 
 from __future__ import annotations
 

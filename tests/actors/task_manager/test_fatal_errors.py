@@ -1,4 +1,4 @@
-"""A task that does not end when it is cancelled, and the fate of its TaskManager."""
+"""A task that does not end when it is cancelled makes its TaskManager fail."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stubborn(Actor):
 
 
 class StubbornData(NoData):
-    """A data plane whose work cannot be stopped at once."""
+    """A data plane whose work does not stop at once."""
 
     def __init__(self, closes_when_told: int | None) -> None:
         super().__init__()
@@ -51,7 +51,7 @@ def cancelled(system: SeededSystem, data: StubbornData) -> TaskManagerCluster:
     cluster = TaskManagerCluster(system, data_plane=data, task_cancellation=SOON)
     connect(cluster)
     cluster.submit("x")
-    cluster.say(CancelTask(attempt=ExecutionAttemptId("x")))
+    cluster.send(CancelTask(attempt=ExecutionAttemptId("x")))
     return cluster
 
 
@@ -101,7 +101,7 @@ def test_settings_of_the_job_override_those_of_the_task_manager(system: SeededSy
     connect(cluster)
 
     cluster.submit("x", cancellation=SOON)
-    cluster.say(CancelTask(attempt=ExecutionAttemptId("x")))
+    cluster.send(CancelTask(attempt=ExecutionAttemptId("x")))
     system.advance(10)
 
     assert not cluster.is_alive(HERE)

@@ -1,4 +1,4 @@
-"""A TaskManager is notified of a new leader: the JobMasters it served before may belong to a former one."""
+"""A TaskManager is notified of a new leader; the JobMasters that it served before may belong to the former leader."""
 
 from __future__ import annotations
 

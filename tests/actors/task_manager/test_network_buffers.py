@@ -1,4 +1,4 @@
-"""A TaskManager and its network buffers: their distribution, and the fate of an attempt that does not fit."""
+"""A TaskManager distributes its network buffers, and refuses an attempt that does not fit."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def with_output(attempt: str, subpartitions: int = 1) -> TaskDeploymentDescripto
 
 def submit(cluster: TaskManagerCluster, attempt: str, subpartitions: int = 1) -> None:
     deployed = with_output(attempt, subpartitions)
-    cluster.say(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
+    cluster.send(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
 
 
 def connected_with(system: SeededSystem, network_buffers: int) -> TaskManagerCluster:
@@ -55,7 +55,7 @@ def connected_with(system: SeededSystem, network_buffers: int) -> TaskManagerClu
 
 
 def resized(cluster: TaskManagerCluster) -> list[tuple[int, ...]]:
-    """The new sizes of outputs that Tasks are notified of."""
+    """The new sizes of outputs in notifications of Tasks."""
     told: list[tuple[int, ...]] = []
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
@@ -74,7 +74,7 @@ def test_an_attempt_whose_minimum_does_not_fit_fails_with_the_figures_and_its_sl
     submit(cluster, "wide", subpartitions=4)
     submit(cluster, "narrow", subpartitions=3)
 
-    failed, running = (update.state for update in cluster.job_master.heard(UpdateTaskExecutionState))
+    failed, running = (update.state for update in cluster.job_master.received(UpdateTaskExecutionState))
     assert failed.failure is not None
     assert failed.failure.type_name == "InsufficientNetworkBuffersError"
     assert "Source: flights (1) cannot run on task-manager-1" in failed.failure.message
@@ -87,7 +87,7 @@ def test_an_attempt_that_ends_leaves_its_buffers_to_the_next(system: SeededSyste
     cluster = connected_with(system, network_buffers=4)
     submit(cluster, "first", subpartitions=3)
 
-    cluster.say(CancelTask(attempt=ExecutionAttemptId("first")))
+    cluster.send(CancelTask(attempt=ExecutionAttemptId("first")))
     submit(cluster, "second", subpartitions=3)
 
     assert cluster.states()[-2:] == [("first", ExecutionState.CANCELED), ("second", ExecutionState.RUNNING)]
@@ -99,7 +99,7 @@ def test_sharing_tasks_are_notified_once_when_all_have_arrived(system: SeededSys
 
     submit(cluster, "a")
     submit(cluster, "b")
-    cluster.say(CancelTask(attempt=ExecutionAttemptId("b")))
+    cluster.send(CancelTask(attempt=ExecutionAttemptId("b")))
 
     assert told == [(3,), (3,), (4,)]
 
@@ -108,11 +108,11 @@ def test_messages_to_an_ended_producer_are_dropped_but_requests_are_answered(
     connected: TaskManagerCluster,
 ) -> None:
     gone = partition_id(ExecutionAttemptId("gone"), 0)
-    connected.job_master.say(connected.task_manager, AddCredit(partition_id=gone, subpartition=0, credit=1))
-    connected.job_master.say(connected.task_manager, CancelPartitionRequest(partition_id=gone, subpartition=0))
+    connected.job_master.send(connected.task_manager, AddCredit(partition_id=gone, subpartition=0, credit=1))
+    connected.job_master.send(connected.task_manager, CancelPartitionRequest(partition_id=gone, subpartition=0))
 
     request = PartitionRequest(partition_id=gone, subpartition=0, credit=1, consumer=connected.job_master.ref)
-    connected.job_master.say(connected.task_manager, request)
+    connected.job_master.send(connected.task_manager, request)
 
     assert connected.is_alive(HERE)
     assert connected.job_master.expect(ErrorResponse).partition_not_found
@@ -130,6 +130,6 @@ def test_a_task_asks_the_sender_of_unread_data_to_stop(connected: TaskManagerClu
         backlog=0,
     )
 
-    connected.job_master.say(task, stray)
+    connected.job_master.send(task, stray)
 
     assert connected.job_master.expect(CancelPartitionRequest).subpartition == 3

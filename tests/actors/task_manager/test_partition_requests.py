@@ -1,4 +1,4 @@
-"""A Task that requests a partition from a TaskManager: its end without an answer is a failure of its own kind."""
+"""If a Task requests a partition and the TaskManager ends without an answer, the failure names this cause."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from flykka.messages.tasks.task import (
 )
 from flykka.messages.wire.ids import ExecutionAttemptId, partition_id
 from tests.actors.machines.scheduling.descriptors import descriptor
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 from tests.actors.task_manager_cluster import TaskManagerCluster
 
 WANTED = partition_id(ExecutionAttemptId("producer"), 0)
 
 
-def submit_reader(cluster: TaskManagerCluster, producers: Peer) -> None:
+def submit_reader(cluster: TaskManagerCluster, producers: Probe) -> None:
     channel = InputChannelDescriptor(partition_id=WANTED, subpartition=0, task_manager=producers.ref)
     reader = replace(descriptor("reader"), inputs=(InputGateDescriptor(gate=0, channels=(channel,)),))
-    cluster.say(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
+    cluster.send(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
 
 
 def last_state(cluster: TaskManagerCluster) -> UpdateTaskExecutionState:
-    return cluster.job_master.heard(UpdateTaskExecutionState)[-1]
+    return cluster.job_master.received(UpdateTaskExecutionState)[-1]
 
 
 def test_a_request_fails_with_the_partition_if_the_task_manager_ends_first(
     connected: TaskManagerCluster,
 ) -> None:
-    producers = Peer(connected.system, "producers")
+    producers = Probe(connected.system, "producers")
     submit_reader(connected, producers)
 
     connected.system.kill(producers.ref)
@@ -45,8 +45,8 @@ def test_a_request_fails_with_the_partition_if_the_task_manager_ends_first(
     assert WANTED in state.failure.message
 
 
-def test_a_task_manager_that_has_ended_already_does_the_same(connected: TaskManagerCluster) -> None:
-    producers = Peer(connected.system, "producers")
+def test_a_request_to_an_ended_task_manager_fails_with_the_same_error(connected: TaskManagerCluster) -> None:
+    producers = Probe(connected.system, "producers")
     connected.system.kill(producers.ref)
 
     submit_reader(connected, producers)
@@ -56,14 +56,14 @@ def test_a_task_manager_that_has_ended_already_does_the_same(connected: TaskMana
     assert failure.type_name == "PartitionConnectionError"
 
 
-def test_one_that_has_answered_is_the_job_masters_to_miss(connected: TaskManagerCluster) -> None:
-    producers = Peer(connected.system, "producers")
+def test_a_producer_lost_after_its_answer_is_left_to_the_job_master(connected: TaskManagerCluster) -> None:
+    producers = Probe(connected.system, "producers")
     submit_reader(connected, producers)
     request = producers.expect(PartitionRequest)
     answer = BufferResponse(
         partition_id=WANTED, subpartition=0, sequence_number=0, buffer=Watermark(timestamp_ms=1), backlog=0
     )
-    producers.say(request.consumer, answer)
+    producers.send(request.consumer, answer)
 
     connected.system.kill(producers.ref)
     connected.system.run_until_idle()

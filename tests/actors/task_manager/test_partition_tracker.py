@@ -1,4 +1,4 @@
-"""Results that outlive their Tasks at a TaskManager: their readers and their release."""
+"""Results that outlive their Tasks at a TaskManager: they are read, and released."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from flykka.messages.wire.ids import (
 from flykka.runtime.testing.seeded import SeededSystem
 from tests.actors.data_plane import NoData
 from tests.actors.machines.scheduling.descriptors import SOURCE, descriptor
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 from tests.actors.task_manager_cluster import JOB, TaskManagerCluster, connect
 
 PRODUCER = ExecutionAttemptId("producer")
@@ -101,28 +101,28 @@ def submit(cluster: TaskManagerCluster) -> None:
         partition_type=ResultPartitionType.BLOCKING,
     )
     deployed = replace(descriptor(PRODUCER), outputs=(output,), job_type=JobType.BATCH)
-    cluster.say(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
+    cluster.send(SubmitTask(descriptor=deployed, job_master=cluster.job_master.ref))
 
 
 def finish_producer(cluster: TaskManagerCluster) -> None:
     submit(cluster)
     split = IndexRangeSplit(split_id=SplitId("all"), rows=2, start=0)
-    cluster.say(AddSplits(attempt=PRODUCER, operator_id=SOURCE, splits=(split,)))
-    cluster.say(NoMoreSplits(attempt=PRODUCER, operator_id=SOURCE))
+    cluster.send(AddSplits(attempt=PRODUCER, operator_id=SOURCE, splits=(split,)))
+    cluster.send(NoMoreSplits(attempt=PRODUCER, operator_id=SOURCE))
 
 
-def ask(cluster: TaskManagerCluster, reader: Peer, credit: int = 2) -> None:
+def ask(cluster: TaskManagerCluster, reader: Probe, credit: int = 2) -> None:
     request = PartitionRequest(partition_id=KEPT, subpartition=0, credit=credit, consumer=reader.ref)
-    reader.say(cluster.task_manager, request)
+    reader.send(cluster.task_manager, request)
 
 
-def buffers_received(reader: Peer) -> list[Buffer]:
-    return [response.buffer for response in reader.heard(BufferResponse)]
+def buffers_received(reader: Probe) -> list[Buffer]:
+    return [response.buffer for response in reader.received(BufferResponse)]
 
 
 def test_a_result_can_be_read_repeatedly_after_its_task_has_ended(cluster: TaskManagerCluster) -> None:
     finish_producer(cluster)
-    first, second = Peer(cluster.system, "first"), Peer(cluster.system, "second")
+    first, second = Probe(cluster.system, "first"), Probe(cluster.system, "second")
 
     ask(cluster, first)
     ask(cluster, second)
@@ -134,11 +134,11 @@ def test_a_result_can_be_read_repeatedly_after_its_task_has_ended(cluster: TaskM
 
 def test_unfinished_results_are_not_read(cluster: TaskManagerCluster) -> None:
     submit(cluster)
-    reader = Peer(cluster.system, "reader")
+    reader = Probe(cluster.system, "reader")
 
     ask(cluster, reader)
 
-    (answer,) = reader.heard(ErrorResponse)
+    (answer,) = reader.received(ErrorResponse)
     assert answer.partition_not_found
     assert answer.cause.lost_partition == KEPT
     assert "not finished" in answer.cause.message
@@ -146,12 +146,12 @@ def test_unfinished_results_are_not_read(cluster: TaskManagerCluster) -> None:
 
 def test_a_released_partition_is_freed_and_not_found(cluster: TaskManagerCluster, data: Data) -> None:
     finish_producer(cluster)
-    reader = Peer(cluster.system, "reader")
+    reader = Probe(cluster.system, "reader")
 
-    cluster.say(ReleasePartitions(job_id=JOB, partition_ids=(KEPT,)))
+    cluster.send(ReleasePartitions(job_id=JOB, partition_ids=(KEPT,)))
     ask(cluster, reader)
 
-    (answer,) = reader.heard(ErrorResponse)
+    (answer,) = reader.received(ErrorResponse)
     assert answer.partition_not_found
     assert data.partitions == [KEPT]
 
@@ -159,7 +159,7 @@ def test_a_released_partition_is_freed_and_not_found(cluster: TaskManagerCluster
 def test_retained_partitions_are_released_with_their_job_master(cluster: TaskManagerCluster, data: Data) -> None:
     finish_producer(cluster)
 
-    cluster.say(DisconnectJobMaster(job_id=JOB))
+    cluster.send(DisconnectJobMaster(job_id=JOB))
 
     assert data.partitions == [KEPT]
 
@@ -167,7 +167,7 @@ def test_retained_partitions_are_released_with_their_job_master(cluster: TaskMan
 def test_a_cancelled_task_leaves_no_partition(cluster: TaskManagerCluster, data: Data) -> None:
     submit(cluster)
 
-    cluster.say(CancelTask(attempt=PRODUCER))
+    cluster.send(CancelTask(attempt=PRODUCER))
 
     assert cluster.states()[-1] == (PRODUCER, ExecutionState.CANCELED)
     assert data.partitions == [KEPT]
@@ -187,12 +187,12 @@ def test_a_task_that_is_killed_leaves_nothing(cluster: TaskManagerCluster, data:
 
 def test_credits_belong_to_their_granting_reader(cluster: TaskManagerCluster) -> None:
     finish_producer(cluster)
-    gone, reader = Peer(cluster.system, "gone"), Peer(cluster.system, "reader")
+    gone, reader = Probe(cluster.system, "gone"), Probe(cluster.system, "reader")
     ask(cluster, gone, credit=1)
     ask(cluster, reader, credit=1)
     before = buffers_received(reader)
 
-    reader.say(cluster.task_manager, AddCredit(partition_id=KEPT, subpartition=0, credit=1))
+    reader.send(cluster.task_manager, AddCredit(partition_id=KEPT, subpartition=0, credit=1))
 
     assert before == WHOLE[:1]
     assert buffers_received(reader) == WHOLE[1:]
@@ -200,16 +200,16 @@ def test_credits_belong_to_their_granting_reader(cluster: TaskManagerCluster) ->
 
 
 def test_a_reader_fails_with_the_task_manager_that_holds_its_input(cluster: TaskManagerCluster) -> None:
-    keeper = Peer(cluster.system, "keeper")
+    keeper = Probe(cluster.system, "keeper")
     channel = InputChannelDescriptor(partition_id=KEPT, subpartition=0, task_manager=keeper.ref)
     gate = InputGateDescriptor(gate=0, channels=(channel,), consumed_partition_type=ResultPartitionType.BLOCKING)
     made = descriptor("reader")
     (operator,) = made.vertex.operators
     sink = replace(operator, kind=OperatorKind.SINK, operator_id=OperatorId("sink"))
     reader = replace(made, vertex=replace(made.vertex, operators=(sink,)), inputs=(gate,), job_type=JobType.BATCH)
-    cluster.say(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
+    cluster.send(SubmitTask(descriptor=reader, job_master=cluster.job_master.ref))
     request = keeper.expect(PartitionRequest)
-    keeper.say(
+    keeper.send(
         request.consumer,
         BufferResponse(partition_id=KEPT, subpartition=0, sequence_number=0, buffer=WHOLE[-3], backlog=0),
     )
@@ -217,6 +217,6 @@ def test_a_reader_fails_with_the_task_manager_that_holds_its_input(cluster: Task
     cluster.system.kill(keeper.ref)
     cluster.system.run_until_idle()
 
-    state = cluster.job_master.heard(UpdateTaskExecutionState)[-1].state
+    state = cluster.job_master.received(UpdateTaskExecutionState)[-1].state
     assert state.failure is not None
     assert (state.state, state.failure.lost_partition) == (ExecutionState.FAILED, KEPT)

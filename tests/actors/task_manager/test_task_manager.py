@@ -1,4 +1,4 @@
-"""The TaskManager's actor: it registers, offers its slots, runs Tasks, and reports lost ones."""
+"""The TaskManager as an actor: it registers, offers its slots, runs Tasks, and reports lost ones."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from flykka.messages.wire.ids import (
 from flykka.messages.wire.message import Message
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 from tests.actors.task_manager_cluster import (
     HERE,
     INTERVAL_MS,
@@ -58,24 +58,24 @@ def test_a_task_manager_registers_with_a_report_of_its_slots(cluster: TaskManage
     )
 
 
-def test_it_registers_again_until_it_is_acknowledged(cluster: TaskManagerCluster) -> None:
+def test_a_task_manager_registers_repeatedly_until_it_is_acknowledged(cluster: TaskManagerCluster) -> None:
     cluster.system.advance(2 * RETRY_MS + 10)
-    before = cluster.resource_manager.heard(RegisterTaskManager)
+    before = cluster.resource_manager.received(RegisterTaskManager)
     cluster.system.advance(RETRY_MS)
     cluster.acknowledge()
 
     cluster.let_the_resource_manager_ask_for(2 * RETRY_MS)
 
     assert len(before) == 3
-    assert cluster.resource_manager.heard(RegisterTaskManager) == []
+    assert cluster.resource_manager.received(RegisterTaskManager) == []
 
 
-def test_a_heartbeat_carries_the_state_of_the_slots_as_it_is_now(cluster: TaskManagerCluster) -> None:
+def test_a_heartbeat_reports_the_current_state_of_the_slots(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a", index=1)
 
     request = HeartbeatRequest(origin=cluster.resource_manager.ref)
-    cluster.resource_manager.say(cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
+    cluster.resource_manager.send(cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     heartbeat = cluster.resource_manager.expect(Heartbeat)
     held = SlotStatus(slot_id=slot_id(HERE, 1), allocation_id=AllocationId("a"), job_id=JOB)
@@ -84,16 +84,16 @@ def test_a_heartbeat_carries_the_state_of_the_slots_as_it_is_now(cluster: TaskMa
     )
 
 
-def test_when_the_resource_manager_falls_silent_it_registers_again(cluster: TaskManagerCluster) -> None:
+def test_a_task_manager_registers_again_if_the_resource_manager_times_out(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
 
     cluster.system.advance(TIMEOUT_MS)
 
-    assert len(cluster.resource_manager.heard(RegisterTaskManager)) == 1
+    assert len(cluster.resource_manager.received(RegisterTaskManager)) == 1
 
 
-def test_when_the_resource_manager_refuses_it_it_ends(cluster: TaskManagerCluster) -> None:
-    cluster.resource_manager.say(cluster.task_manager, RefuseRegistration(reason="given up and replaced"))
+def test_a_task_manager_ends_if_the_resource_manager_refuses_it(cluster: TaskManagerCluster) -> None:
+    cluster.resource_manager.send(cluster.task_manager, RefuseRegistration(reason="given up and replaced"))
 
     assert not cluster.is_alive(HERE)
 
@@ -104,7 +104,7 @@ def test_slots_are_allocated_only_under_the_resource_managers_session(cluster: T
 
     cluster.allocate("a")
 
-    assert cluster.job_master.heard(RegisterTaskManager) == []
+    assert cluster.job_master.received(RegisterTaskManager) == []
     assert [letter.recipient for letter in dropped] == [cluster.task_manager]
 
 
@@ -114,7 +114,7 @@ def test_slots_are_allocated_only_under_the_resource_managers_session(cluster: T
 def test_an_allocated_slot_is_confirmed_and_offered_to_its_job_master(cluster: TaskManagerCluster) -> None:
     cluster.acknowledge()
     cluster.allocate("a")
-    before_it_is_known = cluster.job_master.heard(OfferSlots)
+    before_it_is_known = cluster.job_master.received(OfferSlots)
     cluster.welcome()
 
     confirmation = cluster.resource_manager.expect(AllocateSlotConfirmed)
@@ -131,7 +131,7 @@ def test_an_allocated_slot_is_confirmed_and_offered_to_its_job_master(cluster: T
 def test_a_second_slot_is_offered_without_another_registration(connected: TaskManagerCluster) -> None:
     connected.allocate("b", index=1)
 
-    assert connected.job_master.heard(RegisterTaskManager) == []
+    assert connected.job_master.received(RegisterTaskManager) == []
     assert connected.job_master.expect(OfferSlots).offers[0].allocation_id == "b"
 
 
@@ -139,7 +139,7 @@ def test_the_same_allocation_changes_nothing(connected: TaskManagerCluster) -> N
     connected.allocate("a")
 
     assert connected.resource_manager.expect(AllocateSlotConfirmed).allocation_id == "a"
-    assert connected.job_master.heard(OfferSlots) == []
+    assert connected.job_master.received(OfferSlots) == []
 
 
 def test_an_occupied_slot_is_refused(connected: TaskManagerCluster) -> None:
@@ -152,7 +152,7 @@ def test_an_occupied_slot_is_refused(connected: TaskManagerCluster) -> None:
 
 
 def test_a_freed_slot_is_announced_to_the_resource_manager(connected: TaskManagerCluster) -> None:
-    connected.say(FreeSlot(allocation_id=AllocationId("a")))
+    connected.send(FreeSlot(allocation_id=AllocationId("a")))
 
     announced = connected.resource_manager.expect(SlotAvailable)
     assert announced == SlotAvailable(slot_id=slot_id(HERE, 0), allocation_id=AllocationId("a"))
@@ -163,7 +163,7 @@ def test_a_slot_that_is_not_accepted_is_announced_too(cluster: TaskManagerCluste
     cluster.allocate("a")
     cluster.welcome()
 
-    cluster.say(AcceptSlots(job_id=JOB, accepted=(), offer=1))
+    cluster.send(AcceptSlots(job_id=JOB, accepted=(), offer=1))
 
     assert cluster.resource_manager.expect(SlotAvailable).allocation_id == "a"
 
@@ -183,35 +183,35 @@ def test_when_the_job_master_is_gone_its_tasks_end_and_its_slots_are_free(
         case "silent":
             connected.let_the_resource_manager_ask_for(TIMEOUT_MS)
         case "goodbye":
-            connected.say(DisconnectJobMaster(job_id=JOB))
+            connected.send(DisconnectJobMaster(job_id=JOB))
         case "refuses":
-            connected.say(RefuseRegistration(reason="the job is over"))
+            connected.send(RefuseRegistration(reason="the job is over"))
 
     assert connected.resource_manager.expect(SlotAvailable).allocation_id == "a"
     assert connected.tasks() == []
 
 
-def test_after_it_left_the_session_of_a_job_master_is_stale(connected: TaskManagerCluster) -> None:
-    connected.say(DisconnectJobMaster(job_id=JOB))
+def test_the_session_of_a_job_master_that_left_is_stale(connected: TaskManagerCluster) -> None:
+    connected.send(DisconnectJobMaster(job_id=JOB))
 
     connected.submit("x")
 
-    assert connected.job_master.heard(UpdateTaskExecutionState) == []
+    assert connected.job_master.received(UpdateTaskExecutionState) == []
 
 
 def test_a_job_master_that_sends_requests_is_not_given_up(connected: TaskManagerCluster) -> None:
     for _ in range(3 * TIMEOUT_MS // INTERVAL_MS):
         connected.system.advance(INTERVAL_MS)
-        connected.say(HeartbeatRequest(origin=connected.job_master.ref, allocations=(AllocationId("a"),)))
+        connected.send(HeartbeatRequest(origin=connected.job_master.ref, allocations=(AllocationId("a"),)))
 
-    assert len(connected.job_master.heard(Heartbeat)) == 3 * TIMEOUT_MS // INTERVAL_MS
-    assert connected.resource_manager.heard(SlotAvailable) == []
+    assert len(connected.job_master.received(Heartbeat)) == 3 * TIMEOUT_MS // INTERVAL_MS
+    assert connected.resource_manager.received(SlotAvailable) == []
 
 
 def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: TaskManagerCluster) -> None:
     connected.submit("x")
     session = LeaderSessionId("a later one")
-    successor = Peer(connected.system, "successor", session)
+    successor = Probe(connected.system, "successor", session)
 
     request = AllocateSlot(
         slot_id=slot_id(HERE, 1),
@@ -220,7 +220,7 @@ def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: TaskM
         job_master=successor.ref,
         job_leader_session_id=session,
     )
-    connected.resource_manager.say(connected.task_manager, request, RESOURCE_MANAGER_SESSION)
+    connected.resource_manager.send(connected.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     assert successor.expect(RegisterTaskManager).task_manager_id == HERE
     assert connected.resource_manager.expect(SlotAvailable).allocation_id == "a"
@@ -231,7 +231,7 @@ def test_a_new_leader_of_the_job_takes_the_place_of_the_old_one(connected: TaskM
 
 
 class Stumbling(TaskManager):
-    """A TaskManager with a fault."""
+    """A TaskManager that raises on a message."""
 
     def handle_message(self, message: Message) -> None:
         if isinstance(message, HeartbeatRequest):
@@ -244,6 +244,6 @@ def test_a_failed_instance_ends_so_that_another_task_manager_takes_its_place(sys
     cluster.acknowledge()
 
     request = HeartbeatRequest(origin=cluster.resource_manager.ref)
-    cluster.resource_manager.say(cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
+    cluster.resource_manager.send(cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
 
     assert not cluster.is_alive(HERE)

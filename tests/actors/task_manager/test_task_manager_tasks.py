@@ -1,4 +1,4 @@
-"""A TaskManager and its Tasks: each attempt runs once, messages reach it, and its death is reported."""
+"""The Tasks of a TaskManager: each attempt runs once, receives its messages, and its death is reported."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_deployments_that_come_together_are_acknowledged_together(connected: Tas
         Gateway(connected.task_manager, JM_SESSION).tell(submit)
     connected.system.run_until_idle()
 
-    answers = connected.job_master.heard(AcknowledgeDeployments)
+    answers = connected.job_master.received(AcknowledgeDeployments)
     assert sorted(attempt for answer in answers for attempt in answer.attempts) == ["x", "y", "z"]
     assert len(answers) < 3
 
@@ -72,7 +72,7 @@ def test_deployments_that_come_together_are_acknowledged_together(connected: Tas
 def test_a_deployment_that_cannot_run_is_not_acknowledged(connected: TaskManagerCluster) -> None:
     connected.submit("x", "unknown")
 
-    assert connected.job_master.heard(AcknowledgeDeployments) == []
+    assert connected.job_master.received(AcknowledgeDeployments) == []
 
 
 def test_a_task_may_arrive_before_its_slot_offer_is_acknowledged(cluster: TaskManagerCluster) -> None:
@@ -97,37 +97,37 @@ def test_an_attempt_without_a_slot_is_reported_as_failed(connected: TaskManagerC
 def test_messages_under_a_former_job_master_session_are_dropped(connected: TaskManagerCluster) -> None:
     submit = SubmitTask(descriptor=descriptor("x"), job_master=connected.job_master.ref)
 
-    connected.say(submit, LeaderSessionId("a former one"))
+    connected.send(submit, LeaderSessionId("a former one"))
 
     assert connected.tasks() == []
 
 
 def test_messages_for_a_task_reach_it(connected: TaskManagerCluster) -> None:
     connected.submit("x")
-    asked = connected.job_master.heard(RequestSplits)
+    asked = connected.job_master.received(RequestSplits)
     split = FileSplit(split_id=SplitId("s"), path="/in/s", start_row=0, rows=1)
 
-    connected.say(AddSplits(attempt=ExecutionAttemptId("x"), operator_id=SOURCE, splits=(split,)))
+    connected.send(AddSplits(attempt=ExecutionAttemptId("x"), operator_id=SOURCE, splits=(split,)))
 
     assert len(asked) == 1
-    assert len(connected.job_master.heard(RequestSplits)) == 1
+    assert len(connected.job_master.received(RequestSplits)) == 1
 
 
 def test_a_task_whose_slot_is_released_fails_and_is_not_cancelled(connected: TaskManagerCluster) -> None:
     connected.submit("x")
 
-    connected.say(FreeSlot(allocation_id=AllocationId("a")))
+    connected.send(FreeSlot(allocation_id=AllocationId("a")))
 
     assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.FAILED)]
 
 
 def test_a_cancelled_task_ends_and_keeps_its_slot(connected: TaskManagerCluster) -> None:
     connected.submit("x")
-    connected.say(CancelTask(attempt=ExecutionAttemptId("x")))
+    connected.send(CancelTask(attempt=ExecutionAttemptId("x")))
 
     assert connected.states() == [("x", ExecutionState.RUNNING), ("x", ExecutionState.CANCELED)]
     assert connected.tasks() == []
-    assert connected.resource_manager.heard(SlotAvailable) == []
+    assert connected.resource_manager.received(SlotAvailable) == []
 
 
 @pytest.mark.parametrize("death", ["killed", "failed"])
@@ -147,14 +147,14 @@ def test_freeing_a_slot_ends_its_tasks_first(connected: TaskManagerCluster) -> N
     connected.submit("x")
     connected.submit("y")
 
-    connected.say(FreeSlot(allocation_id=AllocationId("a")))
+    connected.send(FreeSlot(allocation_id=AllocationId("a")))
 
     assert connected.tasks() == []
     assert connected.resource_manager.expect(SlotAvailable).allocation_id == "a"
 
 
 def test_a_trigger_for_an_attempt_that_is_not_here_is_declined(connected: TaskManagerCluster) -> None:
-    connected.say(TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7, timestamp_ms=0))
+    connected.send(TriggerCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7, timestamp_ms=0))
 
     assert connected.job_master.expect(DeclineCheckpoint) == DeclineCheckpoint(
         job_id=JOB,
@@ -171,16 +171,16 @@ def test_each_task_gets_its_own_message_of_a_group(connected: TaskManagerCluster
     ]
 
     together = TaskCheckpointMessages(messages=tuple(triggers))
-    connected.say(together)
+    connected.send(together)
 
     assert isinstance(together, AbstractCheckpointMessage)
-    assert [declined.attempt for declined in connected.job_master.heard(DeclineCheckpoint)] == ["x", "y"]
+    assert [declined.attempt for declined in connected.job_master.received(DeclineCheckpoint)] == ["x", "y"]
 
 
 def test_a_checkpoint_message_that_a_task_manager_does_not_handle_is_logged(
     connected: TaskManagerCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    connected.say(AcknowledgeCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7))
+    connected.send(AcknowledgeCheckpoint(job_id=JOB, attempt=ExecutionAttemptId("x"), checkpoint_id=7))
 
     (record,) = [each for each in caplog.records if "AcknowledgeCheckpoint" in each.getMessage()]
     assert record.levelname == "WARNING"
@@ -191,7 +191,7 @@ def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(co
     unhandled: list[UnhandledMessage] = []
     connected.system.event_stream.subscribe(unhandled.append, UnhandledMessage)
 
-    connected.say(CancelTask(attempt=ExecutionAttemptId("x")))
+    connected.send(CancelTask(attempt=ExecutionAttemptId("x")))
 
     assert [event.message for event in unhandled] == [CancelTask(attempt=ExecutionAttemptId("x"))]
 
@@ -199,7 +199,7 @@ def test_other_messages_for_an_attempt_that_is_not_here_are_unhandled_visibly(co
 def test_a_partition_that_is_not_produced_here_is_not_found(connected: TaskManagerCluster) -> None:
     wanted = partition_id(ExecutionAttemptId("x"), 0)
 
-    connected.job_master.say(
+    connected.job_master.send(
         connected.task_manager,
         PartitionRequest(partition_id=wanted, subpartition=1, credit=2, consumer=connected.job_master.ref),
     )

@@ -1,1 +1,1 @@
-"""Area 02: barriers at the input of one task."""
+"""Area 02: checkpoint barriers at the input of a task."""

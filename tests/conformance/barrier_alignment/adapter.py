@@ -1,8 +1,8 @@
-"""Barriers at the input of one task, through a real gate.
+"""Checkpoint barriers at the input of a task, with a real gate.
 
-A blocked channel keeps its elements in its own queue, while Flink 1.9 sets them aside for all channels together. So the
-order between channels may differ, and the log of those cases is compared per channel, triggers and aborts in place.
-Since 1.11 the sender stops after a barrier: data that arrives nevertheless is read.
+A blocked channel keeps its elements in its own queue, while Flink 1.9 buffers them for all channels together. So the
+order between channels may differ, and the log of those cases is compared per channel, with triggers and aborts in
+place. Since 1.11 the sender stops after a barrier: data that arrives nevertheless is read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Log = list[list[Any]]
 
 
 class TaskInput:
-    """A gate whose barriers go to a handler, and the input of the operator downstream of it."""
+    """A gate and a barrier handler, and the input of the operator downstream of them."""
 
     def __init__(self, given: Case, elements: int, *, keeps_blocked: bool) -> None:
         only_known_words("given", given, GIVEN)
@@ -211,7 +211,7 @@ def _sets_aside(case: Case) -> bool:
 
 
 def _per_channel(log: Log, steps: list[list[Any]]) -> dict[int, Log]:
-    """The log as each channel sees it: its own elements, and every trigger and abort."""
+    """The log of each channel: its own elements, and every trigger and abort."""
     channels = {step[1] for step in steps}
     return {
         channel: [entry for entry in log if entry[0] != "out" or steps[entry[1]][1] == channel] for channel in channels

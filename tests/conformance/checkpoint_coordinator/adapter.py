@@ -1,4 +1,4 @@
-"""Area 01: the machine of each case."""
+"""Area 01: runs each case on its machine."""
 
 from __future__ import annotations
 

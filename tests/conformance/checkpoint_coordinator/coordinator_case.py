@@ -1,5 +1,5 @@
-"""Area 01, components `coordinator` and `job`: translates words of a case to events, and its expectations to the
-machine's state.
+"""Area 01, components `coordinator` and `job`: translates the words of a case to events, and compares its expectations
+with the machine's state.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DEFAULTS = {"interval_ms": 600_000, "timeout_ms": 600_000, "max_concurrent": 1_0
 
 
 class CoordinatorCase:
-    """One case being run."""
+    """A running case."""
 
     def __init__(self, case: Case) -> None:
         given = case["given"]
@@ -96,38 +96,38 @@ class CoordinatorCase:
             for name in dict.fromkeys(given["trigger"] + given["ack"] + given["commit"])
         }
         config = DEFAULTS | {CONFIG[word]: number for word, number in given.get("config", {}).items()}
-        world = Coordination(*self._tasks.values(), **config)
-        world.storage_fails = given.get("store_fails", False)
-        return world
+        harness = Coordination(*self._tasks.values(), **config)
+        harness.storage_fails = given.get("store_fails", False)
+        return harness
 
     def _do(self, step: dict[str, Any]) -> None:
         only_known_words(step["do"], step, WORDS)
         self._result = "ok"
-        world = self._world
+        harness = self._world
         match step["do"]:
             case "trigger":
                 self._trigger(step)
             case "ack":
                 only_known_words("ack", step, {"do", "want", "task", "cp", "state", "job"})
                 job = JobId(step.get("job", "job"))
-                made = world.acknowledge(step["task"], step["cp"], _state(step.get("state")), job=job)
+                made = harness.acknowledge(step["task"], step["cp"], _state(step.get("state")), job=job)
                 if any(isinstance(effect, CheckpointAborted) for effect in made):
                     self._result = "error"
             case "decline":
                 only_known_words("decline", step, {"do", "want", "task", "cp", "reason"})
-                world.decline(step["task"], step["cp"], reason(step.get("reason", "CHECKPOINT_DECLINED")))
+                harness.decline(step["task"], step["cp"], reason(step.get("reason", "CHECKPOINT_DECLINED")))
             case "advance":
-                world.advance(step["ms"])
+                harness.advance(step["ms"])
             case "start_scheduler":
-                world.handle(StartCheckpointScheduler(job_id=JOB))
+                harness.handle(StartCheckpointScheduler(job_id=JOB))
             case "stop_scheduler":
-                world.handle(StopCheckpointScheduler(job_id=JOB))
+                harness.handle(StopCheckpointScheduler(job_id=JOB))
             case "abort_pending":
                 # Pending checkpoints end with the attempts that take them: here these continue.
-                world.handle(AbortPendingCheckpoints(job_id=JOB, reason=reason(step["reason"])))
-                world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
+                harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=reason(step["reason"])))
+                harness.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "shutdown":
-                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus(step["status"])))
+                harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus(step["status"])))
             case "set_state":
                 self._set_state(step["task"], ExecutionState(step["state"]))
             case "all_running":
@@ -136,17 +136,17 @@ class CoordinatorCase:
             case "fail_task":
                 self._set_state(step["task"], ExecutionState.FAILED)
             case "run_restart":
-                world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+                harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
                 self._tasks = {name: replace(each, state=ExecutionState.CREATED) for name, each in self._tasks.items()}
-                world.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
+                harness.handle(events.TasksChanged(tasks=tuple(self._tasks.values())))
             case "fail_job":
-                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+                harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
             case "suspend_job":
-                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.SUSPENDED))
+                harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.SUSPENDED))
             case "finish_all_tasks":
                 for name in self._tasks:
                     self._set_state(name, ExecutionState.FINISHED)
-                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+                harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
             case word:
                 raise UnknownWordError(word)
 
@@ -177,8 +177,8 @@ class CoordinatorCase:
             assert self._shows(word, value) == value, word
 
     def _shows(self, word: str, value: Any) -> Any:
-        world = self._world
-        pending = world.machine.pending
+        harness = self._world
+        pending = harness.machine.pending
         match word:
             case "all_wants_hold":
                 return True
@@ -190,13 +190,13 @@ class CoordinatorCase:
             case "pending_count":
                 return len(pending)
             case "completed":
-                return world.completed()
+                return harness.completed()
             case "gone":
-                return [number for number in value if number not in pending and number < world.ids.next]
+                return [number for number in value if number not in pending and number < harness.ids.next]
             case "timers":
-                return sum(timer.startswith("timeout-") for timer in world.timers)
+                return sum(timer.startswith("timeout-") for timer in harness.timers)
             case "scheduler_armed":
-                return world.machine.is_scheduler_armed
+                return harness.machine.is_scheduler_armed
             case "acked":
                 # A finished task counts as acknowledged.
                 return {
@@ -211,25 +211,25 @@ class CoordinatorCase:
                 return self._has_told(word, value)
 
     def _has_told(self, word: str, value: Any) -> Any:
-        world = self._world
+        harness = self._world
         disposed, registered = self._discarded(), self._registrations()
         match word:
             case "triggered":
-                sent = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(TriggerCheckpoint)]
+                sent = [[effect.attempt, effect.checkpoint_id] for effect in harness.effects(TriggerCheckpoint)]
                 return _in_any_order(sent, value)
             case "triggered_ids":
-                return sorted({effect.checkpoint_id for effect in world.effects(TriggerCheckpoint)})
+                return sorted({effect.checkpoint_id for effect in harness.effects(TriggerCheckpoint)})
             case "notified_complete":
-                told = [[effect.attempt, effect.checkpoint_id] for effect in world.effects(NotifyCheckpointComplete)]
+                told = [[effect.attempt, effect.checkpoint_id] for effect in harness.effects(NotifyCheckpointComplete)]
                 return _in_any_order(told, value)
             case "abort_notifications":
                 aborts = [
                     {"task": told.attempt, "cp": told.checkpoint_id, "latest_completed": told.latest_completed_id}
-                    for told in world.effects(NotifyCheckpointAborted)
+                    for told in harness.effects(NotifyCheckpointAborted)
                 ]
                 return _in_any_order(aborts, value)
             case "abort_notified_tasks":
-                return _in_any_order([told.attempt for told in world.effects(NotifyCheckpointAborted)], value)
+                return _in_any_order([told.attempt for told in harness.effects(NotifyCheckpointAborted)], value)
             case "discarded":
                 return [name for name in value if disposed[name] == 1]
             case "kept":
@@ -239,29 +239,29 @@ class CoordinatorCase:
             case "not_shared_registered":
                 return [name for name in value if registered[_shared(name)] == 0]
             case "aborted":
-                aborted = {str(told.checkpoint_id): told.reason for told in world.effects(CheckpointAborted)}
+                aborted = {str(told.checkpoint_id): told.reason for told in harness.effects(CheckpointAborted)}
                 wanted = {number: reason(name) for number, name in value.items()}
                 return value if wanted.items() <= aborted.items() else aborted
             case "job_failures":
-                return len(world.effects(CheckpointFailuresExceeded))
+                return len(harness.effects(CheckpointFailuresExceeded))
             case "coordinator_shut_down":
                 return any(
                     declined.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
-                    for declined in world.trigger()
+                    for declined in harness.trigger()
                     if isinstance(declined, events.TriggerDeclined)
                 )
             case "id_counter_shut_down_with" | "store_shut_down_with":
                 # Counter and store live in the coordinator and end with it.
-                return world.machine.shut_down_with
+                return harness.machine.shut_down_with
             case _:
                 raise UnknownWordError(word)
 
     def _discarded(self) -> Counter[str]:
         """Count the discards of each state, one by one or with everything left of the job."""
-        world = self._world
-        discarded = Counter(world.disposed())
-        if world.effects(events.DeleteJob):
-            written = world.written_checkpoints()
+        harness = self._world
+        discarded = Counter(harness.disposed())
+        if harness.effects(events.DeleteJob):
+            written = harness.written_checkpoints()
             checkpoints = [each for each in written if each.snapshot_type is SnapshotType.CHECKPOINT]
             of_job = {handle.path for checkpoint in checkpoints for handle in exclusive_state_of(checkpoint)}
             of_job |= {handle.path for checkpoint in checkpoints for handle in shared_state_of(checkpoint).values()}

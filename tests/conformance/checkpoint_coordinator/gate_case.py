@@ -1,4 +1,4 @@
-"""Area 01, component `request_gate`: which request begins, which waits, which is dropped."""
+"""Area 01, component `request_gate`: which requests start, wait or are dropped."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.conformance.case_files import Case, UnknownWordError, only_known_word
 from tests.conformance.checkpoint_coordinator.words import reason
 
 NOW = 2**40
-"""Late enough for any pause to have ended."""
+"""A time after any pause."""
 
 LOADS = {"pending", "cleaning", "triggering", "since_last_completion_ms"}
 GIVEN = {"component", "max_pending", "max_queued", "min_pause_ms", "requests"} | LOADS

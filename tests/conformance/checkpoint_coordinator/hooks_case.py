@@ -1,4 +1,4 @@
-"""Area 01, component `hooks`: when master hooks are called, and with what."""
+"""Area 01, component `hooks`: when master hooks are called, and with which arguments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RecordingHook(MasterTriggerRestoreHook):
         self.restored: list[list[Any]] = []
         self.resets = 0
         self.closes = 0
-        self.world: Coordination | None = None
+        self.harness: Coordination | None = None
         self.pending_seen: list[int] = []
 
     @property
@@ -42,8 +42,8 @@ class RecordingHook(MasterTriggerRestoreHook):
 
     def trigger_checkpoint(self, checkpoint_id: int, timestamp_ms: int) -> bytes | None:
         self.triggered.append(checkpoint_id)
-        if self.world is not None:
-            self.pending_seen = list(self.world.machine.pending)
+        if self.harness is not None:
+            self.pending_seen = list(self.harness.machine.pending)
         return None if self._state is None else _packed(self._state)
 
     def restore_checkpoint(self, checkpoint_id: int, state: bytes | None) -> None:
@@ -97,7 +97,7 @@ class _Hooked:
         self._hooks = {name: RecordingHook(name, state) for name, state in named.items()}
         self._world = Coordination(*map(planned_task, TASKS), hooks=tuple(self._hooks.values()))
         for hook in self._hooks.values():
-            hook.world = self._world
+            hook.harness = self._world
         self._version = 0
         self._result = "ok"
 
@@ -108,26 +108,26 @@ class _Hooked:
         self._check(self._case["expect"])
 
     def _do(self, step: dict[str, Any]) -> None:
-        world = self._world
+        harness = self._world
         match step["do"]:
             case "trigger":
                 only_known_words("trigger", step, {"do", "want"})
-                made = world.trigger()
+                made = harness.trigger()
                 declined = [effect.reason for effect in made if isinstance(effect, events.TriggerDeclined)]
                 self._result = declined[-1] if declined else "ok"
             case "ack_all":
                 for name in TASKS:
-                    world.acknowledge(name, step["cp"])
+                    harness.acknowledge(name, step["cp"])
             case "restore_latest" | "restore_latest_to_subtasks":
                 known = {"do", "want", "error_if_none", "allow_unmatched", "subtasks"}
                 only_known_words("restore", step, known)
                 # The given subtasks may not need all state of the checkpoint.
                 self._restore(allow_non_restored_state=step.get("allow_unmatched", "subtasks" in step))
-                if step.get("error_if_none") and not len(world.machine.completed):
+                if step.get("error_if_none") and not len(harness.machine.completed):
                     # The answer to each request is that there is nothing to start from.
                     self._result = "error"
             case "shutdown":
-                world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus(step["status"])))
+                harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus(step["status"])))
             case word:
                 raise UnknownWordError(word)
 
@@ -159,7 +159,7 @@ class _Hooked:
             assert self._shows(word, value) == value, word
 
     def _shows(self, word: str, value: Any) -> Any:
-        world, hooks = self._world, self._hooks
+        harness, hooks = self._world, self._hooks
         match word:
             case "all_wants_hold":
                 return True
@@ -168,9 +168,9 @@ class _Hooked:
             case "error":
                 return (self._result == "error") if isinstance(value, bool) else value
             case "pending_count":
-                return len(world.machine.pending)
+                return len(harness.machine.pending)
             case "completed":
-                return world.completed()
+                return harness.completed()
             case "trigger_calls":
                 return {name: len(hooks[name].triggered) for name in value}
             case "reset_calls":
@@ -180,7 +180,7 @@ class _Hooked:
             case "restore_calls":
                 return {name: _only(hooks[name].restored) for name in value}
             case "stored_hook_states":
-                [checkpoint] = world.machine.completed
+                [checkpoint] = harness.machine.completed
                 return {state.identifier: json.loads(state.data) for state in checkpoint.master_states}
             case "pending_seen_by_hook":
                 [hook] = hooks.values()
@@ -190,7 +190,7 @@ class _Hooked:
 
 
 def _only(calls: list[list[Any]]) -> list[Any] | None:
-    """The arguments of its only call, if it was called."""
+    """The arguments of the only call, or None if there was no call."""
     assert len(calls) <= 1, calls
     return calls[0] if calls else None
 

@@ -1,4 +1,4 @@
-"""Area 01, component `pending`: how a pending checkpoint ends."""
+"""Area 01, component `pending`: the end of a pending checkpoint."""
 
 from __future__ import annotations
 
@@ -63,22 +63,22 @@ class _Pending:
                 raise UnknownWordError(word)
 
     def shows(self, word: str, value: Any) -> Any:
-        world = self._world
+        harness = self._world
         match word:
             case "discarded" if isinstance(value, bool):
-                return not world.machine.pending
+                return not harness.machine.pending
             case "fully_acknowledged":
-                return len(world.effects(events.WriteMetadata)) == 1
+                return len(harness.effects(events.WriteMetadata)) == 1
             case "future":
-                return _future(world)
+                return _future(harness)
             case "discarded":
-                return world.disposed()
+                return harness.disposed()
             case "accepted":
-                return "timeout-1" in world.timers
+                return "timeout-1" in harness.timers
             case "timeout_cancelled":
-                return not world.timers
+                return not harness.timers
             case "operator_states_empty":
-                [written] = world.effects(events.WriteMetadata)
+                [written] = harness.effects(events.WriteMetadata)
                 return all(entry.state is None for entry in written.checkpoint.task_states)
             case "can_be_subsumed":
                 return self._pending.properties.can_be_subsumed
@@ -113,7 +113,7 @@ class _Pending:
             self._error = "illegal state"
 
 
-def _future(world: Coordination) -> str:
-    if world.effects(CheckpointCompleted):
+def _future(harness: Coordination) -> str:
+    if harness.effects(CheckpointCompleted):
         return "done"
-    return "failed" if world.effects(CheckpointAborted) else "open"
+    return "failed" if harness.effects(CheckpointAborted) else "open"

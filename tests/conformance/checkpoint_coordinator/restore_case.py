@@ -83,7 +83,7 @@ class _Restore:
             case "shared_state_registrations_per_state":
                 worlds = [*self._former, self._world]
                 names = {handle.state_id for handle in _shared(self._checkpoint)}
-                [times] = {sum(world.machine.registrations(name) for world in worlds) for name in names}
+                [times] = {sum(harness.machine.registrations(name) for harness in worlds) for name in names}
                 return times
             case "each_subtask_gets_exactly_its_own_state":
                 own = {

@@ -30,12 +30,12 @@ FIGURES = {
     # Data that waited for the alignment; with credits it waits at the sender, and is persisted if it is overtaken.
     "alignment_buffered": "persisted_bytes",
 }
-"""The figures of a checkpoint, and their names here."""
+"""The figures of a checkpoint by their names in the cases."""
 
 
 def run_counts(case: Case) -> None:
-    """Run one case of `stats_counts`: checkpoints that end are the oldest in progress, or unknown ones if there is
-    none.
+    """Run one case of `stats_counts`: the oldest checkpoint in progress ends first; without one, an unknown checkpoint
+    ends.
     """
     only_known_words("given", case["given"], {"component"})
     tracker = CheckpointStatsTracker({})
@@ -221,5 +221,5 @@ def _aborted(number: int) -> CheckpointAborted:
 
 
 def _number(text: int | str, i: int) -> int:
-    """A figure of a case: a number, or one that grows with `i`."""
+    """A figure of a case: a number, or an expression that grows with `i`."""
     return text if isinstance(text, int) else int(text.removesuffix("+i")) + i

@@ -110,7 +110,7 @@ def run_completed(case: Case) -> None:
 
 
 def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
-    """The parts of a checkpoint that its first event of this kind deletes."""
+    """The parts of a checkpoint that are deleted at its first event of this kind."""
     match step:
         case {"do": "subsume"} if "subsumed" in discard_on:
             return _what_a_subsumed_checkpoint_leaves()
@@ -128,11 +128,11 @@ def _discarded_by(step: Any, discard_on: set[str]) -> list[str]:
 
 
 def _what_a_subsumed_checkpoint_leaves() -> list[str]:
-    world = Coordination(planned_task("a"))
+    harness = Coordination(planned_task("a"))
     for checkpoint_id in (1, 2):
-        world.trigger()
-        world.acknowledge("a", checkpoint_id, snapshot(exclusive=[f"state {checkpoint_id}"]))
-    return world.disposed()
+        harness.trigger()
+        harness.acknowledge("a", checkpoint_id, snapshot(exclusive=[f"state {checkpoint_id}"]))
+    return harness.disposed()
 
 
 def _properties(discard_on: set[str]) -> CheckpointProperties:

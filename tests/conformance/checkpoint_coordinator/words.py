@@ -1,4 +1,4 @@
-"""Vocabulary of several components of area 01: reasons, and the retention of checkpoints."""
+"""Words of several components of area 01: reasons, and the retention of checkpoints."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from flykka.messages.graph.job_graph import ExternalizedCheckpointRetention
 from tests.conformance.case_files import UnknownWordError
 
 PREFIXES = ("", "CHECKPOINT_", "CHECKPOINT_DECLINED_", "CHECKPOINT_DECLINED_ON_")
-"""Prefixes of Flink's names of reasons that ours lack."""
+"""Prefixes of Flink's reasons that flykka's names do not have."""
 
 NEVER_RETAINED = for_checkpoint(ExternalizedCheckpointRetention.NO_EXTERNALIZED_CHECKPOINTS)
 """The properties of checkpoints in the store cases."""
 
 
 def reason(word: str) -> CheckpointDeclineReason:
-    """The reason of this name."""
+    """The reason with this name in Flink."""
     names = CheckpointDeclineReason.__members__
     known = [name for prefix in PREFIXES if (name := word.removeprefix(prefix)) in names]
     if not known:

@@ -1,7 +1,7 @@
-"""The vocabulary of area 04 for the failover of a running job, in events of the ExecutionGraph.
+"""Words of area 04 for the failover of a running job, translated to events of the ExecutionGraph.
 
-The adapter stands for the slots (as many as are wanted), for the coordinator (there is never a checkpoint) and for the
-restart timer, which goes off at once unless the case holds it back.
+The adapter simulates the slots (as many as are requested), the coordinator (there is never a checkpoint) and the
+restart timer, which fires at once unless the case delays it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _RESTARTS = {"fixed-delay", "none", "held back", "raises once"}
 
 
 class JobFailover:
-    """One ExecutionGraph under test and its environment."""
+    """An ExecutionGraph under test, and its environment."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, {"tasks", "edges", "schedule", "restart"})
@@ -145,7 +145,7 @@ class JobFailover:
         self._tell(UpdateTaskExecutionState(state=update))
 
     def _restarts(self, name: str, number: int) -> bool:
-        """True if it has an attempt after `number`, or gets one when all tasks to restart have ended."""
+        """True if the task has an attempt after `number`, or gets one when all tasks to restart have ended."""
         return self._execution(name).number > number or self.graph.subtask(*self._places[name]).name in self._awaited
 
     def _execution(self, name: str) -> Execution:
@@ -178,7 +178,9 @@ class JobFailover:
 
 
 def _job(tasks: list[str], edges: list[list[str]]) -> tuple[JobGraph, dict[str, tuple[JobVertexId, int]]]:
-    """The job of these tasks, and the place of each: `v21` is the first subtask of `v2`, if the edges allow that."""
+    """The job of these tasks, and the vertex and subtask of each: `v21` is the first subtask of `v2`, if the edges
+    allow that.
+    """
     subtasks: dict[str, list[str]] = {}
     for task in tasks:
         subtasks.setdefault(task[:-1], []).append(task)

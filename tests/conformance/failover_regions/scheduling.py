@@ -1,4 +1,4 @@
-"""The scheduling vocabulary of area 04."""
+"""Words of area 04 for scheduling."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.conformance.failover_regions.topologies import topology_of
 
 
 class SchedulingCase:
-    """One strategy under test."""
+    """A scheduling strategy under test."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self._topology = topology_of(given)

@@ -23,7 +23,7 @@ _PATTERNS = {"all": ShipStrategy.REBALANCE, "pointwise": ShipStrategy.RESCALE}
 
 
 def topology_of(given: Mapping[str, Any]) -> SchedulingTopology[str]:
-    """The topology that a case gives; regions that depend on each other in a circle are one."""
+    """The topology of a case; regions that depend on each other in a circle become one."""
     if "vertices" in given:
         only_known_words("given", given, _OF_VERTICES | {"mode", "input_constraint"})
         return _named(execution_topology(job_graph_of(given["vertices"], given["connections"])))
@@ -33,7 +33,7 @@ def topology_of(given: Mapping[str, Any]) -> SchedulingTopology[str]:
 
 
 def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    """Its regions. By default those that form a circle are kept apart, as before 1.11."""
+    """The regions of the topology. By default, regions that form a circle stay separate, as before 1.11."""
     topology = topology_of(given)
     if given.get("merge_cycles", False) or given.get("co_location", False):
         return topology.regions
@@ -41,7 +41,7 @@ def regions_of(given: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def in_need_of_restart(given: Mapping[str, Any], tasks: Collection[str]) -> list[str]:
-    """The tasks that get a new attempt, by the states that the case gives to all of them."""
+    """The tasks that get a new attempt, derived from the states of all tasks in the case."""
     connections = [[producer, consumer, "all", kind] for producer, consumer, kind in given["edges"]]
     scheduling = TaskScheduling(job_graph_of(dict.fromkeys(given["tasks"], 1), connections), now=0)
     for name, state in given["states"].items():
@@ -100,7 +100,7 @@ def _vertex(name: str, parallelism: int, outputs: int, inputs: tuple[JobEdge, ..
 
 
 def _named(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingTopology[str]:
-    """The same with the names that the cases give to tasks."""
+    """The same topology with the names of the tasks in the cases."""
     exchanges = [
         Exchange(
             result=each.result,
@@ -114,7 +114,7 @@ def _named(topology: SchedulingTopology[tuple[JobVertexId, int]]) -> SchedulingT
 
 
 def name_of(task: tuple[JobVertexId, int]) -> str:
-    """Subtask i of v is `v_i`."""
+    """The name of a task: `v_i` is subtask i of v."""
     return f"{task[0]}_{task[1]}"
 
 

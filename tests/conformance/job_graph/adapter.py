@@ -1,4 +1,4 @@
-"""Area 06: the machine and the expectations of each case."""
+"""Area 06: runs each case on its machine, and checks its expectations."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _vertex_graph(case: Case) -> None:
 
 
 def _expect_error(expect: Case, see: Callable[[], None]) -> None:
-    """`error` is the expected exception: any (true), no exception (null, false), or one whose text has the word."""
+    """Check the expected exception: any (true), no exception (null, false), or one whose text contains the word."""
     wanted = expect.get("error")
     if not wanted:
         see()

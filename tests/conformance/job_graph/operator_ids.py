@@ -1,4 +1,4 @@
-"""The ids of the operators of programs that are given in words."""
+"""The ids of the operators of programs that are described in words."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.conformance.job_graph.words import WrittenOperator, WrittenProgram, r
 
 
 class OperatorIdsCase:
-    """One program or two, and the ids of their operators."""
+    """One or two programs, and the ids of their operators."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, {"kind", "program", "second_program"})

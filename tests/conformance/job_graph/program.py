@@ -102,17 +102,17 @@ class ProgramCase:
 
     @property
     def job_graph(self) -> JobGraph:
-        """The submitted job graph."""
+        """The job graph that is submitted."""
         return job_graph_of(self._graph)
 
     @property
     def input_order(self) -> tuple[str, ...]:
-        """The inputs of every vertex in their order, one after the other."""
+        """The inputs of every vertex in order, one vertex after another."""
         names = {vertex.vertex_id: vertex.name for vertex in self.job_graph.vertices}
         return tuple(names[edge.source] for vertex in self.job_graph.vertices for edge in vertex.inputs)
 
     def check(self, word: str, wanted: Any) -> None:
-        """Assert what the case expects under this word."""
+        """Assert the expectation of the case with this name."""
         match word:
             case "chains":
                 assert sorted(map(sorted, self._chains())) == sorted(map(sorted, wanted))
@@ -189,12 +189,12 @@ def _name(words: str) -> str:
 
 
 def built_program(given: Mapping[str, Any]) -> ProgramCase:
-    """The program of a case, built again."""
+    """The program of a case, cached."""
     return ProgramCase(given)
 
 
 def edge_of(source: str, target: str, partitioner: str, mode: str = "undefined") -> StreamEdge:
-    """An edge in the words of the cases."""
+    """An edge described in the words of the cases."""
     strategy = ShipStrategy(partitioner.upper())
     return StreamEdge(
         source_uid=source,

@@ -1,4 +1,4 @@
-"""Programs in words.
+"""Parses programs that are written in words.
 
 A program is written as `src > map(uid x) > keyed reduce > sink and > map > sink2`: `and >` continues from the source,
 `and same with y` repeats what follows the last operator with a uid, its last one with the uid y. Brackets are chains:
@@ -34,7 +34,7 @@ _NUMBERS = {"two": 2, "three": 3, "four": 4}
 
 @dataclass(frozen=True, kw_only=True)
 class WrittenOperator:
-    """An operator that refers to its inputs by their places."""
+    """An operator that refers to its inputs by index."""
 
     name: str
     inputs: tuple[int, ...]
@@ -46,7 +46,7 @@ class WrittenOperator:
 
 @dataclass(kw_only=True)
 class WrittenProgram:
-    """A program as it is written down."""
+    """A parsed program."""
 
     operators: list[WrittenOperator] = field(default_factory=list)
     chaining_enabled: bool = True
@@ -54,13 +54,13 @@ class WrittenProgram:
     parallelism: int = 1
 
     def add(self, operator: WrittenOperator) -> int:
-        """Add an operator, and return its place."""
+        """Add an operator, and return its index."""
         self.operators.append(operator)
         return len(self.operators) - 1
 
 
 def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
-    """The program of a text; one that is the same as `before`, except for the clauses after it."""
+    """Parse a text. It may be a program that equals `before` except for the clauses after it."""
     text = re.sub(r"\s*(?:->|→)\s*", " > ", _NAMED.get(text.strip(), text.strip()))
     same = _AGAIN.match(text)
     if same is not None and before is not None:
@@ -75,7 +75,7 @@ def read_program(text: str, before: WrittenProgram | None) -> WrittenProgram:
 
 
 def _flow(text: str) -> tuple[WrittenProgram, str]:
-    """The dataflow at the beginning of a text, and the remaining clauses."""
+    """Parse the dataflow at the start of a text; return it and the remaining clauses."""
     written = WrittenProgram()
     text = re.sub(r"one source feeding two identical ([^;,]+?) branches", r"src > \1 and > \1", text)
     many = re.match(r"(\w+) (?:identical )?sources, union, sink", text)
@@ -102,7 +102,7 @@ def _flow(text: str) -> tuple[WrittenProgram, str]:
 
 
 def _branch(written: WrittenProgram, text: str, *, is_first: bool) -> int:
-    """Parse operators in a row, and return the place of the last one."""
+    """Parse a chain of operators, and return the index of the last one."""
     steps = text.split(">")
     last: int | None = None
     if not is_first and not steps[0].strip():

@@ -1,4 +1,4 @@
-"""Area 07: the machine and the expectations of each case."""
+"""Area 07: runs each case on its machine, and checks its expectations."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ Given = dict[str, Any]
 Expect = dict[str, Any]
 
 _EMPTY = [0, -1]
-"""The range that a case calls null."""
+"""The empty range, which a case writes as null."""
 
 _GROUPS_LOOKED_AT = 20
-"""The number of key groups checked in each drawn vertex, beside the first and the last: a thousand vertices have
-millions.
+"""The number of key groups to check in each drawn vertex, besides the first and the last; checking all would be too
+slow.
 """
 
 

@@ -1,4 +1,4 @@
-"""The channel that a record goes to."""
+"""The channel to which a record is sent."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DRAWS = 100
 
 
 def keyed_channel(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Records by the hash of their key: any hash serves, rows have Spark's."""
+    """Check records by the hash of their key; any hash is allowed, because rows have Spark's hash."""
     only_known_words("given", given, {"max_parallelism", "records", "key", "channels"})
     if given["key"] != "first field":
         raise UnknownWordError(f"key {given['key']!r}")
@@ -34,7 +34,7 @@ def keyed_channel(given: dict[str, Any], expect: dict[str, Any]) -> None:
 
 
 def selector(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Records whose channel does not depend on their content."""
+    """Check records whose channel does not depend on their content."""
     only_known_words("given", given, {"partitioner", "channels", "records"})
     for channels in _listed(given["channels"]):
         for first in range(min(channels, _DRAWS)):

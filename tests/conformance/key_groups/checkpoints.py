@@ -36,7 +36,7 @@ def chained_vertex(
 def checkpoint_of_states(
     states: Mapping[JobVertexId, tuple[JobVertex, Sequence[TaskStateSnapshot | None]]],
 ) -> CompletedCheckpoint:
-    """A checkpoint to which each subtask of each vertex has contributed this."""
+    """A checkpoint with these states of each subtask of each vertex."""
     return CompletedCheckpoint(
         job_id=JobId("job"),
         checkpoint_id=1,
@@ -57,7 +57,7 @@ def checkpoint_of_states(
 
 
 def operator_state(operator: str, lists: Sequence[OperatorListState]) -> OperatorSubtaskState:
-    """Lists of one subtask of an operator."""
+    """The lists of one subtask of an operator."""
     return OperatorSubtaskState(operator_id=OperatorId(operator), operator_state=tuple(lists))
 
 

@@ -1,4 +1,4 @@
-"""Keyed state and operator state under another parallelism."""
+"""Keyed state and operator state are redistributed for another parallelism."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MODES = {
 _OPERATOR = "operator"
 _MAX_PARALLELISM = 128
 _DRAWS = 1_000
-"""The number of draws: ten times as many find nothing more, and take ten times as long."""
+"""The number of draws; more draws take longer and find no more errors."""
 
 
 def keyed_rescale(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """What each new subtask reads, and from which old ones."""
+    """Check the key groups that each new subtask reads, and the old subtasks from which it reads them."""
     only_known_words("given", given, {"max_parallelism", "old_parallelism", "new_parallelism"})
     only_known_words("expect", expect, {"pieces"})
     old = chained_vertex([_OPERATOR], given["old_parallelism"], given["max_parallelism"])
@@ -44,7 +44,7 @@ def _read(state: OperatorSubtaskState) -> list[Any]:
 
 
 def operator_rescale(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """The lists of each new subtask."""
+    """Check the lists of each new subtask."""
     only_known_words("given", given, {"old", "new_parallelism"})
     old = [_lists(subtask, named or {}) for subtask, named in enumerate(given["old"])]
     snapshots = [TaskStateSnapshot(operators=(operator_state(_OPERATOR, lists),)) if lists else None for lists in old]
@@ -97,7 +97,7 @@ def _assigned(
 
 
 def operator_rescale_property(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Random lists."""
+    """Check random lists."""
     only_known_words("given", given, {"draws", "old_parallelism", "new_parallelism", "states", "elements"})
     if given["elements"] != _ELEMENTS or not given["states"].endswith(" names"):
         raise UnknownWordError(f"elements {given['elements']!r} of {given['states']!r}")

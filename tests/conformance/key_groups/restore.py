@@ -1,4 +1,4 @@
-"""Checkpoints that a job may start from, and the receivers of their state."""
+"""The checkpoints from which a job may start, and the subtasks that receive their state."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _OPERATORS = {"checkpoint_operators", "job_operators", "allow_non_restored"}
 _CHAINS = {"old_chains", "new_chains", "new_parallelism_of_second", "allow_non_restored"}
 
 _NUMBERS = {"old_parallelism", "new_parallelism", "max_parallelism", "old_max_parallelism", "new_max_parallelism"}
-"""The same words as for rescaled keyed state."""
+"""The parameters that cases of rescaled keyed state have, too."""
 
 _MAX_PARALLELISM = 128
 _CHAINED_PARALLELISM = 10
-"""The default parallelism of chains in a case: as in Flink's test, with that many key groups."""
+"""The default parallelism of chains in a case, and the number of their key groups: as in Flink's test."""
 _CHAINED_MAX_PARALLELISM = 64
 
 
 def restore(given: dict[str, Any], expect: dict[str, Any]) -> None:
-    """Restore the checkpoint of the case, given by tasks, operators or chains, or by their numbers alone."""
+    """Restore the checkpoint of the case, described by tasks, operators or chains, or only by numbers."""
     if "checkpoint" in given and given["checkpoint"] is None:
         only_known_words("given", given, {"checkpoint", "error_if_none"})
         _check(_without_checkpoint(error_if_none=given["error_if_none"]), expect)
@@ -65,15 +65,15 @@ class _Restored:
     assignment: StateAssignment
 
     def tasks(self) -> set[str]:
-        """The subtasks that were given state, by the name of their vertex."""
+        """The subtasks that received state, by the name of their vertex."""
         return {f"{vertex_id}_{subtask}" for vertex_id, subtask in self.assignment.states}
 
     def elements(self) -> dict[str, list[bytes]]:
-        """The restored elements of each operator, of all its subtasks together."""
+        """The restored elements of each operator, for all its subtasks together."""
         return _elements(self.assignment.states.values())
 
     def keyed(self) -> dict[str, list[int]]:
-        """The key groups that were given to each operator, in all of its subtasks together."""
+        """The restored key groups of each operator, for all its subtasks together."""
         given: dict[str, list[int]] = {}
         for snapshot in self.assignment.states.values():
             for state in snapshot.operators:
@@ -119,7 +119,7 @@ def _by_tasks(given: Mapping[str, Any]) -> _Restored:
 
 
 def _of_each(names: Iterable[str], said: int | Mapping[str, int]) -> Mapping[str, int]:
-    """One number for all, or numbers by name."""
+    """Return a number for each name; a single number applies to all names."""
     return dict.fromkeys(names, said) if isinstance(said, int) else said
 
 

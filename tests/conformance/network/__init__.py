@@ -1,1 +1,1 @@
-"""Area 09: the exchange between tasks, kind by kind."""
+"""Area 09: the exchange of data between tasks."""

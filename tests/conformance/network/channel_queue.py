@@ -1,4 +1,4 @@
-"""Area 09, channel_queue: the elements of one channel, their order of reading, and those in flight."""
+"""Area 09, channel_queue: the elements of a channel, the order in which they are read, and those in flight."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AROUND_THE_OVERFLOW = range(2**31 - 11, 2**31 + 3)
 
 
 class Channel:
-    """One channel whose sender begins with the number `first`; elements are named by the count of earlier ones."""
+    """A channel whose sender begins with the number `first`; an element is named by its index."""
 
     def __init__(self, first: int, elements: int) -> None:
         [descriptor] = gate_descriptor().channels
@@ -94,5 +94,5 @@ def run_channel_queue(case: Case) -> None:
 
 
 def _called(read: list[Any], like: Any) -> Any:
-    """The elements read, with their kind if the case specifies it."""
+    """The elements that were read, with their kind if the case specifies it."""
     return read if isinstance(like, list) else read[0]

@@ -1,4 +1,4 @@
-"""Area 09, gates and the union of gates: the elements read and their order."""
+"""Area 09, gates and unions of gates: the elements that are read, and their order."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _word(buffer: Buffer | BarrierAnnouncement) -> str:
 
 
 class Feed:
-    """Gives elements to the channels of a gate, numbered as their producers would."""
+    """Sends elements to the channels of a gate, numbered as their producers would number them."""
 
     def __init__(self, reader: InputGate) -> None:
         self._reader = reader
@@ -86,7 +86,7 @@ class Feed:
 
 
 class Gate:
-    """A gate that reads what the case gives to its channels."""
+    """A gate that reads the elements of the case from its channels."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "channels", "notified_in_order"})
@@ -180,7 +180,7 @@ def run_gate(case: Case) -> None:
 
 
 def error_word(gate: InputGate) -> str | None:
-    """The cases' word for the failure of a gate."""
+    """The word of the cases for the failure of a gate."""
     return None if gate.failure is None else ERRORS[gate.failure.kind]
 
 
@@ -252,7 +252,7 @@ def run_union_gate(case: Case) -> None:
 
 
 def run_gate_property(case: Case) -> None:
-    """Run a case about fairness: no channel is read twice while another that has data waits for its turn."""
+    """Run a case about fairness: no channel is read twice while another channel with data waits."""
     given = case["given"]
     only_known_words(
         "given", given, {"kind", "channels", "data_per_channel", "then", "channel_kind", "start", "refill"}

@@ -1,4 +1,4 @@
-"""Area 09, partition: its owner, its readers, and the fate of late requests."""
+"""Area 09, partition: its owner, its readers, and late requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TYPES = {
 
 
 class Output:
-    """A partition, owned by its task once it is registered."""
+    """A partition; once registered, its task owns it."""
 
     def __init__(self, given: Case) -> None:
         only_known_words(

@@ -24,7 +24,7 @@ from tests.conformance.network.partition import CAUSE
 GIVEN = {"kind", "local", "channel", "channels", "connection", "initial_backoff_ms", "max_backoff_ms", "partition"}
 CREDITS = {"exclusive", "exclusive_per_channel", "floating_per_gate"}
 HERE = Ref("/user/task-manager-1", 1)
-"""The TaskManager of the consumer; every other one is remote."""
+"""The TaskManager of the consumer; all others are remote."""
 
 
 def _task_manager(word: str) -> Ref:
@@ -153,7 +153,7 @@ class Requester:
                 raise UnknownWordError(f"want: {wanted}")
 
     def _take(self, effects: Iterable[object], *, retries: bool = True) -> None:
-        """Record the sent messages, and run each retry when its delay has passed."""
+        """Record the messages, and run each retry when its delay has passed."""
         for effect in effects:
             match effect:
                 case RequestPartition():
@@ -206,7 +206,7 @@ def _asks_for_producer_state() -> bool:
 
 
 def run_partition_request(case: Case) -> None:
-    """Run a case about asking for a partition."""
+    """Run a case about a request for a partition."""
     requester = Requester(case["given"])
     for step in case["steps"]:
         requester.do(step)

@@ -1,7 +1,7 @@
-"""Area 09, pools: the buffers of a TaskManager and the share of one pool.
+"""Area 09, pools: the buffers of a TaskManager, and the share of one pool.
 
-A thread that waits for a buffer is a listener here: both are notified when there is one, or that there will never be
-one.
+Flink's thread that waits for a buffer is a listener here: both are notified when a buffer becomes available, or when
+the pool is destroyed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _outcome(act: Callable[[], object]) -> str:
 
 
 def _take(pool: LocalBufferPool[Any], count: int) -> str:
-    """`ok`, `none` if there are too few, or `error`."""
+    """Return `ok`, `none` if there are too few buffers, or `error`."""
     try:
         return "ok" if pool.take_up_to(count) == count else "none"
     except NetworkBufferError:
@@ -180,7 +180,7 @@ class Global:
 
 
 class Local:
-    """One pool whose buffers are there."""
+    """One pool, whose buffers are all available."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "min", "size", "max"})

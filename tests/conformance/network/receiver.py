@@ -1,7 +1,7 @@
-"""Area 09, receiver: the channels of one gate and the credits they share.
+"""Area 09, receiver: the channels of one gate, and the credits that they share.
 
-The channels are driven below their gate, which would announce credits at once: a case decides when they are sent. Cases
-about the view of the gate or the producer drive the gate.
+The channels are driven without their gate, which would announce credits at once: the case decides when they are sent.
+Cases about the view of the gate or of the producer drive the gate.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Receiver:
             self.failures[name] = failure
 
     def _available_to(self, taker: ChannelCredits | None) -> None:
-        """Give a channel another credit. An open channel announces it to its producer when the case asks for it."""
+        """Give a channel another credit. An open channel announces it to its producer when the case requires it."""
         if taker is None:
             return
         name = list(self.channels)[taker.channel]
@@ -219,7 +219,7 @@ def run_receiver(case: Case) -> None:
 
 
 def _run_gate(case: Case) -> None:
-    """One channel, `c`, of a whole gate."""
+    """Run a case with a gate of one channel, `c`."""
     given, expect = case["given"], case["expect"]
     only_known_words("given", given, {"kind", "floating", "channels", "channel_known_to_connection_after_release"})
     gate = InputGate([gate_descriptor(1)], given["channels"]["c"], given["floating"])
@@ -276,7 +276,7 @@ def _run_gate(case: Case) -> None:
 
 
 def _run_unknown_channel(case: Case) -> None:
-    """A producer sends to a gate that does not, or no longer, read from it, and obeys the answer."""
+    """Run a case in which a producer sends to a gate that does not read from it (any more), and follows the answer."""
     gate, producer = requested_gate(1), partition(producer=7)
     producer.request(0, 1, CONSUMER)
     cancels: list[CancelPartitionRequest] = []

@@ -1,8 +1,8 @@
-"""Area 09, sender: the readers of subpartitions and the messages to them.
+"""Area 09, sender: the readers of subpartitions, and the messages to them.
 
-A message is on its way to its reader as soon as there is credit for it, and arrives when the connection is writable: a
-reader is enqueued while one is under way to it, and its credit is used up when it arrives. A message under way to a
-reader that has left is rejected there.
+A message is sent to its reader as soon as there is credit for it, and arrives when the connection is writable: a reader
+counts as enqueued while a message to it is in transit, and its credit is used up when the message arrives. A message in
+transit to a reader that has left is rejected there.
 """
 
 from __future__ import annotations
@@ -66,19 +66,19 @@ class _Reader:
         self._take(self.partition.cancel(0))
 
     def deliver(self) -> list[Message]:
-        """The messages that arrive now."""
+        """Return the messages that arrive now."""
         arrived, self.under_way = self.under_way, []
         self.received += arrived
         return arrived
 
     @property
     def credit(self) -> int:
-        """Its unused credit."""
+        """The unused credit of the reader."""
         return self.partition.subpartitions[0].credit + sum(map(_is_data, self._buffers()))
 
     @property
     def left(self) -> int:
-        """The items that it has not received."""
+        """The number of items that the reader has not received."""
         return self.partition.subpartitions[0].queued + len(self._buffers())
 
     @property
@@ -189,7 +189,7 @@ class Sender:
         return "CANCEL_TASK" if causes[0].type_name == PRODUCER_FAILED_ERROR else "ERROR"
 
     def _message(self, name: str, message: Message) -> list[Any] | None:
-        """A message as the cases write it; before 1.13 no backlog was announced."""
+        """A message in the form of the cases; before 1.13 no backlog was announced."""
         match message:
             case BufferResponse(sequence_number=number, buffer=buffer, backlog=backlog):
                 return [name, number, _kind(buffer), backlog]
@@ -217,7 +217,7 @@ def _is_data(buffer: Buffer) -> bool:
 
 
 def run_sender(case: Case) -> None:
-    """Run a case about the sending side."""
+    """Run a case about the sender."""
     sender = Sender(case)
     for step in case["steps"]:
         sender.do(step)

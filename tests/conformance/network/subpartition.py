@@ -1,7 +1,7 @@
 """Area 09, subpartition: the messages to its reader, and the dropped data.
 
-A buffer of n bytes is a batch of n bytes. The view of a reader is the reader: if the case has one from the start, it
-has asked without a credit.
+A buffer of n bytes is a batch of n bytes. The view in a case is the reader here: if the case has a view from the start,
+the reader has requested the subpartition without a credit.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _buffer(number: int, size: int) -> BatchRef:
 
 
 class Pipelined:
-    """The first of two subpartitions, so that its reader can leave without the partition."""
+    """The first of two subpartitions, so that its reader can leave while the partition stays."""
 
     def __init__(self, given: Case) -> None:
         only_known_words("given", given, {"kind", "view", "partition_type"})
@@ -124,7 +124,7 @@ class Pipelined:
         return [buffer for buffer in buffers_sent(self.effects) if isinstance(buffer, BatchRef)]
 
     def _take(self, effects: Iterable[PartitionEffect]) -> None:
-        """Deliver unrequested messages to the reader: an event, or the announcement of a backlog."""
+        """Deliver messages that the reader did not request: events, and announcements of a backlog."""
         to_reader = [each for each in effects if isinstance(each, Tell) and each.to == CONSUMER]
         self._notifications += len(to_reader)
         self._received += [each.message for each in to_reader if isinstance(each.message, BufferResponse)]

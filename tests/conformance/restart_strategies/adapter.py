@@ -1,4 +1,4 @@
-"""Area 03: the subject of each case, and checks of strategy, handler, classifier or settings."""
+"""Area 03: runs each case on its subject: a strategy, a handler, the classifier or settings."""
 
 from __future__ import annotations
 
@@ -180,13 +180,13 @@ def _run_classification(case: Case) -> None:
 
 
 class _SuppressRestartsError(Exception):
-    """An error that declares itself unrecoverable by a restart."""
+    """An error that declares that a restart cannot repair it."""
 
     suppress_restarts = True
 
 
 def _failure(words: str) -> SerializedThrowable:
-    """An error as it is written down: `<kind>`, or `<kind> wrapped in <kind>`, and so on."""
+    """An error that is described as `<kind>`, or `<kind> wrapped in <kind>`, and so on."""
     inner, _, outer = words.partition(" wrapped in ")
     if outer:
         return serialized(_wrapped(words.split(" wrapped in ")))
@@ -210,7 +210,7 @@ def _failure(words: str) -> SerializedThrowable:
 
 
 def _wrapped(kinds: list[str]) -> Exception:
-    """Exceptions, each the cause of the next; the last one is thrown."""
+    """Chained exceptions: each is the cause of the next one, and the last one is raised."""
     makers: dict[str, Callable[[str], Exception]] = {
         "plain": ValueError,
         "unrecoverable": _SuppressRestartsError,

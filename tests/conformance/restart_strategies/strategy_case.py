@@ -1,4 +1,4 @@
-"""The vocabulary of area 03 for a strategy: failures, a clock, and the delay of a restart."""
+"""Words of area 03 for a strategy: failures, a clock, and the delay of a restart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DRAWS = 1_000
 
 
 class StrategyCase:
-    """One strategy under test, on a clock that begins at 0 ms."""
+    """A strategy under test, on a clock that starts at 0 ms."""
 
     def __init__(self, make: Callable[[], RestartStrategy]) -> None:
         self._strategy = make()

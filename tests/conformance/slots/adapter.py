@@ -1,4 +1,4 @@
-"""Area 10: the machine of each case, and a check of its expectations."""
+"""Area 10: runs each case on its machine, and checks its expectations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.conformance.slots.task_manager_case import TaskManagerCase
 
 
 class Subject(Protocol):
-    """A machine under test and its environment."""
+    """A machine under test, and its environment."""
 
     def do(self, step: Mapping[str, Any]) -> None: ...
 

@@ -1,4 +1,4 @@
-"""Placement of tasks of a job under test: at once, or in shared slots."""
+"""The placement of the tasks of a job: at once, or in shared slots."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _request(task: str, step: Mapping[str, Any], constraint: CoLocationConstrain
 
 
 class SharedSlotCase:
-    """Requests that wait for one slot, which arrives and may be too small."""
+    """Requests that wait for one slot, which may be too small when it arrives."""
 
     def __init__(self, case: Case) -> None:
         given = case["given"]
@@ -125,7 +125,7 @@ class SharedSlotCase:
         self._together: list[str] = []
         job.tell(ResourceManagerConnected())
         job.tell(RequestSlots(requests=tuple(self._requests(given["requests"]))))
-        [first] = [effect.allocation_id for effect in job.told(RequestSlot)]
+        [first] = [effect.allocation_id for effect in job.messages_of(RequestSlot)]
         job.connect("tm")
         job.offer("tm", first, 0, profile(given["slot"]))
         self._placed = {int(task) for task in job.placed}

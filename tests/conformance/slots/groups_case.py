@@ -1,4 +1,4 @@
-"""The slots that a job needs, and the subtasks that share one."""
+"""The number of slots that a job needs, and the subtasks that share a slot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER
 from tests.conformance.case_files import Case, only_known_words
 
 _ALONE = "alone:"
-"""A vertex that shares with no other one is in a group of its own: this prefix and the vertex's name."""
+"""The prefix of a group with a single vertex: it is followed by the vertex's name."""
 
 
 def check_slots_needed(case: Case) -> None:
@@ -71,7 +71,7 @@ def check_shared_slots(case: Case) -> None:
 
 
 def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
-    """The requests of the product, except for the edges, which a case draws subtask by subtask."""
+    """The slot requests of the product for the edges of the case."""
     group_of = {name: f"g{number}" for number, names in enumerate(given["sharing_groups"]) for name in names}
     co_located = given.get("co_location", given.get("co_location_groups", ()))
     together = {name: f"c{n}" for n, names in enumerate(co_located) for name in names}
@@ -93,7 +93,7 @@ def _requests(given: Mapping[str, Any]) -> Iterable[SlotRequest]:
 
 
 def _edges(given: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Each producer with each consumer if the case asks for it between two vertices; else the edges of the case."""
+    """All pairs of producers and consumers if the case asks for them; otherwise the edges of the case."""
     words = given["edges"]
     if words not in ("all to all", "two all-to-all edges"):
         return [(source, target) for source, target in words]

@@ -1,4 +1,4 @@
-"""The slots of a job under test: its ExecutionSlotAllocator, and the recorded messages of it."""
+"""The slots of a job under test: its ExecutionSlotAllocator, and the messages that it sent."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.actors.machines.slots.slot_pool_events import JOB, JOB_MASTER, connec
 
 
 class JobSlots:
-    """The requested and offered slots of a job, independent of the vocabulary of a case."""
+    """The slots that a job has requested and received, independent of the words of a case."""
 
     def __init__(self, **settings: Any) -> None:
         self.allocator = ExecutionSlotAllocator("a", JOB, JOB_MASTER, **settings)
@@ -38,7 +38,7 @@ class JobSlots:
         self.timers: dict[str, int] = {}
 
     def tell(self, event: AllocatorEvent) -> list[AllocatorEffect]:
-        """The effects of one event."""
+        """Return the effects of one event."""
         effects = self.allocator.handle(event, self.now)
         self.allocator.check()
         self.effects += effects
@@ -80,7 +80,7 @@ class JobSlots:
         """Finish the task."""
         self.tell(ReturnSlot(attempt=ExecutionAttemptId(task), will_return=False))
 
-    def told(self, kind: type[Any]) -> list[Any]:
+    def messages_of(self, kind: type[Any]) -> list[Any]:
         """The messages of one kind that the allocator has sent so far."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]

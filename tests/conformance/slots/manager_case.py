@@ -1,4 +1,4 @@
-"""The ResourceManager's SlotManager under test, beside TaskManagers that obey the case."""
+"""The ResourceManager's SlotManager under test, with TaskManagers that the case controls."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ class ManagerCase:
         return SlotId(name)
 
     def _is_named(self, name: str, slot: SlotId) -> bool:
-        """A name refers to the first slot that was given it; `the other one` is the slot without a name."""
+        """A name refers to the slot that it was first used for; `the other one` is the slot without a name."""
         if name == "the other one":
             return slot not in self._names.values()
         return self._names.setdefault(name, slot) == slot

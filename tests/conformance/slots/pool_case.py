@@ -1,4 +1,4 @@
-"""The pool of a job under test: its ExecutionSlotAllocator with the pool inside it."""
+"""The slot pool of a job under test, inside its ExecutionSlotAllocator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.conformance.slots.words import profile
 
 
 class PoolCase:
-    """The pool that serves the requests of a job."""
+    """The pool that fulfils the slot requests of a job."""
 
     def __init__(self, case: Case) -> None:
         given, steps = case["given"], case["steps"]
@@ -118,18 +118,18 @@ class PoolCase:
                 told = [effect.message for effect in job.step if isinstance(effect, Tell)]
                 return any(answer.accepted for answer in told if isinstance(answer, AcceptSlots)) is wanted
             case "asked_resource_manager":
-                asked = {effect.allocation_id for effect in job.told(RequestSlot)}
+                asked = {effect.allocation_id for effect in job.messages_of(RequestSlot)}
                 return asked == set(map(self._allocation, wanted))
             case "asked_resource_manager_count":
-                return len(job.told(RequestSlot)) == wanted
+                return len(job.messages_of(RequestSlot)) == wanted
             case "cancelled_at_resource_manager":
-                withdrawn = {effect.allocation_id for effect in job.told(CancelSlotRequest)}
+                withdrawn = {effect.allocation_id for effect in job.messages_of(CancelSlotRequest)}
                 return withdrawn == set(map(self._allocation, wanted))
             case "freed_at_task_manager":
-                freed = {effect.allocation_id for effect in job.told(FreeSlot)}
+                freed = {effect.allocation_id for effect in job.messages_of(FreeSlot)}
                 return freed == set(map(self._allocation, wanted))
             case "freed_at_task_manager_last":
-                return bool(job.told(FreeSlot)[-1].allocation_id == self._allocation(wanted))
+                return bool(job.messages_of(FreeSlot)[-1].allocation_id == self._allocation(wanted))
             case "empty_task_manager":
                 empty = [effect.task_manager for effect in job.step if isinstance(effect, ReleaseEmptyTaskManager)]
                 return empty == ([] if wanted is None else [wanted])
@@ -148,7 +148,7 @@ class PoolCase:
 
     def _request(self, step: Mapping[str, Any]) -> None:
         name = step["request"]
-        before = len(self._job.told(RequestSlot))
+        before = len(self._job.messages_of(RequestSlot))
         request = SlotRequest(
             attempt=ExecutionAttemptId(name),
             vertex_id=JobVertexId(step.get("vertex", name)),
@@ -159,12 +159,12 @@ class PoolCase:
             preferred=(TaskManagerId(step["prefer"]),) if "prefer" in step else (),
         )
         self._job.tell(RequestSlots(requests=(request,)))
-        asked = self._job.told(RequestSlot)[before:]
+        asked = self._job.messages_of(RequestSlot)[before:]
         self._asked_for[name] = asked[0].allocation_id if asked else AllocationId(f"nothing asked for {name}")
 
     def _allocation(self, name: str) -> AllocationId:
         if name in _ASKS:
-            return AllocationId(self._job.told(RequestSlot)[_ASKS[name]].allocation_id)
+            return AllocationId(self._job.messages_of(RequestSlot)[_ASKS[name]].allocation_id)
         if name.startswith("a("):
             return self._asked_for[name.removeprefix("a(").removesuffix(")")]
         return AllocationId(name)

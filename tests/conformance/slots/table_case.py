@@ -29,7 +29,7 @@ _HERE = TaskManagerId("task-manager-1")
 
 
 class TableCase:
-    """A slot table under test; a slot is marked active by a task that arrives for it, and ends."""
+    """A slot table under test; a slot is activated by a task that arrives for it and ends."""
 
     def __init__(self, case: Case) -> None:
         only_known_words("given", case["given"], {"kind", "slots"})

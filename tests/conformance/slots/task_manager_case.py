@@ -1,4 +1,4 @@
-"""A TaskManager's actor under test, between a ResourceManager and a JobMaster that the case controls."""
+"""A TaskManager as an actor, between a ResourceManager and a JobMaster that the case controls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flykka.messages.control.slots import (
 )
 from flykka.messages.wire.ids import AllocationId, LeaderSessionId, SlotId, slot_id
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.peer import Peer
+from tests.actors.peer import Probe
 from tests.actors.task_manager_cluster import HERE, JM_SESSION, JOB, RESOURCE_MANAGER_SESSION, TaskManagerCluster
 from tests.conformance.case_files import Case, UnknownWordError, only_known_words
 
@@ -92,11 +92,11 @@ class TaskManagerCase:
                 self._replace_resource_manager()
             case "heartbeat":
                 request = HeartbeatRequest(origin=self._resource_manager.ref)
-                self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
+                self._resource_manager.send(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
             case "heartbeat_from_job_manager":
                 self._accept_all()
                 known = tuple(AllocationId(each) for each in step["knows"].values())
-                self._cluster.say(HeartbeatRequest(origin=self._cluster.job_master.ref, allocations=known))
+                self._cluster.send(HeartbeatRequest(origin=self._cluster.job_master.ref, allocations=known))
             case "heartbeat_timeout":
                 self._let_time_out(step["of"])
             case unknown:
@@ -143,16 +143,16 @@ class TaskManagerCase:
     # The environment
 
     def _listen(self) -> None:
-        """Record the messages to both."""
+        """Record the messages to the ResourceManager and to the JobMaster."""
         job_master, resource_manager = self._cluster.job_master, self._resource_manager
-        self._registrations += resource_manager.heard(RegisterTaskManager)
-        self._at_job_manager += job_master.heard(RegisterTaskManager)
-        self._offers += job_master.heard(OfferSlots)
-        self._told["job manager"] += job_master.heard(DisconnectTaskManager)
-        self._told["resource manager"] += resource_manager.heard(DisconnectTaskManager)
-        self._failed += [failed.allocation_id for failed in job_master.heard(FailSlot)]
-        self._freed += resource_manager.heard(SlotAvailable)
-        self._confirmed += [each.allocation_id for each in resource_manager.heard(AllocateSlotConfirmed)]
+        self._registrations += resource_manager.received(RegisterTaskManager)
+        self._at_job_manager += job_master.received(RegisterTaskManager)
+        self._offers += job_master.received(OfferSlots)
+        self._told["job manager"] += job_master.received(DisconnectTaskManager)
+        self._told["resource manager"] += resource_manager.received(DisconnectTaskManager)
+        self._failed += [failed.allocation_id for failed in job_master.received(FailSlot)]
+        self._freed += resource_manager.received(SlotAvailable)
+        self._confirmed += [each.allocation_id for each in resource_manager.received(AllocateSlotConfirmed)]
 
     def _heard_offers(self) -> list[OfferSlots]:
         self._listen()
@@ -167,10 +167,10 @@ class TaskManagerCase:
 
     def _reported(self) -> dict[int, str | None]:
         """The slots that the TaskManager reports to the ResourceManager."""
-        self._resource_manager.heard(Heartbeat)
+        self._resource_manager.received(Heartbeat)
         request = HeartbeatRequest(origin=self._resource_manager.ref)
-        self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
-        report = self._resource_manager.heard(Heartbeat)[-1].slot_report
+        self._resource_manager.send(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
+        report = self._resource_manager.received(Heartbeat)[-1].slot_report
         assert report is not None
         return {_index(status.slot_id): status.allocation_id for status in report.slots}
 
@@ -184,7 +184,7 @@ class TaskManagerCase:
 
     def _register(self) -> None:
         answer = self._acknowledgement(RESOURCE_MANAGER_SESSION, of_job=False)
-        self._resource_manager.say(self._cluster.task_manager, answer)
+        self._resource_manager.send(self._cluster.task_manager, answer)
         self._listen()
 
     def _on_registered(self, step: Mapping[str, Any]) -> None:
@@ -207,7 +207,7 @@ class TaskManagerCase:
             job_master=self._cluster.job_master.ref,
             job_leader_session_id=session,
         )
-        self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
+        self._resource_manager.send(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
         self._listen()
         # A request that was refused admission is not reported.
         self._outcome = "accepted" if allocation in self._confirmed else "error"
@@ -223,17 +223,17 @@ class TaskManagerCase:
             self._welcome()
 
     def _welcome(self) -> None:
-        self._cluster.say(self._acknowledgement(JM_SESSION, of_job=True))
+        self._cluster.send(self._acknowledgement(JM_SESSION, of_job=True))
         self._listen()
 
     def _accept(self, *allocations: str) -> None:
         for offer in self._heard_offers():
             mine = {each.allocation_id for each in offer.offers}
             accepted = tuple(AllocationId(each) for each in allocations if each in mine)
-            self._cluster.say(AcceptSlots(job_id=JOB, accepted=accepted, offer=offer.offer))
+            self._cluster.send(AcceptSlots(job_id=JOB, accepted=accepted, offer=offer.offer))
 
     def _accept_all(self) -> None:
-        """An answer may be followed by the next offer."""
+        """Accept all offers; after an answer another offer may follow."""
         answered = -1
         while answered != len(self._heard_offers()):
             answered = len(self._offers)
@@ -243,18 +243,18 @@ class TaskManagerCase:
         self._listen()
         self._system.kill(self._resource_manager.ref)
         self._system.run_until_idle()
-        self._resource_manager = Peer(self._system, "resource-manager", RESOURCE_MANAGER_SESSION)
+        self._resource_manager = Probe(self._system, "resource-manager", RESOURCE_MANAGER_SESSION)
         while len(self._registrations) < 2:
             self._system.advance(100)
             self._listen()
 
     def _let_time_out(self, whom: str) -> None:
-        """The other one keeps requesting heartbeats."""
+        """Let one of them time out, while the other one requests heartbeats."""
         for _ in range(_TIMEOUT_MS // _INTERVAL_MS + 1):
             self._system.advance(_INTERVAL_MS)
             if whom == "job manager":
                 request = HeartbeatRequest(origin=self._resource_manager.ref)
-                self._resource_manager.say(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
+                self._resource_manager.send(self._cluster.task_manager, request, RESOURCE_MANAGER_SESSION)
             self._listen()
             if self._told[whom]:
                 break

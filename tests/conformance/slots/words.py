@@ -1,4 +1,4 @@
-"""Vocabulary that several of the adapters share."""
+"""Words that several of the adapters share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Area 05: the machine of each case, and a check of its expectations."""
+"""Area 05: runs each case on its machine, and checks its expectations."""
 
 from __future__ import annotations
 

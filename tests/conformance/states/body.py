@@ -1,8 +1,8 @@
-"""The body of a task in words, as answers of a bridge.
+"""The body of a task, described in words and translated to the answers of a bridge.
 
-`[blocks, then] returns | raises X(text)`; X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks
-ends when it is interrupted, unless the case makes it uninterruptible. One that holds a lock which its cancel hook
-needs, or that ignores its cancel hook, ends when it is interrupted, that is, at the second request to close.
+`[blocks, then] returns | raises X(text)`; X may be wrapped: `raises Wrapper(X(text))`. A body that only blocks ends
+when it is interrupted, unless the case makes it uninterruptible. A body that holds a lock which its cancel hook needs,
+or that ignores its cancel hook, ends when it is interrupted, that is, at the second request to close.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Body:
         self._interrupts = 0
 
     def entered(self, descriptor: TaskDeploymentDescriptor) -> list[TaskEvent]:
-        """Its immediate events."""
+        """The events of the body when it is entered."""
         return [] if self._blocks else [self.released(descriptor)]
 
     def released(self, descriptor: TaskDeploymentDescriptor) -> TaskEvent:
-        """Its event when it is no longer blocked."""
+        """The event of the body when it no longer blocks."""
         if self._outcome == "returns":
             source = descriptor.vertex.operators[0].operator_id
             return NoMoreSplits(attempt=descriptor.attempt, operator_id=source)
@@ -72,7 +72,7 @@ class Body:
 
 
 def _told(raised: str) -> SerializedThrowable:
-    """The bridge's report of an exception; an operator's name wraps the user's own."""
+    """The bridge's report of an exception; an error that names the operator wraps the user's error."""
     inner = raised
     is_wrapped = (nested := re.fullmatch(r"\w+\((\w+\(.*\))\)", raised)) is not None
     if nested is not None:

@@ -1,4 +1,4 @@
-"""Tasks that do not find their producer's partition, each reset to one state before it gets an answer."""
+"""Tasks that do not find their producer's partition; the case sets the state of each before it gets an answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ConsumerCase:
         """The state of the last consumer."""
 
     def producer_is(self, state: ExecutionState, reset_task_to: str) -> None:
-        """Answer as the JobMaster with a state of the producer."""
+        """Answer with a state of the producer, as the JobMaster."""
         answer = self._answer(state=state)
         match reset_task_to:
             case "RUNNING":
@@ -47,7 +47,7 @@ class ConsumerCase:
         self.after[state] = self.state
 
     def producer_check_answers(self, answer: str) -> None:
-        """Answer as the JobMaster with a state, with a failure, or not in time."""
+        """Answer with a state, with a failure, or not in time, as the JobMaster."""
         word = next((known for known in _FAILURES if known in answer.lower()), None)
         if answer in ExecutionState.__members__:
             self._tell(self._answer(state=ExecutionState(answer)))
@@ -81,7 +81,9 @@ class ConsumerCase:
         self.retries += sum(_asks_for_partition(effect) for effect in [*told, *again])
 
     def _tell_before_it_runs(self, answer: PartitionProducerState) -> None:
-        """No partition is requested before the bridge is open, so the one requested then is that of the answer."""
+        """Answer before the task runs. Partitions are requested only once the bridge is open, so the answer applies to
+        that request.
+        """
         task = StreamTask(consumer_descriptor(), Ref("/task", 1))
         task.handle(StartTask(), now=0)
         told = self._told(task, answer)

@@ -14,7 +14,6 @@ PARTITION = partition_id(ExecutionAttemptId("job-1_producer_0_0"), 0)
 
 
 def source_descriptor(cancellation: TaskCancellationSettings) -> TaskDeploymentDescriptor:
-    """A source."""
     return replace(descriptor("job_v_0_0"), task_cancellation=cancellation)
 
 

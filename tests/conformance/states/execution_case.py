@@ -1,7 +1,7 @@
-"""The vocabulary of area 05 for one execution attempt, in calls of `Execution`.
+"""Words of area 05 for one attempt, translated to calls of `Execution`.
 
-An answer that the TaskManager cannot give reaches the attempt as the loss of its slot, which is what an unreachable
-TaskManager is here: there are no calls that fail, only messages and DeathWatch.
+If the TaskManager cannot answer, the attempt loses its slot, because that is how an unreachable TaskManager shows in
+flykka: calls do not fail, there are only messages and DeathWatch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _STEP = {"do", "want", "slot"}
 
 
 class ExecutionCase:
-    """One attempt under test, its effects in the last step and before."""
+    """An attempt under test, with its effects in the last step and before."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         only_known_words("given", given, _GIVEN)
@@ -111,7 +111,7 @@ class ExecutionCase:
         return []
 
     def _schedule(self) -> list[AttemptEffect]:
-        """Request a slot, which is there at once or comes by a step of its own."""
+        """Request a slot, which exists at once or is offered in a later step."""
         was_created = self._execution.state is ExecutionState.CREATED
         scheduled = self._execution.schedule(self._now)
         return scheduled + self._slot_arrives(self._slot.name) if was_created and self._slot.is_there else scheduled
@@ -137,7 +137,7 @@ class ExecutionCase:
         return self._execution.update(update, self._now)
 
     def see(self, word: str) -> Any:
-        """The observed value of this word."""
+        """Return the observed value for this word."""
         execution = self._execution
         leaves = [effect for effect in self._effects if isinstance(effect, LeaveSlot)]
         match word:
@@ -184,7 +184,7 @@ class ExecutionCase:
 
 
 class _Slot:
-    """The slot of a case: its name if it has one, else whether it is there at once and still alive."""
+    """The slot of a case: its name, if it has one, whether it exists at once, and whether its TaskManager is alive."""
 
     def __init__(self, words: str) -> None:
         self.is_dead = "released" in words
@@ -196,7 +196,7 @@ class _Slot:
 
 
 def _refusal(words: str | None) -> str | None:
-    """The reason for which the TaskManager refuses the task."""
+    """The reason why the TaskManager refuses the task."""
     if words in (None, "succeeds"):
         return None
     assert words is not None

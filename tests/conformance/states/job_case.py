@@ -1,7 +1,7 @@
-"""The vocabulary of area 05 for a job, in events of the ExecutionGraph.
+"""Words of area 05 for a job, translated to events of the ExecutionGraph.
 
-The adapter stands for the slot pool (as many slots as the case gives, unlimited by default), for the coordinator (there
-is never a checkpoint) and for the restart timer.
+The adapter simulates the slot pool (as many slots as the case has, unlimited by default), the coordinator (there is
+never a checkpoint) and the restart timer.
 """
 
 from __future__ import annotations
@@ -62,14 +62,16 @@ _PATTERNS = {"pointwise": ShipStrategy.RESCALE, "all-to-all": ShipStrategy.REBAL
 
 
 _Place = tuple[str, int]
-"""Sharers of a slot here: the subtasks of one subtask number of one sharing group."""
+"""A slot is shared by the subtasks with this number in this sharing group."""
 
 
 class JobCase:
-    """One ExecutionGraph under test and its environment."""
+    """An ExecutionGraph under test, and its environment."""
 
     def __init__(self, given: Mapping[str, Any], *, is_since_1_11: bool) -> None:
-        """Since 1.11 regions are deployed one by one, and requests wait for slots that were refused at once before."""
+        """Since 1.11 regions are deployed one by one, and slot requests wait; before, a request without a slot was
+        refused.
+        """
         only_known_words("given", given, _GIVEN)
         restart = given.get("restart", {"type": "none"})
         only_known_words("restart", restart, {"type", "attempts", "delay_ms", "restarts at once"})
@@ -241,7 +243,7 @@ class JobCase:
         self._tell(UpdateTaskExecutionState(state=update))
 
     def _report_data(self, producer: str) -> None:
-        """Report data of a task. Consumers run already: the report is answered with the producer's state."""
+        """Report data of a task. Its consumers are running, so the answer to the report is the producer's state."""
         tasks = self._tasks()
         names = {f"{task.job_vertex.vertex_id}_{task.subtask}": task.execution.attempt for task in tasks}
         attempt = names.get(producer, ExecutionAttemptId(f"{JOB}_{producer}_0_0"))
@@ -258,7 +260,7 @@ class JobCase:
         return sum(isinstance(message, CancelTask) for message in told)
 
     def see(self, word: str) -> Any:
-        """The observed value of this word."""
+        """Return the observed value for this word."""
         version, rpcs = self._before
         match word:
             case "job":
@@ -344,7 +346,7 @@ def _inputs(name: str, connections: Sequence[Sequence[str]]) -> tuple[JobEdge, .
 
 
 def _attempts(restart: Mapping[str, Any]) -> int | None:
-    """The number of restarts that a strategy in words allows; None is unlimited."""
+    """The number of restarts of a strategy that is described in words; None is unlimited."""
     words = restart["type"]
     if words == "fixed-delay":
         return int(restart["attempts"])

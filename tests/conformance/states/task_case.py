@@ -1,10 +1,10 @@
-"""The vocabulary of area 05 for a task on its TaskManager, in events of `StreamTask`.
+"""Words of area 05 for a task on its TaskManager, translated to events of `StreamTask`.
 
-User code runs in the bridge, so the body of the case becomes the answers of a bridge: it is entered when the task asks
-for splits, it returns when there are none left, it raises when a stage fails, it is interrupted when the bridge is
-asked to close. The task here is a source; the JobMaster takes the final checkpoint as soon as the data has ended, and
-answers stay under way until the case runs on. Flink's Task is FAILED when that is decided, ours when its bridge has
-closed: so a failed task is run until then.
+User code runs in the bridge, so the body of the case is translated to answers of a bridge: it is entered when the task
+requests splits, returns when there are no more splits, raises when a stage fails, and is interrupted when the bridge is
+asked to close. The task is a source. The JobMaster takes the final checkpoint as soon as the data has ended, and
+answers are delivered when the case continues. Flink's Task is FAILED when the failure is decided, flykka's when its
+bridge has closed: so a failed task is run until then.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ _SETUP = {
     "network|buffer|result partition|input gate": "Network buffer pool has already been destroyed.",
     "instantiat|construct": "Could not instantiate the task's invokable class.",
 }
-"""The error texts of Flink's preparations; here all of them are the bridge's, and the task passes its texts on."""
+"""The error texts of Flink's preparations; here they all come from the bridge, and the task forwards them."""
 
 _STEP = {"do", "want", "cause", "state", "reset_task_to", "answer"}
 _GOING_WRONG = {ExecutionState.CANCELING, ExecutionState.CANCELED, ExecutionState.FAILED}
@@ -179,7 +179,7 @@ class TaskCase:
                 raise UnknownWordError(unknown)
 
     def _released(self) -> TaskEvent:
-        """Let the body continue; if it was interrupted before, that ends it."""
+        """Let the body continue; if it was interrupted before, it ends."""
         return ChainClosed() if self._body.is_interrupted else self._body.released(self._descriptor)
 
     def _start(self) -> None:
@@ -269,7 +269,7 @@ def _cancellation(said: Mapping[str, Any]) -> TaskCancellationSettings:
 
 
 def _unprepared(setup: str | None) -> str | None:
-    """The report of a failed preparation: in the words of the case, and in Flink's."""
+    """The report of a failed preparation for the word of the case, with Flink's text."""
     if setup is None:
         return None
     told = next((text for words, text in _SETUP.items() if re.search(words, setup, re.IGNORECASE)), None)

@@ -89,7 +89,7 @@ def _run_generator(case: Case) -> None:
 
 
 def _fed(generator: WatermarkGenerator, steps: list[Any]) -> tuple[list[int], int | None]:
-    """The timestamps of the accepted elements, and the step that failed."""
+    """The timestamps of the accepted elements, and the index of the step that failed."""
     returned: list[int] = []
     for number, step in enumerate(steps):
         match step:
@@ -135,7 +135,7 @@ def _run_operator(case: Case) -> None:
 
 
 class _OperatorHarness:
-    """Feeds an operator and collects its output. A periodic one is asked at each interval of processing time."""
+    """Feeds an operator, and collects its output. A periodic one is called at each interval of processing time."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         self.output: list[list[Any]] = []

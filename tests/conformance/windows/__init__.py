@@ -1,1 +1,1 @@
-"""Area 08: assigners, merging windows, triggers and the operator of windows."""
+"""Area 08: window assigners, merging windows, triggers and the window operator."""

@@ -1,4 +1,4 @@
-"""Translates the cases of area 08: windows here, watermarks in their own adapter."""
+"""Area 08: translates the cases about windows; those about watermarks have an adapter of their own."""
 
 from __future__ import annotations
 

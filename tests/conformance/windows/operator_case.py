@@ -1,4 +1,4 @@
-"""The window operator over keyed states and timers, which a step may write and read back."""
+"""The window operator with keyed state and timers, which a step may write and read again."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Late:
 
 
 class Sums(ProcessWindowFunction):
-    """Returns the one row of a window, and the window."""
+    """Returns the only row of a window, and the window."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Row]) -> Iterator[Row]:
         (row,) = elements

@@ -1,4 +1,4 @@
-"""A trigger, called for windows as an operator calls it, on the timers and states of a runner."""
+"""A trigger that is called as a window operator calls it, with the timers and states of a runner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Assigners and triggers as the cases name them."""
+"""Creates the assigners and triggers that the cases name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def assigner(given: dict[str, Any]) -> WindowAssigner:
 
 
 def _gap_of_the_note(row: Row) -> int:
-    """The gap that the case's note gives: key1 3000; key2 1000 for value 10, else 2000."""
+    """The gap that the case's note states: 3000 for key1; for key2 1000 if the value is 10, otherwise 2000."""
     if row["key"] == "key1":
         return 3000
     return 1000 if row["value"] == 10 else 2000
@@ -106,5 +106,4 @@ class _Always(Trigger):
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         return self._answer
 
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Nothing to clear."""
+    def clear(self, window: Window, ctx: TriggerContext) -> None: ...

@@ -1,4 +1,4 @@
-"""A column of each Spark type listed on the types page, and the uses of such a column."""
+"""A column of each Spark type on the types page, and the uses of such a column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a script, observed by code that runs after it."""
+"""The end of a script, observed by code that runs after the script."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class Counter(MasterTriggerRestoreHook):
 def test_the_name_of_a_master_hook_is_unique(env: StreamExecutionEnvironment) -> None:
     env.add_master_hook(Counter("counter"))
 
-    with pytest.raises(ProgramError, match="there is a master hook 'counter' already"):
+    with pytest.raises(ProgramError, match="a master hook 'counter' exists already"):
         env.add_master_hook(Counter("counter"))
     with pytest.raises(ProgramError, match="has the identifier ' '"):
         env.add_master_hook(Counter(" "))

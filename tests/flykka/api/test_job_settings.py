@@ -90,7 +90,7 @@ def test_an_invalid_default_restart_strategy_is_refused_before_the_cluster_start
 
 
 def test_an_unknown_option_is_refused_before_the_cluster_starts() -> None:
-    with pytest.raises(ProgramError, match=r"no such option \(did you mean checkpoint_interval\?\)"):
+    with pytest.raises(ProgramError, match=r"unknown option \(did you mean checkpoint_interval\?\)"):
         StreamExecutionEnvironment.get_execution_environment(checkpoint_intervall="1s")  # type: ignore[call-arg]
 
 

@@ -119,7 +119,7 @@ def test_a_killed_run_without_a_checkpoint_leaves_orphaned_output(storage: Check
     assert search(tmp_path).orphan() is None
 
 
-def test_an_ended_or_still_running_run_is_no_orphan(
+def test_an_ended_or_running_run_leaves_no_orphaned_output(
     storage: CheckpointStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     storage.record_run(JobRun(job_id=EARLIER, job_name="counts"))

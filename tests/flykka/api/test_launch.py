@@ -22,7 +22,7 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.flykka.api.without_spark import without_spark
 from tests.flykka.client.one_job import status
-from tests.runtime.players import player
+from tests.runtime.scripted_actors import scripted_actor
 
 APP = {"task_managers": 3, "slots_per_task_manager": 2, "record": "app.trace"}
 
@@ -80,7 +80,7 @@ def test_the_first_environment_uses_the_port_and_others_free_ones() -> None:
     assert [each.port for each in settings if each is not None] == [8081, 0]
 
 
-def test_a_launcher_that_offers_rest_uses_a_free_port_by_default() -> None:
+def test_a_launcher_with_rest_uses_a_free_port_by_default() -> None:
     launch = Launch(LaunchOptions(offers_rest=True))
 
     options = launch.environment_options()
@@ -96,7 +96,7 @@ def test_a_recording_respects_its_size_limit(tmp_path: Path) -> None:
     assert isinstance(recorder, TraceRecorder)
     with SeededSystem(1, recorder=recorder) as system:
         for number in range(300):
-            system.spawn(player([]), f"player-{number}")
+            system.spawn(scripted_actor([]), f"scripted_actor-{number}")
 
     assert TraceReader.open(recorder.path).header.capped is not None
 

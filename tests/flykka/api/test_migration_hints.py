@@ -65,7 +65,7 @@ OF_JAVA: dict[type[MigrationHints], str] = {
         enableCheckpointing fromElements socketTextStream generateSequence get_stream_graph getCheckpointConfig
         setStateBackend""",
 }
-"""Names that PyFlink's classes do not have, or no longer have."""
+"""Names of Flink's Java API that PyFlink's classes do not have, or no longer have."""
 
 
 @pytest.mark.parametrize("stream", [DataStream, KeyedStream, WindowedStream, AllWindowedStream])

@@ -74,7 +74,7 @@ def test_assigners_provide_their_triggers_and_merge_their_windows() -> None:
 
 
 class AtThree(Trigger):
-    """Fires when a window has three rows, whichever windows were merged into it."""
+    """Fires when a window has three rows, also if it was merged from several windows."""
 
     count = ReducingStateDescriptor("count", lambda one, other: one + other, "bigint")
     states = (count,)

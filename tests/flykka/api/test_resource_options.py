@@ -14,7 +14,7 @@ from flykka.runtime.memory_size import MemorySize
 MIB = 1 << 20
 
 
-def test_nothing_is_declared_by_default() -> None:
+def test_a_task_manager_declares_no_resources_by_default() -> None:
     declared = declared_resources(None, None, None, NetworkSettings(), None)
 
     assert declared == (TaskManagerResources(), NetworkSettings())
@@ -52,8 +52,8 @@ def test_managed_memory_may_be_limited_alone() -> None:
         (0, None, None, None, "cpu of a TaskManager must be a number of cores from 0.001, not 0"),
         (True, None, None, None, "not True"),
         (None, "much", None, None, "memory of a TaskManager 'much' is not of the form '128MB'"),
-        (None, "100mb", "95mb", 2, "of which 95 are managed and 10 are for the network: nothing is left for 2 slots"),
-        (None, "10mb", None, 6, "nothing is left for 6 slots"),
+        (None, "100mb", "95mb", 2, "of which 95 are managed and 10 are for the network: no memory is left for 2 slots"),
+        (None, "10mb", None, 6, "no memory is left for 6 slots"),
     ],
 )
 def test_impossible_resources_are_refused(

@@ -34,7 +34,7 @@ LINES = (ROOT / "docs" / "types.md").read_text(encoding="utf-8").splitlines()
 TABLE = [[cell.strip() for cell in line.strip("|").split("|")] for line in LINES if line.startswith("| ")]
 CELLS = {row[0]: dict(zip(TABLE[0][1:], row[1:], strict=True)) for row in TABLE[2:]}
 TOLD_APART = ("`bigint`", "`time`", "`void`")
-"""The types with the most different rows on the page."""
+"""The types whose rows on the page differ most."""
 
 
 @pytest.fixture(scope="module")

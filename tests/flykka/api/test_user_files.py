@@ -89,8 +89,8 @@ def test_zipped_packages_and_folders_are_accepted_as_python_files(env: Env, work
     [
         (lambda env: env.register_cached_file("towns.csv", "towns"), r"there is no file or folder .*towns\.csv"),
         (lambda env: env.add_python_file("stars.py"), r"there is no file or folder .*stars\.py"),
-        (lambda env: env.add_python_file("cities.csv"), r"is no Python file: it takes a \.py file, a folder"),
-        (lambda env: env.add_python_archive("cities.csv"), r"cities\.csv is no archive that can be unpacked"),
+        (lambda env: env.add_python_file("cities.csv"), r"is not a Python file: use a \.py file, a folder"),
+        (lambda env: env.add_python_archive("cities.csv"), r"cities\.csv is not an archive that can be unpacked"),
         (lambda env: env.set_python_requirements("needs.txt"), r"there is no file or folder .*needs\.txt"),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_jvm_uses_the_archive_if_it_exists(cache: Path, java: Path) -> None:
     assert f"-XX:SharedArchiveFile={archive}" in reading_options()
 
 
-def test_another_java_has_another_archive(cache: Path, java: Path) -> None:
+def test_each_java_version_has_its_own_archive(cache: Path, java: Path) -> None:
     before = class_archive()
 
     (java / "bin" / "java").write_text("newer")
@@ -85,7 +85,7 @@ def test_output_of_a_failed_recording_is_shown(cache: Path, java: Path, capsys: 
 
     error = capsys.readouterr().err
     assert code == 1
-    assert error.startswith("flykka class-archive: nothing was recorded\n")
+    assert error.startswith("flykka class-archive: recording the classes failed\n")
     assert str(java) in error
     assert list(cache.iterdir()) == []
 

@@ -38,7 +38,7 @@ def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
         (["fly"], "invalid choice: 'fly'"),
         (["run"], "flykka run: error: the following arguments are required: APP.py"),
         (["run", "nowhere.py"], "flykka run: error: there is no file nowhere.py"),
-        (["run", "."], "flykka run: error: . is a folder: name the Python file of the app"),
+        (["run", "."], "flykka run: error: . is a folder: pass the Python file of the app"),
         (["trace", "show", "a", "b"], "unrecognized arguments: b"),
     ],
 )

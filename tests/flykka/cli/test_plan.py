@@ -99,7 +99,7 @@ def test_a_plan_is_cached_unless_spark_has_read_data_for_it(
 @pytest.mark.parametrize(
     ("source", "code", "last_words"),
     [
-        ("", 1, "flykka: {app} executes no job: there is no job to look at"),
+        ("", 1, "flykka: {app} executes no job: there is no job to inspect"),
         ("1 / 0", 1, "ZeroDivisionError: division by zero"),
         ("import sys; sys.exit()", 1, "flykka: {app} has ended before it executed a job"),
         ("import sys; sys.exit(7)", 7, "flykka: {app} has ended before it executed a job"),

@@ -20,8 +20,8 @@ from flykka.runtime.testing.replays import assert_replays
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.flykka.cli.shell import Shell
-from tests.runtime import players
-from tests.runtime.players import Say, player, says
+from tests.runtime import scripted_actors
+from tests.runtime.scripted_actors import Say, says, scripted_actor
 
 word = "echo"
 
@@ -58,7 +58,7 @@ def trace(tmp_path: Path) -> Path:
 
 def record_echoes(path: Path) -> Path:
     with SeededSystem(3, recorder=TraceRecorder(path)) as system:
-        listener = system.spawn(player([]), "listener")
+        listener = system.spawn(scripted_actor([]), "listener")
         other = system.spawn(Props(Echo, listener), "echo")
         echo = system.spawn(Props(Echo, other), "first")
         for text in ("one", "two"):
@@ -93,7 +93,7 @@ def test_a_single_actor_may_be_replayed(flykka_replay: Shell, trace: Path, monke
     code, out, _ = flykka_replay(trace, "--actor", "/user/echo")
 
     assert code == 0
-    assert "not replayed: /user/listener, /user/first: not asked for" in out
+    assert "not replayed: /user/listener, /user/first: not selected" in out
     monkeypatch.setattr(sys.modules[__name__], "word", "ohce")
     code, out, _ = flykka_replay(trace, "--actor", "/user/echo")
     assert (code, out.splitlines()[0].partition("/user/")[2].partition(" ")[0]) == (1, "echo")
@@ -170,21 +170,21 @@ import sys
 from flykka.messages.wire.message import Message, message
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import player
+from tests.runtime.scripted_actors import scripted_actor
 
 @message("stranger.word")
 class Word(Message):
     text: str
 
 with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
-    system.spawn(player([]), "a").tell(Word(text="hello"))
+    system.spawn(scripted_actor([]), "a").tell(Word(text="hello"))
     system.run_until_idle()
 """
     path = tmp_path / "run.trace"
     subprocess.run([sys.executable, "-c", script, path], check=True, env=dict(os.environ))
 
     replayed = subprocess.run(
-        [sys.executable, "-m", "flykka", "replay", path, "--import", "tests.runtime.players"],
+        [sys.executable, "-m", "flykka", "replay", path, "--import", "tests.runtime.scripted_actors"],
         capture_output=True,
         text=True,
         check=False,
@@ -192,7 +192,7 @@ with SeededSystem(3, recorder=TraceRecorder(sys.argv[1])) as system:
 
     assert replayed.returncode == 2, replayed.stderr
     assert "stranger.word" in replayed.stdout
-    assert "no class is known here" in replayed.stdout
+    assert "no class is known for messages with the tag" in replayed.stdout
 
 
 def test_modules_with_further_messages_may_be_named(
@@ -208,7 +208,7 @@ def test_modules_with_further_messages_may_be_named(
 
 @pytest.mark.slow
 def test_a_reader_may_close_the_pipe_early(trace: Path) -> None:
-    modules = f"--import {__name__} --import {players.__name__}"
+    modules = f"--import {__name__} --import {scripted_actors.__name__}"
     command = (
         f"{sys.executable} -m flykka replay {modules} {' '.join([str(trace)] * 50)} | head -1; echo ${{PIPESTATUS[0]}}"
     )
@@ -241,14 +241,14 @@ def test_a_run_without_replayable_turns_is_not_as_recorded(
     flykka_replay: Shell, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(sys.modules[__name__], "Echo")
-    monkeypatch.delattr(players, "Player")
+    monkeypatch.delattr(scripted_actors, "ScriptedActor")
     report = tmp_path / "replay.xml"
 
     code, out, _ = flykka_replay(trace, "--junit", report)
 
     assert code == 2
     assert out.splitlines()[0].startswith(f"{trace}: nothing could be replayed of its ")
-    assert "has no class or function 'Echo' any more" in out
+    assert "no longer has a class or function 'Echo'" in out
     error = ElementTree.parse(report).find("testcase/error")
     assert error is not None
     assert error.get("message") == "none of its actors could be replayed"

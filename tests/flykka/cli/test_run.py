@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
         (
             "",
             1,
-            "flykka: {app} made no job: an app gets an environment from"
+            "flykka: {app} created no job: an app gets an environment from"
             " StreamExecutionEnvironment.get_execution_environment(), defines operators in it and calls its execute()",
         ),
         ("1 / 0", 1, "ZeroDivisionError: division by zero"),

@@ -160,7 +160,7 @@ def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
     assert code == 1
     assert "savepoint 7 of job 'orders'" in output.out
     assert output.err == (
-        f"flykka savepoint: {path}/_metadata refers to state in file:{path}/state, which is not there\n"
+        f"flykka savepoint: {path}/_metadata refers to state in file:{path}/state, which is missing\n"
     )
 
 
@@ -168,12 +168,12 @@ def test_missing_parts_of_a_savepoint_are_listed_with_the_rest(
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
-        (lambda data: data[:40], r"_metadata: \d+ bytes were written, \d+ are there"),
-        (lambda data: data[:8] + b"\x00\x63" + data[10:], "a newer flykka wrote it: format version 99"),
+        (lambda data: data[:40], r"_metadata: \d+ bytes were written, and it has \d+"),
+        (lambda data: data[:8] + b"\x00\x63" + data[10:], "a newer flykka wrote it: it has format version 99"),
         (lambda data: b"PAR1" + data, "not a file of flykka"),
         (None, "it is neither the folder of a checkpoint"),
     ],
-    ids=["cut off", "newer", "something else", "nothing"],
+    ids=["truncated", "newer", "another file", "empty"],
 )
 def test_a_file_that_is_not_a_savepoint_is_named_and_nothing_starts(
     command: list[str],

@@ -35,7 +35,7 @@ def simulate(capsys: pytest.CaptureFixture[str]) -> Shell:
 
 @pytest.fixture
 def bug(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint completes before its last task has acknowledged it."""
+    """Plants a bug: a checkpoint completes before its last task has acknowledged it."""
     monkeypatch.setattr(PendingCheckpoint, "is_fully_acknowledged", property(lambda _: True))
 
 
@@ -96,7 +96,7 @@ def test_a_passing_seed_leaves_no_trace(simulate: Shell, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--faults", "crash,fire"), "there is no fault 'fire'; there are delay, loss, "),
+        (("--faults", "crash,fire"), "unknown fault 'fire': use delay, loss, "),
         (("--seed", "-1"), "a seed is a whole number from 0, not '-1'"),
         (("--seeds", "0"), "'0' is not a whole number from 1"),
         (("--seed", "1", "--seeds", "2"), "not allowed with argument"),
@@ -154,14 +154,14 @@ def test_a_file_in_place_of_a_folder_is_reported(simulate: Shell, tmp_path: Path
     code, out, err = simulate("--seed", "1", "--record", taken)
 
     assert (code, out) == (2, "")
-    assert err == f"flykka simulate: {taken} cannot be written: a file of that name is in the way\n"
+    assert err == f"flykka simulate: {taken} cannot be written: a file with that name exists\n"
 
 
 def test_a_single_seed_excludes_a_first_seed(simulate: Shell) -> None:
     code, _, err = simulate("--seed", "1", "--from-seed", "4")
 
     assert code == 2
-    assert "give --seed N, or --from-seed N with --seeds N" in err
+    assert "pass --seed N, or --from-seed N with --seeds N" in err
 
 
 @pytest.mark.slow

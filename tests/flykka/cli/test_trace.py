@@ -29,7 +29,7 @@ from flykka.runtime.trace.file.frame_format import framed
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.flykka.cli.shell import Shell
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 pytestmark = pytest.mark.slow
 
@@ -255,7 +255,7 @@ def test_an_unreadable_trace_is_one_line_and_exit_code_2(flykka_trace: Shell, tm
     for path, said in [
         (tmp_path / "nothing.trace", "there is no file"),
         (tmp_path, "is a folder; a trace is a file"),
-        (text, "is no trace"),
+        (text, "is not a trace"),
         (newer, "has format 99, and this version reads 4: read it with flykka 9.1 or newer"),
     ]:
         code, out, err = flykka_trace(command, path)

@@ -12,7 +12,7 @@ from flykka.cli.main import main
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.actors.cast import WholeCluster
+from tests.actors.whole_cluster import WholeCluster
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +32,7 @@ def record_cluster(folder: Path) -> Path:
 
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run in which one acknowledgement is enough."""
+    """The trace of a run in which one acknowledgement completes a checkpoint."""
     acknowledge = PendingCheckpoint.acknowledge
 
     def for_all(self: PendingCheckpoint, attempt: object, state: object) -> object:

@@ -15,7 +15,7 @@ from flykka.runtime.trace.file.frame_format import FRAME
 from tests.flykka.cli.shell import Shell
 from tests.flykka.traces.recording import BEGIN_MS, JOB, TASK_MANAGER, Recording, coordinator, record_checkpoint
 from tests.histories import HISTORIES
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 pytestmark = pytest.mark.slow
 
@@ -170,7 +170,7 @@ def test_the_first_difference_is_printed_with_fields_causes_and_a_command(
     assert code == 1
     assert lines[0] == f"{trace} and {other} differ first in record 6 of {coordinator().path}"
     assert lines[1].startswith("  A  22  AcknowledgeCheckpoint(")
-    assert lines[2] == "  B  nothing more of this actor"
+    assert lines[2] == "  B  the actor has no more records"
     assert lines[-1] == f"look: flykka trace show {trace} --actor '{coordinator().path}' --from 22 --limit 5"
 
 

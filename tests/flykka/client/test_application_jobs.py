@@ -1,4 +1,4 @@
-"""The job of a run that a driver submits, in a store that it shares with earlier runs."""
+"""The jobs that a driver submits in one run of an application, in a store that it shares with earlier runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BOOM = SerializedThrowable(type_name="OSError", message="the disk is full")
 
 
 class Application:
-    """One driver, and the jobs that it identifies."""
+    """A driver, and the jobs that it identifies."""
 
     def __init__(self, driver: Driver) -> None:
         self.driver = driver
@@ -180,4 +180,4 @@ def test_a_run_without_an_orderly_end_stays_open_and_is_reported(
     first.jobs.end(concludes=False)
 
     assert not first.last_run().is_concluded
-    assert caplog.messages == ["the application was not concluded: run again, it continues where it stopped"]
+    assert caplog.messages == ["the application has not ended: when it is run again, it continues where it stopped"]

@@ -201,7 +201,7 @@ def test_state_of_a_missing_operator_is_refused_with_both_uids(tmp_path: Path) -
 
     assert (
         "operators that the job does not have: 'sums' (sums), which looks like 'totals' of the job: uid('sums')."
-        " The job has 'source', 'totals'; give its operators the uids that they had"
+        " The job has 'source', 'totals'; give its operators their former uids"
     ) in str(refused.value)
 
 
@@ -212,12 +212,12 @@ def test_an_operator_without_a_name_is_reported_by_id() -> None:
         check_restorable(moved, GRAPH)
 
 
-def test_a_parallelism_that_the_state_forbids_is_refused_with_the_operator(tmp_path: Path) -> None:
+def test_a_parallelism_above_the_key_groups_of_the_state_is_refused(tmp_path: Path) -> None:
     wide = graph_with_uids(
         replace(vertex("source", 129, outputs=1), max_parallelism=256), vertex("sums", reads=("source",))
     )
 
-    with pytest.raises(CheckpointError, match=r"source \(source\) is to run with parallelism 129, but its maximum"):
+    with pytest.raises(CheckpointError, match=r"the parallelism of source \(source\) is 129, but its maximum"):
         check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("source")), wide)
 
 
@@ -236,5 +236,5 @@ def test_keyed_state_may_be_redistributed(tmp_path: Path) -> None:
 def test_an_operator_of_another_type_is_refused(tmp_path: Path) -> None:
     turned = graph_with_uids(vertex("sums", outputs=1), vertex("source", reads=("sums",)))
 
-    with pytest.raises(CheckpointError, match=r"uid 'sums' was a STATELESS \(sums\) and is a SOURCE \(sums\) now"):
+    with pytest.raises(CheckpointError, match=r"uid 'sums' was a STATELESS \(sums\) and is now a SOURCE \(sums\)"):
         check_restorable(checkpoint_of_former_graph(tmp_path, GRAPH, splits_state("sums")), turned)

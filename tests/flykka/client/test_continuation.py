@@ -245,8 +245,8 @@ def test_rows_of_others_in_the_folder_are_reported_and_do_not_block() -> None:
 
     assert started == Start(
         notices=(
-            "job 'clicks' writes into /out at this moment too: readers see the rows of both",
-            "/out holds 12 files of another job, 'orders': readers see the rows of both",
-            "/out holds 1 file that no job has published, according to their names",
+            "job 'clicks' is writing to /out at the same time: readers see the rows of both",
+            "/out contains 12 files of another job, 'orders': readers see the rows of both",
+            "/out contains 1 file that no job has published, according to their names",
         )
     )

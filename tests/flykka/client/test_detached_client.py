@@ -24,7 +24,7 @@ def test_a_detached_client_knows_at_once_that_its_job_is_lost() -> None:
     client = cluster.submit(attached=False)
     cluster.send(accepted())
 
-    assert "its JobManager does not know it any more" in str(client.exception())
+    assert "its JobManager no longer knows it" in str(client.exception())
     assert cluster.system.manual_clock.now_ms() == 0
 
 

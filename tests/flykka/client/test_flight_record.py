@@ -155,7 +155,7 @@ def test_a_record_that_cannot_be_written_hides_no_failure(
     assert error.flight_record is None
     assert "TaskLostError: the actor of the task died" in str(error)
     assert f"no flight record: {in_the_way}" in str(error)
-    assert "could not be recorded" in caplog.text
+    assert "could not be written" in caplog.text
 
 
 def scripted_job_manager(*answers: Message) -> Props:
@@ -164,7 +164,7 @@ def scripted_job_manager(*answers: Message) -> Props:
 
 
 def client_with_answers(write: Callable[[], str], *answers: Message, system: SeededSystem | None = None) -> JobClient:
-    """A client that has received these answers about its job."""
+    """A client of a job that has received these answers."""
     system = system or SeededSystem(3)
     client = JobClient(
         system,

@@ -1,4 +1,4 @@
-"""Events that a late listener receives."""
+"""The events that a late listener receives."""
 
 from __future__ import annotations
 

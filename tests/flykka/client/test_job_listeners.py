@@ -115,7 +115,7 @@ def test_a_listener_receives_the_end_of_a_lost_job(cluster: ClientCluster) -> No
     cluster.system.kill(cluster.job_manager)
     cluster.system.advance(61_000)
 
-    cause = SerializedThrowable(type_name="ClusterLostError", message="the JobManager is gone")
+    cause = SerializedThrowable(type_name="ClusterLostError", message="the JobManager has ended")
     assert heard == [accepted(), JobResultFailure(job_id=JOB, cause=cause)]
 
 

@@ -130,5 +130,5 @@ def test_a_folder_readable_by_others_is_not_used_with_a_log_message(
 
     assert running_jobs() == ()
     assert list(jobs_folder.iterdir()) == []
-    assert f"other processes will not find job 'prices': {jobs_folder} is not a folder of yours alone" in caplog.text
+    assert f"other processes will not find job 'prices': {jobs_folder} is not accessible to you alone" in caplog.text
     assert "which jobs run in other processes is not known" in caplog.text

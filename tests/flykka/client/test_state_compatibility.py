@@ -175,7 +175,7 @@ def test_an_operator_of_another_kind_does_not_receive_the_state() -> None:
 
     assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
     assert compatibility.problems == (
-        "the operator with the uid 'sums' was a STATELESS (sums) and is a SINK (sums) now; give it a uid of its own"
+        "the operator with the uid 'sums' was a STATELESS (sums) and is now a SINK (sums); give it a uid of its own"
         " with uid(...)",
     )
 
@@ -193,7 +193,7 @@ def test_changed_keys_and_types_are_reported_with_both_values() -> None:
     [problem] = compatibility_of(SUMS, now).problems
 
     assert "keys: was `shop string`, is `shop string, day date`" in problem
-    assert "sum: was `bigint`, is `string`, which is not wider" in problem
+    assert "sum: its type was `bigint` and is `string`, which is not wider" in problem
     assert "size=60000ms" not in problem
 
 
@@ -233,7 +233,7 @@ def test_coordinator_state_requires_a_function_with_a_coordinator() -> None:
 
     assert compared(replace(GRAPH, vertices=(GRAPH.vertices[0], coordinated)), stored).problems == ()
     (problem,) = compared(GRAPH, stored).problems
-    assert "the coordinator of 'sums', but its function no longer has one" in problem
+    assert "the coordinator of 'sums', but its function no longer has a coordinator" in problem
     assert compared(GRAPH, stored, allow_non_restored_state=True).problems == ()
 
 
@@ -249,7 +249,7 @@ def test_in_flight_rows_of_another_schema_are_refused() -> None:
 
     [problem] = compatibility_of(SUMS, now, unaligned).problems
 
-    assert "it is unaligned, and holds rows in flight as the state of 'sums' was before" in problem
+    assert "it is unaligned, and its rows in flight belong to the former state of 'sums'" in problem
 
 
 def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
@@ -263,7 +263,7 @@ def test_unnamed_partial_aggregates_must_be_unchanged() -> None:
 def test_differences_outside_of_the_schema_are_no_schema_change() -> None:
     [problem] = compatibility_of(SUMS, SUMS).problems
 
-    assert "it was window(a) and is window(b) now" in problem
+    assert "it was window(a) and is now window(b)" in problem
 
 
 def test_keys_may_be_renamed_if_the_state_has_the_same_shape() -> None:
@@ -281,7 +281,7 @@ def test_a_changed_maximum_parallelism_is_refused() -> None:
     compatibility = compared(replace(GRAPH, vertices=(source, configured)))
 
     assert matches(compatibility)["sums"] is OperatorMatch.INCOMPATIBLE
-    assert "ran with the maximum parallelism 128, and the job sets it to 64" in compatibility.problems[0]
+    assert "ran with the maximum parallelism 128, but the job sets it to 64" in compatibility.problems[0]
 
 
 def test_a_savepoint_of_another_job_names_that_job() -> None:

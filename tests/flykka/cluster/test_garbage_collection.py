@@ -10,7 +10,7 @@ import pytest
 from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.garbage_collection import YOUNG_OBJECTS, raise_gc_threshold, restore_gc_threshold
 from flykka.cluster.local_cluster import LocalCluster
-from tests.actors.cast import Names
+from tests.actors.whole_cluster import Names
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +31,8 @@ def test_the_gc_threshold_is_raised_from_the_first_cluster_to_the_last() -> None
     assert gc.get_threshold() == (700, 10, 10)
 
 
-@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNG_OBJECTS, 5, 5)], ids=["switched off", "more patient"])
-def test_a_custom_gc_threshold_is_left_alone(chosen: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize("chosen", [(0, 10, 10), (2 * YOUNG_OBJECTS, 5, 5)], ids=["disabled", "longer timeout"])
+def test_a_custom_gc_threshold_is_not_changed(chosen: tuple[int, int, int]) -> None:
     gc.set_threshold(*chosen)
 
     raise_gc_threshold()

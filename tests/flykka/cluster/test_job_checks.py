@@ -24,7 +24,7 @@ def asking(name: str, cpu_millis: int, parallelism: int = 1, group: str = "defau
     [
         (
             graph_of(asking("parse", 2_500)),
-            "'parse' needs 2.5 cores, and a TaskManager has 2 cores, 600 MiB of memory, 400 MiB of managed memory: ask",
+            "'parse' needs 2.5 cores, and a TaskManager has 2 cores, 600 MiB of memory, 400 MiB of managed memory: req",
         ),
         (
             graph_of(asking("parse", 1_500), asking("count", 1_000)),
@@ -32,7 +32,7 @@ def asking(name: str, cpu_millis: int, parallelism: int = 1, group: str = "defau
         ),
         (
             graph_of(asking("parse", 1_500, group="a"), asking("count", 1_000, group="b")),
-            "needs 2 slots with 2.5 cores, 600 MiB of memory, 400 MiB of managed memory together, and the TaskManager",
+            "needs 2 slots with 2.5 cores, 600 MiB of memory, 400 MiB of managed memory together, but the TaskManager",
         ),
     ],
 )
@@ -60,11 +60,11 @@ def test_slots_smaller_than_an_equal_share_allow_more_of_them() -> None:
 
 
 def test_a_job_without_resource_requirements_is_refused_by_slot_count() -> None:
-    with pytest.raises(InsufficientSlotsError, match="needs 3 slots and the cluster has 2"):
+    with pytest.raises(InsufficientSlotsError, match="needs 3 slots but the cluster has 2"):
         check_job(graph_of(vertex("parse", 3)), TWO_CORES, slots=2)
 
 
 def test_task_managers_without_declared_resources_always_suffice() -> None:
     check_job(graph_of(asking("parse", 64_000, parallelism=2)), ClusterSettings(), slots=2)
-    with pytest.raises(InsufficientSlotsError, match="needs 3 slots and the cluster has 2"):
+    with pytest.raises(InsufficientSlotsError, match="needs 3 slots but the cluster has 2"):
         check_job(graph_of(asking("parse", 1, parallelism=3)), ClusterSettings(), slots=2)

@@ -136,7 +136,7 @@ def test_a_job_that_needs_more_slots_than_there_are_is_not_submitted(
 ) -> None:
     cluster = start_local_cluster().cluster
 
-    with pytest.raises(InsufficientSlotsError, match="needs 5 slots and the cluster has 4: 2 TaskManagers with 2 each"):
+    with pytest.raises(InsufficientSlotsError, match="needs 5 slots but the cluster has 4: 2 TaskManagers with 2 each"):
         cluster.submit(job_without_restart(tmp_path, parallelism=5))
 
 

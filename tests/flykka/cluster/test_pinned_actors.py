@@ -10,9 +10,9 @@ import pytest
 from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings
-from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
 from tests.actors.pykka_loops import PykkaLoops
+from tests.actors.whole_cluster import Names
 
 
 @pytest.mark.slow

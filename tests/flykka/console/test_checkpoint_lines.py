@@ -1,4 +1,4 @@
-"""A day of successful checkpoints does not print eight thousand lines."""
+"""The successful checkpoints of a whole day are summarized in a few lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_intervals_between_lines_double_from_one_minute() -> None:
     ]
 
 
-def test_a_day_is_some_thirty_lines() -> None:
+def test_a_day_of_checkpoints_prints_about_thirty_lines() -> None:
     lines = every(10_000, count=8_640)
 
     pauses = [later.timestamp_ms - line.timestamp_ms for line, later in pairwise(lines)]

@@ -107,7 +107,7 @@ def test_the_header_names_the_source_that_holds_back_event_time() -> None:
         ((0.0, 0.0, 9.0), "utf-8", ""),
         ((0.0, 800.0, 0.0), "ascii", ""),
     ],
-    ids=["with a gap", "the last twenty", "nothing read", "no such characters"],
+    ids=["with a gap", "the last twenty bytes", "nothing read", "unencodable characters"],
 )
 def test_the_header_ends_with_the_recent_read_rate_of_sources(
     rates: tuple[float | None, ...], encoding: str, told: str

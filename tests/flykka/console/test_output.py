@@ -1,4 +1,4 @@
-"""A reader may close early, a terminal may disappear or lack a character: the jobs continue."""
+"""The reader of the output may close it early, a terminal may disappear or lack a character: the jobs continue."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ raise SystemExit(7)
 
 
 def talkative(*options: str, output: int, error: int, argument: str = "") -> subprocess.Popen[str]:
-    """A program that prints a lot, once it has read a line."""
+    """A program that prints many lines, once it has read a line."""
     words = [sys.executable, *options, "-c", TALKATIVE, argument]
     return subprocess.Popen(words, cwd=ROOT, stdin=subprocess.PIPE, stdout=output, stderr=error, text=True)
 

@@ -1,4 +1,4 @@
-"""Lines of rescales."""
+"""Console lines about rescales."""
 
 from __future__ import annotations
 

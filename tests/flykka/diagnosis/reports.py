@@ -1,6 +1,4 @@
-"""Reports that the actors of a job (a source, and a window of parallelism two) would send forty seconds after its
-start.
-"""
+"""Reports of the actors of a job (a source, and a window of parallelism two) forty seconds after its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole cluster in virtual time, asked why it makes no progress: working, waiting, and with a stuck actor."""
+"""`flykka why` on a whole cluster in virtual time: working, waiting, and with a stuck actor."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from flykka.messages.attempt.answers import EngineFailed
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import Names, WholeCluster
-from tests.actors.slow_cast import SlowEngine, SlowNames
+from tests.actors.slow_cluster import SlowEngine, SlowNames
+from tests.actors.whole_cluster import Names, WholeCluster
 from tests.flykka.diagnosis.reports import details
 
 JOB = JobId("job")

@@ -105,7 +105,7 @@ TABLE: list[tuple[str, ActorReports, str]] = [
             ),
             slots=None,
         ),
-        "job 'prices' waits for 4 s for 2 to 8 slots: the ResourceManager does not answer: it is not there",
+        "job 'prices' waits for 4 s for 2 to 8 slots: the ResourceManager does not answer: there is none",
     ),
     (
         "job-master",
@@ -115,11 +115,11 @@ TABLE: list[tuple[str, ActorReports, str]] = [
     ),
     (
         "accepting",
-        answers(job=None, leadership=led(job="is being accepted: its graph is checked and stored")),
-        "job 'prices' is being accepted: its graph is checked and stored",
+        answers(job=None, leadership=led(job="is being accepted: its graph is being checked and stored")),
+        "job 'prices' is being accepted: its graph is being checked and stored",
     ),
     # It starts, restarts or ends.
-    ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not begun"),
+    ("created", answers(job=job(JobStatus.CREATED)), "job 'prices' is CREATED for 40 s: it has not started"),
     (
         "restarting",
         answers(job=job(JobStatus.RESTARTING, restarts=(RestartExplained(due_ms=NOW + 4_200, cause=BUG),))),

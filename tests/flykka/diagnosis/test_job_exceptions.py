@@ -27,7 +27,7 @@ def test_a_failure_is_shown_with_the_users_line_and_its_handling() -> None:
 
 
 def test_a_failure_that_ended_the_job_explains_the_missing_restart() -> None:
-    why = "the restart strategy forbids it: it allows no restart"
+    why = "the restart strategy allows no restart"
     entry = RootExceptionHistoryEntry(number=1, root=ROOT, outcome=FailureOutcome.FAILED, why_not_restarted=why)
 
     *_, outcome = repr(JobExceptionHistory((entry,), began_ms=10_000)).splitlines()

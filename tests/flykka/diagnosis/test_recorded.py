@@ -15,8 +15,8 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.diagnosis import diagnose_recorded
-from tests.actors.cast import WholeCluster
-from tests.actors.slow_cast import SlowNames
+from tests.actors.slow_cluster import SlowNames
+from tests.actors.whole_cluster import WholeCluster
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
 
 
 def a_turn_of_a_stage(trace: TraceReader) -> int:
-    """The turn after which the tenth stage has finished."""
+    """The turn in which the tenth stage has finished."""
     return [turn.sequence for turn in trace.turns if isinstance(turn.message, StageResult)][9]
 
 

@@ -13,8 +13,8 @@ from flykka.cluster.local_cluster import LocalCluster
 from flykka.messages.graph.job_graph import CheckpointingSettings, ShipStrategy
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.props import Props
-from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.whole_cluster import Names
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ class StuckNames(Names):
         return super().bridge_props(descriptor)
 
 
-def test_a_stuck_task_is_the_answer(tmp_path: Path) -> None:
+def test_a_stuck_task_is_named_in_the_diagnosis(tmp_path: Path) -> None:
     data_plane = StuckNames()
     sink = vertex("sink", 1, reads=("source",), ship_strategy=ShipStrategy.HASH)
     checkpointing = CheckpointingSettings(directory=str(tmp_path))

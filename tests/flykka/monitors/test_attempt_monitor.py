@@ -83,7 +83,7 @@ def test_attempt_numbers_must_grow() -> None:
     assert violations == ["job_map_0_1 is deployed after job_map_0_1: attempts are numbered upwards"]
 
 
-def test_reports_of_a_dead_attempt_must_change_nothing() -> None:
+def test_reports_of_an_ended_attempt_must_change_nothing() -> None:
     ended = turn(JOB_MASTER, DUE, moved(ExecutionState.CANCELED))
     run = [turn(JOB_MASTER, DUE, submit(0)), ended, turn(JOB_MASTER, DUE, submit(1))]
     cancel = (TASK_MANAGER, CancelTask(attempt=attempt()))

@@ -17,7 +17,7 @@ from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.actors.cast import WholeCluster, is_a
+from tests.actors.whole_cluster import WholeCluster, is_a
 
 pytestmark = pytest.mark.slow
 

@@ -57,7 +57,7 @@ def test_messages_of_a_valid_session_are_handled() -> None:
         turn(JOB_MASTER, Terminated(ref=TASK_MANAGER)),
         turn(JOB_MASTER, Terminated(ref=RESOURCE_MANAGER), (TASK_MANAGER, DisconnectJobMaster(job_id=JOB))),
     ],
-    ids=["it has ended", "it was taken leave of"],
+    ids=["ended", "disconnected"],
 )
 def test_messages_of_an_ended_session_are_not_handled(end: Turn) -> None:
     assert violations_of(SessionMonitor(), REGISTERED, end, heartbeat()) == OVER

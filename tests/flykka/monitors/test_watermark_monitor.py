@@ -1,4 +1,4 @@
-"""A task's watermark never exceeds that of its slowest channel, and always reaches what it has read."""
+"""A task's watermark never exceeds that of its slowest channel, and always reaches that of the data it has read."""
 
 from __future__ import annotations
 

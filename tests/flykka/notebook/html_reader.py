@@ -1,4 +1,4 @@
-"""What a browser would make of a display."""
+"""Parses a display as a browser does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Job details at one moment, to be displayed."""
+"""Job details for displays."""
 
 from __future__ import annotations
 

@@ -128,15 +128,15 @@ class Kernel:
         self._hear(self._client.get_iopub_msg(timeout=patience))
 
     def interrupt(self) -> None:
-        """Act as the stop button does."""
+        """Interrupt the kernel, like the stop button."""
         self._manager.interrupt_kernel()
 
     def kill(self) -> None:
-        """Act as `kill -9` does."""
+        """Kill the kernel, like `kill -9`."""
         os.kill(self.pid, signal.SIGKILL)
 
     def restart(self) -> None:
-        """Act as the restart button does: ask the kernel to end, and start a new one."""
+        """Restart the kernel, like the restart button: ask it to end, and start a new one."""
         self._manager.restart_kernel()
         self._client.wait_for_ready(timeout=PATIENCE)
 

@@ -46,7 +46,7 @@ class Notebook:
         return self._environment.program
 
     def execute(self) -> None:
-        """The program is submitted, and another one begins."""
+        """Submit the program, and begin another one."""
         self._environment.program = Program()
 
     def run(self, cell_id: str | None, *written: tuple[str, Transformation | None]) -> list[Transformation]:

@@ -1,4 +1,4 @@
-"""Display of a fork in a notebook: where it begins, and both outcomes after its run."""
+"""A fork in a notebook: its display before the run shows where it begins, and afterwards both outcomes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HISTORY = HISTORIES / "killed-task-manager.trace"
 
 @pytest.fixture
 def fork() -> JobFork:
-    """A fork right before a checkpoint begins."""
+    """A fork right before a checkpoint is triggered."""
     session = Replayer().session(HISTORY)
     session.run_until("CheckpointCoordinator <- PeriodicTriggerDue")
     return session.fork()

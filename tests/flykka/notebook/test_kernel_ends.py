@@ -1,4 +1,4 @@
-"""A kernel that is killed or restarted: nothing of it keeps running, and its checkpoints can be continued from."""
+"""A kernel is killed or restarted: no process of it remains, and its checkpoints can be continued from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Displays of replays in a notebook: their outcome, their divergence from the record, and a walk through one."""
+"""Displays of replays in a notebook: the outcome, a divergence, and a session that is stepped through."""
 
 from __future__ import annotations
 

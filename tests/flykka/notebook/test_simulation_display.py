@@ -1,4 +1,4 @@
-"""Display of a simulation in a notebook: its end, its faults, and its violations."""
+"""A simulation in a notebook: its display shows the end, the faults and the violations."""
 
 from __future__ import annotations
 

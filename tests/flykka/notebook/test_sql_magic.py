@@ -25,7 +25,7 @@ SHOW TABLES
 
 @pytest.fixture
 def kernel(kernel: Kernel) -> Iterator[Kernel]:
-    """The kernel of the other tests, which have closed their environments, with none of their names."""
+    """The kernel of the other tests, without their names; they have closed their environments."""
     kernel.run("%reset -f")
     yield kernel
     kernel.run("env.close()")

@@ -1,4 +1,4 @@
-"""Displays of traces in a notebook: every fact is shown, long ones are cut, and user text never becomes markup."""
+"""Displays of traces in a notebook: all facts are shown, long texts are cut, and user text never becomes markup."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_turn_shows_its_message_its_cause_and_its_effects(trace: TraceReader) 
 
     assert f"{second.sequence}  /user/actor <- Note(text=" in page.text
     assert f"from /user/actor ({first.sequence})" in page.text
-    assert "nothing came of it" in page.text
+    assert "it had no effects" in page.text
 
 
 def test_messages_sent_in_a_turn_are_shown_with_their_fields(trace: TraceReader) -> None:

@@ -1,4 +1,4 @@
-"""Traces in a real kernel: actors of a cell are recorded, replayed and walked through, each at the end of a cell."""
+"""Traces in a real kernel: actors of a cell are recorded, replayed and stepped through, each at the end of a cell."""
 
 from __future__ import annotations
 

@@ -17,13 +17,13 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.simulation import simulation
 from flykka.simulation.settings import SimulationSettings
-from tests.actors.cast import Names, WholeCluster
+from tests.actors.whole_cluster import Names, WholeCluster
 
 OF_THE_PORT = sorted(name for name in vars(DataPlane) if not name.startswith("_"))
 
 
 class Others(Names):
-    """A data plane that is registered nowhere."""
+    """A data plane that is not registered for replays."""
 
 
 def test_the_replay_data_plane_implements_the_port_but_provides_only_bridges() -> None:
@@ -47,7 +47,7 @@ def test_the_replay_data_plane_replaces_a_data_plane_of_any_class(tmp_path: Path
         stage = WholeCluster(system, tmp_path / "checkpoints", Others())
         stage.submit()
         stage.run(seconds=5)
-        assert stage.client.heard(JobResultSuccess)
+        assert stage.client.received(JobResultSuccess)
 
     result = Replayer().replay(recorded, raise_on_divergence=True)
 

@@ -13,8 +13,8 @@ from flykka.cluster.cluster_settings import ClusterSettings
 from flykka.messages.control.job import CheckpointCompleted, JobRestored, JobStatus
 from flykka.messages.graph.job_graph import CheckpointingSettings
 from flykka.messages.wire.message import Message
-from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.whole_cluster import Names
 
 
 @pytest.mark.slow
@@ -48,6 +48,6 @@ def test_a_job_whose_task_manager_is_killed_replays(parallelism: int, tmp_path: 
 
 
 def busy_task_manager(cluster: LocalCluster) -> str:
-    """A TaskManager that runs tasks: either of the two may, as one is enough."""
+    """A TaskManager that runs tasks; the job needs only one of the two."""
     parents = {cell.parent.name for cell in cluster.system.cells.living() if cell.parent is not None}
     return next(name for name in cluster.task_managers() if name in parents)

@@ -1,4 +1,4 @@
-"""The last turns of a job replay from their first one, with every actor in its state at that turn."""
+"""The last turns of a job are replayed from the first of them, with every actor in its state at that turn."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ def test_a_ring_replays_from_its_start_with_all_actors(name: str, tmp_path: Path
 
     engines = [
         "flykka.actors.failure_enrichers",
-        "tests.actors.cast",
+        "tests.actors.whole_cluster",
         "tests.actors.engines",
-        "tests.actors.keyed_cast",
-        "tests.actors.slow_cast",
+        "tests.actors.keyed_cluster",
+        "tests.actors.slow_cluster",
     ]
     result = Replayer(modules=engines).replay(path, raise_on_divergence=True)
 

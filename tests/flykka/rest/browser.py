@@ -16,7 +16,7 @@ _SECONDS = 60.0
 
 
 class Page:
-    """An empty page of a browser of its own, which `close` ends. `errors` are those of its console."""
+    """An empty page of its own browser, which `close` ends. `errors` are the errors on its console."""
 
     def __init__(self, profile: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         assert CHROMIUM is not None, "there is no Chromium"

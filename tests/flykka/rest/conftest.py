@@ -48,7 +48,7 @@ Serve = Callable[..., Served]
 
 
 class _FastSleep:
-    """asyncio with a faster `sleep`: uvicorn checks ten times a second whether to stop, and each test has a server."""
+    """asyncio with a shorter `sleep`: uvicorn checks ten times a second whether to stop, and each test has a server."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)

@@ -91,7 +91,7 @@ def test_a_job_is_cancelled_if_its_attached_client_stops_its_heartbeats(
     assert (answer.status_code, answer.json()) == (202, {})
     assert result.application_status == "CANCELED"
     assert result.cause == (
-        "ClientHeartbeatTimeoutError: the client of job 'a <job>' has sent no heartbeat, and the job ends with its"
+        "ClientHeartbeatTimeoutError: the client of job 'a <job>' has sent no heartbeat, and the job must end with its"
         " client"
     )
     (entry,) = served.http.get(f"{JOB_PATH}/exceptions").json()["exceptionHistory"]["entries"]

@@ -179,7 +179,7 @@ def test_the_timeout_of_each_actor_must_be_a_duration(capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_a_silent_job_manager_is_an_answer(
+def test_a_job_manager_without_an_answer_is_reported(
     capsys: pytest.CaptureFixture[str],
     served: Served,
     add_running_job: Callable[..., None],

@@ -188,7 +188,7 @@ def test_connections_of_a_peer_are_limited(loop: VirtualLoop, connect: Connect) 
     assert second.end is None
     assert third.refusal() == (
         429,
-        "10.0.0.1 has 2 connections already: --rest-connections-per-peer sets how many it may have",
+        "10.0.0.1 has 2 connections already: --rest-connections-per-peer sets the limit",
     )
     assert connect("10.0.0.2")[1].end is None
     third.written = b""

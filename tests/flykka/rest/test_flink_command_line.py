@@ -1,4 +1,4 @@
-"""Apache Flink's own command line, unmodified, against a job on Spark."""
+"""Flink's own, unmodified command line against a job on Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ended jobs, displayed from their archives as the cluster displayed them, but without commands."""
+"""Ended jobs are served from their archives like running jobs, but without commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.integration.test_continuing import wait_checkpoint
 pytestmark = pytest.mark.slow
 
 FIRST, SECOND = "0" * 32, "f" * 32
-REFUSAL = "have ended: nothing can be done with them here"
+REFUSAL = "have ended: commands to them are refused"
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ def test_invalid_archives_are_named_once_and_the_others_served(
 
     told = sorted(record.getMessage() for record in caplog.records)
     assert told == [
-        f"an archive is left out: {archive_folder}/broken.archive: cut off within its header",
-        f"an archive is left out: {archive_folder}/gone.archive: there is no such file",
+        f"an archive is skipped: {archive_folder}/broken.archive: cut off within its header",
+        f"an archive is skipped: {archive_folder}/gone.archive: there is no such file",
     ]
 
 

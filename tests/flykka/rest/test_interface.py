@@ -65,7 +65,7 @@ def test_an_invalid_endpoint_is_refused_before_the_app_runs(capsys: pytest.Captu
     with pytest.raises(SystemExit):
         main(["run", __file__, "--otel", "localhost:4318"])
 
-    assert "'localhost:4318' is not a URL of a receiver of OTLP by HTTP" in capsys.readouterr().err
+    assert "'localhost:4318' is not the URL of an OTLP receiver over HTTP" in capsys.readouterr().err
 
 
 def test_missing_packages_of_a_reporter_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -135,7 +135,9 @@ def test_refused_data_is_sent_again_and_the_reason_logged_once(
 
 @pytest.mark.parametrize("endpoint", ["localhost:4318", "http://", "ftp://localhost"])
 def test_an_endpoint_must_be_a_url(endpoint: str) -> None:
-    with pytest.raises(ProgramError, match=r"is not a URL of a receiver of OTLP by HTTP: as in http://localhost:4318"):
+    with pytest.raises(
+        ProgramError, match=r"is not the URL of an OTLP receiver over HTTP, such as http://localhost:4318"
+    ):
         without_spark().enable_open_telemetry(endpoint)
 
 

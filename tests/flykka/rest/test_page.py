@@ -1,4 +1,4 @@
-"""The page: its files, how they are served, and that they are harmless."""
+"""The page: its files, how they are served, and that they load nothing from elsewhere."""
 
 from __future__ import annotations
 

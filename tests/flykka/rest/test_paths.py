@@ -300,9 +300,7 @@ def test_a_failed_checkpoint_request_completes_with_its_cause(served: Served) ->
         assert time.monotonic() < deadline
 
     assert (refused.status_code, begun.status_code) == (400, 202)
-    assert refused.json()["errors"] == [
-        "there is no type of checkpoints 'BIG': there are CONFIGURED, FULL, INCREMENTAL"
-    ]
+    assert refused.json()["errors"] == ["unknown checkpoint type 'BIG': use one of CONFIGURED, FULL, INCREMENTAL"]
     assert "not all required tasks are currently running" in found["operation"]["failureCause"]["stack-trace"]
     assert served.http.post("/jobs/" + "f" * 32 + "/checkpoints").status_code == 404
 

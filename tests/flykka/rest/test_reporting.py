@@ -73,7 +73,7 @@ def test_a_failing_report_is_logged_once_and_its_recovery_too(served: Served, ca
         made.close()
 
     assert caplog.messages == [
-        "metrics are not reported to nowhere, and it is tried again every 0.001 s: nobody is there",
+        "metrics could not be reported to nowhere; retrying every 0.001 s: nobody is there",
         "metrics are reported to nowhere again",
     ]
 

@@ -79,7 +79,7 @@ def test_the_bounds_are_returned_and_can_be_changed(served: Served) -> None:
     [
         ({"sink": {"parallelism": 3}}, "must be of the form"),
         ({"sink": bounds(True, 2)}, "must be of the form"),
-        ({"sink": bounds(3, 2)}, "the least must be 1 or more"),
+        ({"sink": bounds(3, 2)}, "the lower one must be at least 1"),
         ({"other": bounds(1, 2)}, "has no vertex other"),
         ({"sink": bounds(1, 129)}, "its maximum parallelism is 128"),
     ],

@@ -1,4 +1,4 @@
-"""Bugs planted in the real machines, each in one rule: the mistakes of a tired programmer."""
+"""Bugs planted in the real state machines, each in one rule."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ Plant = Callable[[pytest.MonkeyPatch], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlantedBug:
-    """A bug, the monitor that reports it first, and a part of that monitor's text.
+    """A bug, the monitor that reports it first, and a part of the report.
 
-    The search starts at the seed `begin`, so that it is short; `settings` may hold the faults that expose the bug
+    The search starts at the seed `begin`, which shortens it; `settings` may contain the faults that expose the bug
     soonest.
     """
 
@@ -177,7 +177,7 @@ def shared_state_goes_with_the_first_checkpoint_that_refers_to_it(patch: pytest.
 
 
 def nobody_looks_whose_session_it_is(patch: pytest.MonkeyPatch) -> None:
-    """Messages under an ended session are handled as any other."""
+    """Messages under an ended session are handled like all others."""
     patch.setattr(LeaderSessions, "unwrap", lambda _self, _cell, message, _envelope: message.message)
 
 

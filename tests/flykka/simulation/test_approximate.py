@@ -1,4 +1,4 @@
-"""Simulated jobs that may lose rows: they lose some if something fails, none otherwise, and publish none twice."""
+"""Simulated jobs with approximate recovery: they lose rows only after a failure, and publish no row twice."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_without_a_failure_nothing_is_lost(seed: int) -> None:
 
 def test_a_reader_given_rows_that_another_may_have_read_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def forgetful(subpartition: Subpartition, events: object) -> tuple[()]:
-        """Give queued rows to the next reader as if the previous one had not released them, and continue counting."""
+        """Give queued rows to the next reader as if the previous one had not released them, and continue to count."""
         subpartition.consumer, subpartition.credit = None, 0
         return ()
 

@@ -1,4 +1,4 @@
-"""Joins in simulated jobs: which are drawn, their expected output, and the results of the product's operator."""
+"""Joins in simulated jobs: which ones are drawn, their expected output, and the results of the product's operator."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def number_of_rows(scenario: Scenario) -> int:
 
 
 def large_scenario() -> Scenario:
-    """The first scenario with a crash among its faults, and some of everything."""
+    """The first scenario with a crash among its faults and with events of every kind."""
     drawn = (draw_scenario(seed, SimulationSettings(max_faults=8)) for seed in range(1_000))
     return next(s for s in drawn if FaultKind.CRASH in faults_of(s) and len(s.topology.vertices) > 3)
 
@@ -204,7 +204,7 @@ def test_damage_in_a_trace_is_reported(tmp_path: Path, capsys: pytest.CaptureFix
     [
         ("nowhere.trace", "nowhere.trace is not a seed, which is a whole number, and there is no such file"),
         ("folder", "folder is a folder; a trace is a file"),
-        ("text.trace", "is no trace"),
+        ("text.trace", "is not a trace"),
     ],
 )
 def test_the_command_reports_the_error_of_a_file(
@@ -229,5 +229,5 @@ def test_the_command_checks_that_the_test_is_writable_before_the_search(
     output = capsys.readouterr()
     assert (output.out, output.err) == (
         "",
-        f"flykka shrink: {taken} cannot be written: a file of that name is in the way\n",
+        f"flykka shrink: {taken} cannot be written: a file with that name exists\n",
     )

@@ -1,4 +1,4 @@
-"""The drawn jobs: each can be executed, and the expected output of its sinks is known beforehand."""
+"""Drawn jobs can be executed, and the expected output of their sinks is known beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of a simulation: each kind of violation is found and named."""
+"""The checks of a simulation find and name each kind of violation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHOUT_FAULTS = SimulationSettings(faults=frozenset())
 
 
 def a_seed_at_least_once() -> int:
-    """A seed whose job only promises at-least-once."""
+    """A seed whose job guarantees only at-least-once delivery."""
     modes = ((seed, draw_scenario(seed, WITHOUT_FAULTS).jobs[0].checkpointing.mode) for seed in count())
     return next(seed for seed, mode in modes if mode is CheckpointingMode.AT_LEAST_ONCE)
 

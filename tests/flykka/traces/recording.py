@@ -1,4 +1,4 @@
-"""Recordings by hand: turns of the actors that a test needs, without a system."""
+"""Recordings written by hand: turns of the actors that a test needs, without a system."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ from flykka.traces.diagram import (
 from flykka.traces.perfetto import perfetto
 from flykka.traces.trace import Trace
 from tests.flykka.traces.recording import TASK_MANAGER, Recording, coordinator, job_master, record_checkpoint, task_ref
-from tests.runtime.players import says
+from tests.runtime.scripted_actors import says
 
 ALICE, BOB, EVE = Ref("/user/alice", 1), Ref("/user/bob", 1), Ref("/user/eve", 1)
 BOOM = SerializedThrowable(type_name="ValueError", message="boom")
 
 
 def record_talk(recording: Recording) -> Trace:
-    """Alice receives a message from outside and sends one to Bob; Bob fails, is killed and receives no more."""
+    """Alice receives a message from outside and sends one to Bob; Bob fails, is killed and receives nothing more."""
     first = recording.turn(ALICE, says("go"), ("send", BOB, says("hello")))
     recording.turn(BOB, says("hello"), sender=ALICE, cause=first, failure=BOOM)
     recording.turn(ALICE, says("tick"), timer=True, cause=first)

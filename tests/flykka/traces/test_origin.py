@@ -1,4 +1,4 @@
-"""Every view of a trace states which part of the run the trace lacks."""
+"""Every view of a trace states which part of the run the trace does not contain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.runtime.mailbox.envelope import Envelope
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.traces.origin import shortcomings
 from flykka.traces.trace import Trace
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 ALICE = Ref("/user/alice", 1)
 

@@ -1,4 +1,4 @@
-"""The picture of a job: it contains every fact, and user text never becomes markup."""
+"""The picture of a job contains every fact, and user text never becomes markup."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_throughput_lag_and_checkpoints_are_pictures_with_captions() -> None:
     ("into_the_step_ms", "status", "most"),
     [(999, JobStatus.RUNNING, "900"), (1_000, JobStatus.RUNNING, "4,000"), (1, JobStatus.FINISHED, "4,000")],
 )
-def test_the_rate_of_a_step_in_progress_is_not_drawn(into_the_step_ms: int, status: JobStatus, most: str) -> None:
+def test_the_rate_of_an_incomplete_step_is_not_drawn(into_the_step_ms: int, status: JobStatus, most: str) -> None:
     rates = TimeSeries(start_ms=5_000, step_ms=2_000, values=(900.0, 4_000.0))
     details = job_details(status=status, started_ms=4_000, duration_ms=3_000 + into_the_step_ms, throughput=rates)
 
@@ -176,7 +176,7 @@ def test_the_caption_of_the_bars_covers_the_drawn_checkpoints() -> None:
     assert "time of checkpointstime of checkpoints: at most 415 msat most 415 ms" in picture.text
 
 
-def test_before_anything_is_measured_there_is_no_picture() -> None:
+def test_there_is_no_picture_before_the_first_measurement() -> None:
     assert "svg" not in read_html(NEW).tags
 
 

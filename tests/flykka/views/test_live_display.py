@@ -1,4 +1,4 @@
-"""The pictures of a running job: when they are sent, where they go, and when they end."""
+"""The pictures of a running job: when and to where they are sent, and when they end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The codec's laws, on a small vocabulary of its own."""
+"""The codec's laws, checked with a few classes of this module."""
 
 from __future__ import annotations
 
@@ -24,8 +24,6 @@ class Colour(StrEnum):
 
 @value("codec_test.leaf")
 class Leaf(Value):
-    """A leaf."""
-
     leaf_id: LeafId
     size: int = 0
 
@@ -39,7 +37,7 @@ class BigLeaf(Leaf):
 
 @value("codec_test.stone")
 class Stone(Value):
-    """A class that is not a leaf."""
+    pass
 
 
 @message("codec_test.tree")
@@ -64,7 +62,7 @@ class Wrapped(Message):
 
 
 def the_wire_of(value: Value, **changes: object) -> bytes:
-    """The bytes of `value` with some fields changed without the codec; `...` leaves one out."""
+    """The bytes of `value` with some fields replaced without the codec; `...` removes a field."""
     wire = {**msgpack.unpackb(encode(value)), **changes}
     return bytes(msgpack.packb({name: item for name, item in wire.items() if item is not ...}))
 
@@ -90,7 +88,7 @@ def test_a_value_round_trips(value: Value) -> None:
     assert repr(back) == repr(value)
 
 
-def test_the_same_value_makes_the_same_bytes_however_it_was_written() -> None:
+def test_equal_values_have_equal_bytes_however_they_were_written() -> None:
     written = Tree(name="ash", height=2, pair=(1, "x"))
     otherwise = Tree(pair=(1, "x"), height=2.0, name="ash")
 
@@ -132,14 +130,14 @@ TREE = Tree(name="ash")
         (the_wire_of(LEAF, size="3"), "codec_test.leaf: size: expected int, found str"),
         (the_wire_of(LEAF, size=True), "codec_test.leaf: size: expected int, found bool"),
         (the_wire_of(LEAF, leaf_id=None), "codec_test.leaf: leaf_id: expected str, found NoneType"),
-        (the_wire_of(LEAF, leaf_id=...), "codec_test.leaf: leaf_id: required, but absent"),
+        (the_wire_of(LEAF, leaf_id=...), "codec_test.leaf: leaf_id: required, but missing"),
         (the_wire_of(TREE, height=2), "codec_test.tree: height: expected float, found int"),
         (the_wire_of(TREE, colour="blue"), "codec_test.tree: colour: 'blue' is no Colour"),
         (the_wire_of(TREE, colour=5), "codec_test.tree: colour: expected Colour or None, found int"),
         (the_wire_of(TREE, pair=[1]), "codec_test.tree: pair: expected 2 items, found 1"),
         (the_wire_of(TREE, pair=[1, 2]), "codec_test.tree: pair[1]: expected str, found int"),
         (the_wire_of(TREE, leaves={"": "codec_test.leaf"}), "leaves: expected tuple[Leaf, ...], found codec_test.leaf"),
-        (the_wire_of(TREE, leaves=[{"": "codec_test.leaf"}]), "leaves[0].leaf_id: required, but absent"),
+        (the_wire_of(TREE, leaves=[{"": "codec_test.leaf"}]), "leaves[0].leaf_id: required, but missing"),
         (the_wire_of(TREE, leaves=[{"": "codec_test.stone"}]), "leaves[0]: expected Leaf, found codec_test.stone"),
         (the_wire_of(TREE, found={"": "codec_test.tree"}), "found: expected Leaf or Stone, found codec_test.tree"),
         (the_wire_of(TREE, found={"": "codec_test.moss"}), "found: unknown tag 'codec_test.moss'"),
@@ -150,10 +148,10 @@ TREE = Tree(name="ash")
         (the_wire_of(TREE, owner=msgpack.ExtType(1, msgpack.packb(["/user/x"]))), "owner: malformed ref"),
         (msgpack.packb({"": "codec_test.moss"}), "codec_test.moss: unknown tag 'codec_test.moss'"),
         (msgpack.packb([1, 2]), "no value: expected Value, found tuple"),
-        (b"", "not the bytes of a value"),
-        (b"\xc1", "not the bytes of a value"),
+        (b"", "not the encoding of a value"),
+        (b"\xc1", "not the encoding of a value"),
         (encode(LEAF) + b"\x00\x00", "codec_test.leaf: 2 trailing bytes"),
-        (msgpack.packb({"": "codec_test.leaf", "leaf_id": b"\xff"}, use_bin_type=False), "not the bytes of a value"),
+        (msgpack.packb({"": "codec_test.leaf", "leaf_id": b"\xff"}, use_bin_type=False), "not the encoding of a value"),
     ],
     ids=lambda argument: argument if isinstance(argument, str) else "",
 )
@@ -187,7 +185,7 @@ def test_endless_nesting_is_refused_in_both_directions() -> None:
 
 
 class Sapling(Tree):
-    """Derives from a declared class without its own declaration."""
+    """A subclass of a declared class, without a declaration of its own."""
 
 
 class Pair(NamedTuple):
@@ -196,7 +194,7 @@ class Pair(NamedTuple):
 
 
 class Bare:
-    """An undeclared class."""
+    pass
 
 
 @pytest.mark.parametrize(
@@ -230,8 +228,8 @@ def test_values_of_the_wrong_type_are_not_sent(changes: dict[str, Any], said: st
 @pytest.mark.parametrize(
     ("thing", "said"),
     [
-        (Sapling(name="ash"), "Sapling: Sapling is not a declared value"),
-        (Wrapped(message=Sapling(name="ash")), "Wrapped.message: Sapling is not a declared value"),
+        (Sapling(name="ash"), "Sapling: Sapling is not declared with @value or @message"),
+        (Wrapped(message=Sapling(name="ash")), "Wrapped.message: Sapling is not declared with @value or @message"),
         ("text", "str: expected Value, got str"),
         (Bare(), "Bare: expected Value, got Bare"),
     ],
@@ -245,21 +243,21 @@ def test_only_declared_values_are_sent(thing: Any, said: str) -> None:
 
 @value("codec_test.with_mapping")
 class WithMapping(Value):
-    """A mapping has no form on the wire."""
+    """A class with a mapping, which has no encoding."""
 
     sizes: dict[str, int]
 
 
 @value("codec_test.ambiguous")
 class Ambiguous(Value):
-    """A colour or a text: both are a str on the wire."""
+    """A class with a colour or a text: both are encoded as str."""
 
     colour: Colour | str
 
 
 @value("codec_test.homeless")
 class Homeless(Value):
-    """Its annotation cannot be resolved."""
+    """A class whose annotation cannot be resolved."""
 
     where: Nowhere  # type: ignore[name-defined]  # noqa: F821
 
@@ -267,12 +265,12 @@ class Homeless(Value):
 @pytest.mark.parametrize(
     ("undeclarable", "said"),
     [
-        (WithMapping(sizes={}), "WithMapping.sizes: dict[str, int] has no form on the wire"),
-        (Ambiguous(colour="red"), "Ambiguous.colour: the members of Colour or str cannot be told apart"),
+        (WithMapping(sizes={}), "WithMapping.sizes: dict[str, int] cannot be encoded"),
+        (Ambiguous(colour="red"), "Ambiguous.colour: the members of Colour or str cannot be distinguished"),
         (Homeless(where=1), "Homeless: name 'Nowhere' is not defined where the class was declared"),
     ],
 )
-def test_a_field_that_no_message_can_carry_is_the_fault_of_its_class(undeclarable: Value, said: str) -> None:
+def test_a_field_that_cannot_be_encoded_is_reported_with_its_class(undeclarable: Value, said: str) -> None:
     with pytest.raises(DeclarationError) as refusal:
         encode(undeclarable)
 

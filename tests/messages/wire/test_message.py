@@ -1,4 +1,4 @@
-"""What `@message` and `@value` make of a class, and what they refuse."""
+"""`@message` and `@value` complete a class, and refuse invalid ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flykka.messages.wire.tags import class_of, registered
 
 @message("message_test.greet")
 class Greet(Message):
-    """test -> test: good day."""
+    """test -> test: a greeting."""
 
     name: str
     times: int = 1
@@ -62,9 +62,9 @@ def test_a_class_of_another_family_is_refused(declare: Any, base: type) -> None:
 
 def test_a_tag_belongs_to_one_class() -> None:
     class Other(Message):
-        """test -> test: wants a tag that is taken."""
+        """test -> test: declares a tag that another class has."""
 
-    with pytest.raises(ValueError, match="already names"):
+    with pytest.raises(ValueError, match="already belongs to"):
         message("message_test.greet")(Other)
 
     assert class_of("message_test.greet") is Greet
@@ -74,7 +74,7 @@ def test_a_class_that_is_declared_again_takes_its_tag_with_it() -> None:
     def declare() -> type[Message]:
         @message("message_test.cell")
         class Cell(Message):
-            """test -> test: as in a notebook, when a cell is executed again."""
+            """test -> test: declared again, as in a notebook cell that is executed again."""
 
         return Cell
 

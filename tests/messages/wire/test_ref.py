@@ -1,4 +1,4 @@
-"""An address is a value, and nothing more until a system resolves it."""
+"""A ref is a plain value until a system resolves it."""
 
 from __future__ import annotations
 

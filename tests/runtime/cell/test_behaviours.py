@@ -1,4 +1,4 @@
-"""`become` and `unbecome`: what handles the messages of an actor, until a restart."""
+"""`become` and `unbecome` replace the handler of an actor's messages, until a restart."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flykka.runtime.actor import Actor
 from flykka.runtime.props import Props
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 
 class Chameleon(Actor):
@@ -64,7 +64,7 @@ def say(system: SeededSystem) -> Callable[..., list[str]]:
     return say
 
 
-def test_the_next_message_is_handled_by_what_the_actor_has_become(say: Callable[..., list[str]]) -> None:
+def test_the_next_message_is_handled_by_the_new_behaviour(say: Callable[..., list[str]]) -> None:
     assert say("x", "become second", "x", "become third", "x") == ["first x", "second x", "third x"]
 
 
@@ -78,7 +78,7 @@ def test_unbecome_restores_the_earlier_behaviour(say: Callable[..., list[str]]) 
     assert told == ["third x", "second x", "first x"]
 
 
-def test_discarding_replaces_the_top_alone(say: Callable[..., list[str]]) -> None:
+def test_become_without_stacking_replaces_only_the_top_behaviour(say: Callable[..., list[str]]) -> None:
     assert say("stack second", "become third", "x", "unbecome", "x") == ["third x", "first x"]
 
 
@@ -86,7 +86,7 @@ def test_a_restart_begins_with_handle_message_again(say: Callable[..., list[str]
     assert say("stack second", "stack third", "fail", "x", "unbecome", "x") == ["first x", "first x"]
 
 
-def test_a_behaviour_may_pass_on_to_handle_message(say: Callable[..., list[str]]) -> None:
+def test_a_behaviour_may_delegate_to_handle_message(say: Callable[..., list[str]]) -> None:
     assert say("become passing_on", "x") == ["passed on", "first x"]
 
 

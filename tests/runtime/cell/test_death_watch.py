@@ -1,4 +1,4 @@
-"""`Terminated` comes exactly once, for any kind of end, after all messages of the ended actor."""
+"""`Terminated` is sent exactly once, for any kind of end, after all messages of the ended actor."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.props import Props
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, in_turn, player, says
+from tests.runtime.scripted_actors import Say, in_turn, says, scripted_actor
 
 
 def test_a_watcher_is_notified_once_however_often_it_watches(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = system.spawn(player([]), "a")
-    watcher = system.spawn(player(log, {"watch": in_turn(lambda c: c.watch(ref), lambda c: c.watch(ref))}), "w")
+    ref = system.spawn(scripted_actor([]), "a")
+    watcher = system.spawn(scripted_actor(log, {"watch": in_turn(lambda c: c.watch(ref), lambda c: c.watch(ref))}), "w")
     watcher.tell(says("watch"))
     watcher.tell(says("watch"))
     system.run_until_idle()
@@ -26,12 +26,12 @@ def test_a_watcher_is_notified_once_however_often_it_watches(system: SeededSyste
     assert log == ["w start", "w watch", "w watch", "w sees the end of /user/a"]
 
 
-def test_the_already_dead_are_reported_too(system: SeededSystem) -> None:
+def test_actors_that_have_already_ended_are_reported_too(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
     ref.stop()
 
-    system.spawn(player(log, {"start": lambda context: context.watch(ref)}), "w")
+    system.spawn(scripted_actor(log, {"start": lambda context: context.watch(ref)}), "w")
     system.run_until_idle()
 
     assert log == ["w start", "w sees the end of /user/a"]
@@ -40,7 +40,7 @@ def test_the_already_dead_are_reported_too(system: SeededSystem) -> None:
 def test_watching_a_ref_that_never_lived_reports_its_end(system: SeededSystem) -> None:
     log: list[str] = []
 
-    system.spawn(player(log, {"start": lambda context: context.watch(Ref("/user/nobody", 3))}), "w")
+    system.spawn(scripted_actor(log, {"start": lambda context: context.watch(Ref("/user/nobody", 3))}), "w")
     system.run_until_idle()
 
     assert log == ["w start", "w sees the end of /user/nobody"]
@@ -48,7 +48,7 @@ def test_watching_a_ref_that_never_lived_reports_its_end(system: SeededSystem) -
 
 def test_an_unwatch_drops_a_queued_terminated(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     def unwatch(context: ActorContext) -> None:
         # The actor ends while this turn runs, so that `Terminated` is queued after it.
@@ -57,7 +57,7 @@ def test_an_unwatch_drops_a_queued_terminated(system: SeededSystem) -> None:
             pass
         context.unwatch(ref)
 
-    watcher = system.spawn(player(log, {"watch": lambda c: c.watch(ref), "unwatch": unwatch}), "w")
+    watcher = system.spawn(scripted_actor(log, {"watch": lambda c: c.watch(ref), "unwatch": unwatch}), "w")
     for word in ("watch", "unwatch", "later"):
         watcher.tell(says(word))
     system.run_until_idle()
@@ -67,15 +67,15 @@ def test_an_unwatch_drops_a_queued_terminated(system: SeededSystem) -> None:
 
 def test_terminated_follows_the_messages_of_the_ended_actor(system: SeededSystem) -> None:
     log: list[str] = []
-    watcher = system.spawn(player(log), "w")
-    part = {
+    watcher = system.spawn(scripted_actor(log), "w")
+    script = {
         "go": in_turn(lambda _: watcher.tell(says("last words")), lambda c: c.stop()),
         "stop": lambda _: watcher.tell(says("bye")),
     }
-    ref = system.spawn(player([], part), "a")
+    ref = system.spawn(scripted_actor([], script), "a")
     probe = TestProbe(system)
-    part = {"start": lambda c: c.watch(ref, says("gone")), "gone": lambda _: probe.ref.tell(says("gone"))}
-    system.spawn(player([], part), "v")
+    script = {"start": lambda c: c.watch(ref, says("gone")), "gone": lambda _: probe.ref.tell(says("gone"))}
+    system.spawn(scripted_actor([], script), "v")
     system.run_until_idle()
 
     ref.tell(says("go"))
@@ -87,14 +87,14 @@ def test_terminated_follows_the_messages_of_the_ended_actor(system: SeededSystem
 
 def test_a_parent_may_watch_its_child(system: SeededSystem) -> None:
     log: list[str] = []
-    child = player([])
-    part = {
+    child = scripted_actor([])
+    script = {
         "start": lambda c: c.watch(c.spawn(child, "c")),
         "end": lambda c: c.stop(c.children[0]),
         "sees the end of /user/p/c": lambda c: log.append(f"{len(c.children)} left"),
     }
 
-    system.spawn(player(log, part), "p").tell(says("end"))
+    system.spawn(scripted_actor(log, script), "p").tell(says("end"))
     system.run_until_idle()
 
     assert log == ["p start", "p end", "p sees the end of /user/p/c", "0 left"]
@@ -113,9 +113,9 @@ def test_an_unhandled_terminated_ends_the_watcher(system: SeededSystem) -> None:
         def handle_message(self, message: Message) -> None:
             self.context.unhandled(message)
 
-    beloved = system.spawn(player([]), "beloved")
+    beloved = system.spawn(scripted_actor([]), "beloved")
     clinging = system.spawn(Props(Clinging, beloved), "clinging")
-    system.spawn(player(log, {"start": lambda context: context.watch(clinging)}), "w")
+    system.spawn(scripted_actor(log, {"start": lambda context: context.watch(clinging)}), "w")
     clinging.tell(says("whatever"))
     system.run_until_idle()
     alive_meanwhile = clinging.is_alive()

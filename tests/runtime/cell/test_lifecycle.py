@@ -9,11 +9,11 @@ from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import InvalidActorNameError, ProxyNotSupportedError, SpawnRefusedError
 from flykka.runtime.events import ActorTerminated, DeadLetter, EndReason
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 
 def test_a_kernel_actor_is_a_pykka_actor(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     assert isinstance(ref, pykka.ActorRef)
     assert ref in pykka.ActorRegistry.get_all()
@@ -24,7 +24,7 @@ def test_a_kernel_actor_is_a_pykka_actor(system: SeededSystem) -> None:
 def test_an_instance_is_created_in_its_own_turn(system: SeededSystem) -> None:
     log: list[str] = []
 
-    system.spawn(player(log), "a")
+    system.spawn(scripted_actor(log), "a")
     assert log == []
     system.run_until_idle()
 
@@ -33,13 +33,13 @@ def test_an_instance_is_created_in_its_own_turn(system: SeededSystem) -> None:
 
 def test_messages_of_one_sender_arrive_in_their_order(system: SeededSystem) -> None:
     log: list[str] = []
-    receiver = system.spawn(player(log), "r")
+    receiver = system.spawn(scripted_actor(log), "r")
 
     def count(_context: ActorContext) -> None:
         for number in range(9):
             receiver.tell(says(str(number)))
 
-    sender = system.spawn(player([], {"go": count}), "s")
+    sender = system.spawn(scripted_actor([], {"go": count}), "s")
 
     sender.tell(says("go"))
     system.run_until_idle()
@@ -49,9 +49,9 @@ def test_messages_of_one_sender_arrive_in_their_order(system: SeededSystem) -> N
 
 def test_children_stop_before_their_parent(system: SeededSystem) -> None:
     log: list[str] = []
-    grandchild = player(log)
-    child = player(log, {"start": lambda context: context.spawn(grandchild, "c")})
-    ref = system.spawn(player(log, {"start": lambda context: context.spawn(child, "b")}), "a")
+    grandchild = scripted_actor(log)
+    child = scripted_actor(log, {"start": lambda context: context.spawn(grandchild, "c")})
+    ref = system.spawn(scripted_actor(log, {"start": lambda context: context.spawn(child, "b")}), "a")
     system.run_until_idle()
 
     ref.stop()
@@ -65,7 +65,7 @@ def test_a_stop_overtakes_waiting_messages_and_they_are_dead_letters(system: See
     log: list[str] = []
     letters: list[str] = []
     system.event_stream.subscribe(lambda letter: letters.append(letter.message.text), DeadLetter)
-    ref = system.spawn(player(log), "a")
+    ref = system.spawn(scripted_actor(log), "a")
     system.run_until_idle()
 
     ref.tell(says("too late"))
@@ -76,7 +76,7 @@ def test_a_stop_overtakes_waiting_messages_and_they_are_dead_letters(system: See
 
 
 def test_stop_returns_whether_the_actor_was_alive(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     assert ref.stop() is True
     assert ref.stop() is False
@@ -84,7 +84,7 @@ def test_stop_returns_whether_the_actor_was_alive(system: SeededSystem) -> None:
 
 def test_an_actor_may_stop_itself(system: SeededSystem) -> None:
     log: list[str] = []
-    ref = system.spawn(player(log, {"end": lambda context: context.stop()}), "a")
+    ref = system.spawn(scripted_actor(log, {"end": lambda context: context.stop()}), "a")
 
     ref.tell(says("end"))
     ref.tell(says("more"))
@@ -94,12 +94,12 @@ def test_an_actor_may_stop_itself(system: SeededSystem) -> None:
 
 
 def test_a_name_is_free_after_the_end_and_gets_another_incarnation(system: SeededSystem) -> None:
-    first = system.spawn(player([]), "a")
+    first = system.spawn(scripted_actor([]), "a")
     with pytest.raises(InvalidActorNameError, match="not free"):
-        system.spawn(player([]), "a")
+        system.spawn(scripted_actor([]), "a")
     first.stop()
 
-    second = system.spawn(player([]), "a")
+    second = system.spawn(scripted_actor([]), "a")
 
     assert (second.path, second.incarnation) == (first.path, 2)
     assert second != first
@@ -108,13 +108,13 @@ def test_a_name_is_free_after_the_end_and_gets_another_incarnation(system: Seede
 @pytest.mark.parametrize("name", ["", "a/b", "-a", "a b"])
 def test_a_name_must_fit_into_a_path(system: SeededSystem, name: str) -> None:
     with pytest.raises(InvalidActorNameError):
-        system.spawn(player([]), name)
+        system.spawn(scripted_actor([]), name)
 
 
-def test_no_end_is_silent(system: SeededSystem) -> None:
+def test_every_end_of_an_actor_is_published(system: SeededSystem) -> None:
     ends: list[ActorTerminated] = []
     system.event_stream.subscribe(ends.append, ActorTerminated)
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     ref.stop()
 
@@ -123,24 +123,24 @@ def test_no_end_is_silent(system: SeededSystem) -> None:
 
 def test_a_terminated_system_takes_no_more_actors() -> None:
     system = SeededSystem()
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     system.terminate().wait(timeout=1)
 
     assert system.terminated.is_set()
     assert not ref.is_alive()
     with pytest.raises(SpawnRefusedError):
-        system.spawn(player([]), "b")
+        system.spawn(scripted_actor([]), "b")
 
 
 def test_children_are_listed_in_the_order_of_their_spawning(system: SeededSystem) -> None:
     seen: list[str] = []
-    part = {
-        "start": lambda context: [context.spawn(player([]), name) for name in "zay"],
+    script = {
+        "start": lambda context: [context.spawn(scripted_actor([]), name) for name in "zay"],
         "look": lambda context: seen.extend(child.path for child in context.children),
     }
 
-    system.spawn(player([], part), "p").tell(says("look"))
+    system.spawn(scripted_actor([], script), "p").tell(says("look"))
     system.run_until_idle()
 
     assert seen == ["/user/p/z", "/user/p/a", "/user/p/y"]
@@ -149,8 +149,8 @@ def test_children_are_listed_in_the_order_of_their_spawning(system: SeededSystem
 def test_a_selection_outlives_incarnations(system: SeededSystem) -> None:
     log: list[str] = []
     selection = system.actor_selection("/user/a")
-    system.spawn(player(log), "a").stop()
-    second = system.spawn(player(log), "a")
+    system.spawn(scripted_actor(log), "a").stop()
+    second = system.spawn(scripted_actor(log), "a")
 
     selection.tell(says("hello"))
     system.run_until_idle()
@@ -159,16 +159,16 @@ def test_a_selection_outlives_incarnations(system: SeededSystem) -> None:
     assert log[-1] == "a hello"
 
 
-def test_ids_and_chance_repeat_with_the_seed_and_differ_between_actors() -> None:
+def test_ids_and_random_numbers_repeat_with_the_seed_and_differ_between_actors() -> None:
     def made(seed: int, name: str) -> list[object]:
         found: list[object] = []
-        part = {
+        script = {
             "start": lambda context: found.extend(
                 [context.new_id("job"), context.new_id("job"), context.random.random()]
             )
         }
         with SeededSystem(seed) as system:
-            system.spawn(player([], part), name)
+            system.spawn(scripted_actor([], script), name)
             system.run_until_idle()
         return found
 
@@ -178,7 +178,7 @@ def test_ids_and_chance_repeat_with_the_seed_and_differ_between_actors() -> None
 
 
 def test_proxies_are_refused_with_the_message_form(system: SeededSystem) -> None:
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     with pytest.raises(ProxyNotSupportedError, match=r"ref\.ask\(SomeMessage"):
         ref.proxy()

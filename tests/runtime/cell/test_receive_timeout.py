@@ -1,4 +1,4 @@
-"""The receive timeout, in virtual time: its message still holds when it is handled."""
+"""The receive timeout, in virtual time; its message is not handled if another message has arrived in the meantime."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from flykka.runtime.time.manual_clock import ManualClock
 from flykka.runtime.trace.effects import SetReceiveTimeout
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Deed, Say, fails, player, says
+from tests.runtime.scripted_actors import Deed, Say, fails, says, scripted_actor
 
 
 @message("test.heartbeat")
@@ -36,30 +36,29 @@ class Heartbeat(NotInfluenceReceiveTimeout):
 
 
 class Sleeper(Actor):
-    """Logs each word with its time, and does what its part prescribes for a word, `start` or `restart`."""
+    """Logs each word with its time, and does what the script contains for a word, `start` or `restart`."""
 
-    def __init__(self, log: list[str], part: dict[str, Deed]) -> None:
+    def __init__(self, log: list[str], script: dict[str, Deed]) -> None:
         self.log = log
-        self.part = part
+        self.script = script
 
     def pre_start(self) -> None:
-        self.part.get("start", lambda _: None)(self.context)
+        self.script.get("start", lambda _: None)(self.context)
 
-    def post_restart(self, cause: BaseException | None) -> None:
-        """Set no timeout again."""
+    def post_restart(self, cause: BaseException | None) -> None: ...
 
     def handle_message(self, message: Message) -> None:
         text = message.text if isinstance(message, Say) else type(message).__name__
         self.log.append(f"{self.context.now()} {text}")
-        self.part.get(text, lambda _: None)(self.context)
+        self.script.get(text, lambda _: None)(self.context)
 
 
 def timeout_of(timeout: Duration | None) -> Deed:
     return lambda context: context.set_receive_timeout(timeout)
 
 
-def sleeper(system: ActorSystem, log: list[str], **part: Deed) -> ActorRef:
-    return system.spawn(Props(Sleeper, log, {"start": timeout_of("100 ms"), **part}), "sleeper")
+def sleeper(system: ActorSystem, log: list[str], **script: Deed) -> ActorRef:
+    return system.spawn(Props(Sleeper, log, {"start": timeout_of("100 ms"), **script}), "sleeper")
 
 
 def test_the_receive_timeout_fires_after_every_silence(system: SeededSystem) -> None:
@@ -107,7 +106,7 @@ def test_a_timeout_queued_after_another_message_is_void(system: SeededSystem) ->
     assert log == ["100 x", "200 ReceiveTimeout"]
 
 
-def test_a_message_costs_no_alarm(system: SeededSystem) -> None:
+def test_a_message_sets_no_alarm(system: SeededSystem) -> None:
     ref = sleeper(system, [])
     system.run_until_idle()
     alarms = len(system.manual_clock._alarms)
@@ -119,7 +118,7 @@ def test_a_message_costs_no_alarm(system: SeededSystem) -> None:
     assert len(system.manual_clock._alarms) == alarms
 
 
-def test_it_can_be_set_again_and_off(system: SeededSystem) -> None:
+def test_the_receive_timeout_can_be_changed_and_turned_off(system: SeededSystem) -> None:
     log: list[str] = []
     ref = sleeper(system, log, longer=timeout_of(timedelta(milliseconds=300)), off=timeout_of(None))
 
@@ -161,11 +160,11 @@ def test_a_restart_keeps_the_receive_timeout_as_in_akka(system: SeededSystem) ->
 
 def test_the_delay_of_a_backoff_is_no_silence(system: SeededSystem) -> None:
     log: list[str] = []
-    part: dict[str, Deed] = {"start": timeout_of("100 ms"), "fail": fails}
+    script: dict[str, Deed] = {"start": timeout_of("100 ms"), "fail": fails}
     delay = OneForOne(backoff=Backoff(min_backoff="500 ms", max_backoff="500 ms", random_factor=0))
     born: list[ActorRef] = []
-    child = Props(Sleeper, log, part)
-    system.spawn(player([], {"start": lambda context: born.append(context.spawn(child, "c"))}, delay), "parent")
+    child = Props(Sleeper, log, script)
+    system.spawn(scripted_actor([], {"start": lambda context: born.append(context.spawn(child, "c"))}, delay), "parent")
     system.advance(50)
 
     born[0].tell(says("fail"))
@@ -225,7 +224,7 @@ def test_an_actor_killed_during_its_turn_sets_no_timeout(system: SeededSystem) -
 
 
 class LethalClock(ManualClock):
-    """Kills its victim whenever an alarm is set."""
+    """A clock that kills an actor whenever an alarm is set."""
 
     kill_victim: Callable[[], None] = staticmethod(lambda: None)
 
@@ -263,7 +262,7 @@ def test_a_timeout_is_a_length_of_time_above_0(system: SeededSystem, timeout: Du
     assert len(errors) == 1
 
 
-def test_it_is_in_the_record(tmp_path: Path) -> None:
+def test_the_receive_timeout_is_recorded(tmp_path: Path) -> None:
     with SeededSystem(recorder=TraceRecorder(tmp_path / "trace")) as system:
         sleeper(system, [], ReceiveTimeout=timeout_of(None))
         system.advance(500)

@@ -1,4 +1,4 @@
-"""The stash: stashed messages return in their order."""
+"""The stash: stashed messages return in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.runtime.trace.effects import Stash, UnstashAll
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from tests.runtime.listener import lost_in, tell_all
-from tests.runtime.players import Deed, Say, player, says
+from tests.runtime.scripted_actors import Deed, Say, says, scripted_actor
 from tests.runtime.shop import Alarm, Drill, Open, Shop, shop
 
 
@@ -38,7 +38,7 @@ def test_a_stashed_message_keeps_its_sender(system: SeededSystem) -> None:
     senders: list[object] = []
     ref = system.spawn(Props(SenderKeeper, senders), "shop")
     asked = ref.ask(says("who"), block=False)
-    teller = system.spawn(player([], {"start": lambda _: ref.tell(says("who"))}), "teller")
+    teller = system.spawn(scripted_actor([], {"start": lambda _: ref.tell(says("who"))}), "teller")
     system.run_until_idle()
     assert senders == []
 
@@ -50,7 +50,7 @@ def test_a_stashed_message_keeps_its_sender(system: SeededSystem) -> None:
 
 
 class SenderKeeper(Shop):
-    """Answers each question, once it is open."""
+    """Stashes questions until it is opened, and then answers each."""
 
     def __init__(self, senders: list[object]) -> None:
         super().__init__([], {})
@@ -80,7 +80,7 @@ def test_the_same_message_is_stashed_once(system: SeededSystem) -> None:
 
     def twice(context: ActorContext) -> None:
         context.stash()
-        with pytest.raises(StashError, match="/user/shop#1 stashes the same Say twice") as raised:
+        with pytest.raises(StashError, match="/user/shop#1 stashes the same Say message twice") as raised:
             context.stash()
         errors.append(raised.value)
 
@@ -94,7 +94,7 @@ def test_stashing_without_a_current_message_fails(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
 
-    system.spawn(player([], {"start": lambda context: context.stash()}), "a")
+    system.spawn(scripted_actor([], {"start": lambda context: context.stash()}), "a")
     system.run_until_idle()
 
     assert "can stash only while it handles a message" in failures[0].failure.stack_trace
@@ -102,7 +102,7 @@ def test_stashing_without_a_current_message_fails(system: SeededSystem) -> None:
 
 def test_there_is_no_current_message_outside_of_turns(system: SeededSystem) -> None:
     kept: list[ActorContext] = []
-    ref = system.spawn(player([], {"keep": kept.append}), "a")
+    ref = system.spawn(scripted_actor([], {"keep": kept.append}), "a")
     asked = ref.ask(says("keep"), block=False)
     system.run_until_idle()
 
@@ -155,12 +155,12 @@ def test_a_stashed_timer_message_returns_after_its_timer_has_ended(system: Seede
 @pytest.mark.parametrize("unwatched", [False, True])
 def test_a_stashed_terminated_is_unstashed_unless_unwatched(system: SeededSystem, unwatched: bool) -> None:
     log: list[str] = []
-    watched = system.spawn(player([]), "watched")
-    part: dict[str, Deed] = {
+    watched = system.spawn(scripted_actor([]), "watched")
+    script: dict[str, Deed] = {
         "watch": lambda context: context.watch(watched),
         "unwatch": lambda context: context.unwatch(watched),
     }
-    ref = system.spawn(shop(log, part), "shop")
+    ref = system.spawn(shop(log, script), "shop")
     tell_all(ref, "watch")
     system.run_until_idle()
     watched.stop()
@@ -176,11 +176,11 @@ def test_a_stashed_message_of_a_former_leader_stays_out(system: SeededSystem) ->
     letters = lost_in(system)
     log: list[str] = []
     session = LeaderSessionId("old")
-    part: dict[str, Deed] = {
+    script: dict[str, Deed] = {
         "accept": lambda context: context.accept_session(session),
         "revoke": lambda context: context.revoke_session(session),
     }
-    ref = system.spawn(shop(log, part), "shop")
+    ref = system.spawn(shop(log, script), "shop")
 
     tell_all(ref, "accept")
     ref.tell(LeaderSessionMessage(leader_session_id=session, message=says("order")))
@@ -278,7 +278,7 @@ def test_a_message_sent_twice_from_outside_is_stashed_twice(system: SeededSystem
         opened.append(True)
         context.unstash_all()
 
-    ref = system.spawn(player(log, {"again": waits, "open": opens}), "a")
+    ref = system.spawn(scripted_actor(log, {"again": waits, "open": opens}), "a")
     for message in (again, again, says("open")):
         ref.tell(message)
     system.run_until_idle()

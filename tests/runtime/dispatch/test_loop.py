@@ -1,4 +1,6 @@
-"""The awaitables that a coroutine of an actor may use, and the refused ones: on the event loop and in virtual time."""
+"""The awaitables that a coroutine of an actor may use, and the ones that are refused: on the event loop and in virtual
+time.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.effects import Send
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Say, player, replies, says
+from tests.runtime.scripted_actors import Say, replies, says, scripted_actor
 
 
 class Doer(Actor):
-    """Awaits one deed for each message, and notifies the asker when it is done."""
+    """Awaits one scripted coroutine for each message, and then answers the asker."""
 
     def __init__(self, deed: Callable[[ActorContext], Awaitable[object]]) -> None:
         self.deed = deed
@@ -132,7 +134,7 @@ def test_the_same_seed_makes_the_same_order_and_another_one_another() -> None:
         (lambda: asyncio.get_running_loop().getaddrinfo("localhost", 80), "getaddrinfo"),
     ],
 )
-async def test_the_world_outside_is_refused_in_virtual_time(
+async def test_external_resources_are_refused_in_virtual_time(
     system: SeededSystem, reach: Callable[[], Awaitable[object]], named: str
 ) -> None:
     ref = system.spawn(does(lambda _: reach()), "a")
@@ -140,7 +142,7 @@ async def test_the_world_outside_is_refused_in_virtual_time(
     with pytest.raises(AskFailedError, match=rf"{ForeignAwaitError.__name__}: loop\.{named}\(\) uses") as failed:
         await ref.ask(says("go"), block=False)
 
-    assert "virtual time cannot wait for" in failed.value.failure.message
+    assert "virtual time cannot wait" in failed.value.failure.message
 
 
 async def test_a_future_of_the_tests_own_loop_is_refused_in_virtual_time(system: SeededSystem) -> None:
@@ -158,7 +160,7 @@ async def test_a_future_of_the_tests_own_loop_is_refused_in_virtual_time(system:
 
 def test_blocking_is_refused_before_anything_is_sent(either: ActorSystem) -> None:
     log: list[str] = []
-    other = either.spawn(player(log, {"question": replies}), "other")
+    other = either.spawn(scripted_actor(log, {"question": replies}), "other")
     refused: list[str] = []
 
     async def deed(_context: ActorContext) -> None:
@@ -209,7 +211,7 @@ async def _reply(ref: ActorRef, _context: ActorContext) -> object:
     return await ref.ask(says("go"), block=False, timeout=5)
 
 
-def test_to_await_ones_own_end_is_refused(either: ActorSystem) -> None:
+def test_an_actor_cannot_await_its_own_end(either: ActorSystem) -> None:
     with pytest.raises(AskFailedError, match=WaitInTurnError.__name__):
         either.spawn(does(lambda context: context.ref.stop(block=False)), "a").ask(says("go"), timeout=5)
 
@@ -221,7 +223,7 @@ def test_a_turn_is_recorded_whole_when_its_coroutine_has_ended(tmp_path: Path) -
     path = tmp_path / "trace"
 
     with SeededSystem(1, recorder=TraceRecorder(path)) as system:
-        witness = system.spawn(player([]), "witness")
+        witness = system.spawn(scripted_actor([]), "witness")
 
         async def deed(context: ActorContext) -> None:
             witness.tell(says("before"))
@@ -296,7 +298,7 @@ def test_an_actor_becomes_a_coroutine_and_stashes_meanwhile(system: SeededSystem
     assert log == ["early at 2000", "late at 3000"]
 
 
-def test_a_silence_begins_when_the_coroutine_has_ended(system: SeededSystem) -> None:
+def test_a_receive_timeout_counts_from_the_end_of_the_coroutine(system: SeededSystem) -> None:
     heard: list[int] = []
 
     class Listening(Actor):
@@ -317,8 +319,8 @@ def test_a_silence_begins_when_the_coroutine_has_ended(system: SeededSystem) -> 
     assert heard == [7_000]
 
 
-def test_a_plain_actor_may_live_on_the_loop_too(either: ActorSystem) -> None:
-    ref = either.spawn(player([], {"question": replies}).with_dispatcher("loop"), "a")
+def test_an_actor_without_coroutines_may_run_on_the_loop(either: ActorSystem) -> None:
+    ref = either.spawn(scripted_actor([], {"question": replies}).with_dispatcher("loop"), "a")
 
     assert ref.ask(says("question"), timeout=5) == says("reply")
 
@@ -334,7 +336,7 @@ def test_only_the_loop_runs_coroutines() -> None:
             does(_nothing).with_dispatcher(dispatcher)
 
 
-def test_the_product_of_a_factory_is_validated_when_it_is_created(system: SeededSystem) -> None:
+def test_an_actor_from_a_factory_is_validated_when_it_is_created(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
     made = Props(lambda: Doer(_nothing))
@@ -356,4 +358,4 @@ def test_a_hook_that_is_a_coroutine_function_is_refused(system: SeededSystem) ->
     system.spawn(Props(Hooked, _nothing), "a")
     system.run_until_idle()
 
-    assert "of an actor only handle_message may be one" in failures[0].failure.message
+    assert "of an actor's methods only handle_message may be one" in failures[0].failure.message

@@ -1,4 +1,4 @@
-"""Futures."""
+"""Futures: their results, failures and callbacks, and waiting for them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_future_is_no_iterable() -> None:
         iter(Future[int]())  # type: ignore[call-overload]
 
 
-def test_a_wait_has_an_end() -> None:
+def test_a_wait_ends_at_its_time_limit() -> None:
     with pytest.raises(AskTimeoutError):
         Future[int]().get(timeout=0.001)
 
@@ -111,7 +111,7 @@ def test_map_is_computed_once_even_when_it_fails() -> None:
     assert calls == [1]
 
 
-def test_join_filter_and_reduce_take_what_comes() -> None:
+def test_join_filter_and_reduce_apply_to_later_results() -> None:
     first: Future[int] = Future()
     second: Future[int] = Future()
     joined = first.join(second)

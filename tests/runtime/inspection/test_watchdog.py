@@ -1,4 +1,4 @@
-"""The watchdog reports which actor blocks a shared thread, and at which line."""
+"""The watchdog reports the actor that blocks a shared thread, and the line at which it blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.runtime.inspection.watchdog import SlowTurn, Watchdog
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 
 class Gate:
@@ -48,7 +48,7 @@ def gate() -> Iterator[Gate]:
 
 @pytest.fixture
 def watchdog(threaded: ActorSystem) -> Iterator[Watchdog]:
-    """A watchdog that checks on demand; its threshold is an hour."""
+    """A watchdog that checks only on demand, with a threshold of an hour."""
     watchdog = Watchdog(threaded, 3_600_000)
     yield watchdog
     watchdog.close()
@@ -61,7 +61,7 @@ def test_a_blocking_turn_is_reported_with_its_stack(caplog: pytest.LogCaptureFix
     slow: SimpleQueue[SlowTurn] = SimpleQueue()
     with ActorSystem("watched", slow_turn_threshold="20ms") as system:
         system.event_stream.subscribe(slow.put, SlowTurn)
-        ref = system.spawn(player([], {"x": gate.hold}), "a")
+        ref = system.spawn(scripted_actor([], {"x": gate.hold}), "a")
 
         ref.tell(says("x"))
         first = slow.get(timeout=5)
@@ -78,7 +78,7 @@ def test_a_blocking_turn_is_reported_with_its_stack(caplog: pytest.LogCaptureFix
 def test_a_blocking_turn_is_reported_at_growing_intervals(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
-    threaded.spawn(player([], {"x": gate.hold}), "a").tell(says("x"))
+    threaded.spawn(scripted_actor([], {"x": gate.hold}), "a").tell(says("x"))
     assert gate.reached.wait(5)
 
     for hour in range(18):
@@ -91,7 +91,7 @@ def test_many_short_turns_are_no_slow_one(
     threaded: ActorSystem, slow_turns: list[SlowTurn], watchdog: Watchdog
 ) -> None:
     gates = [Gate(), Gate()]
-    ref = threaded.spawn(player([], {"0": gates[0].hold, "1": gates[1].hold}), "a")
+    ref = threaded.spawn(scripted_actor([], {"0": gates[0].hold, "1": gates[1].hold}), "a")
     ref.tell(says("0"))
     ref.tell(says("1"))
 
@@ -106,7 +106,7 @@ def test_many_short_turns_are_no_slow_one(
 def test_a_pinned_actor_may_block(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
-    threaded.spawn(player([], {"x": gate.hold}).with_dispatcher("pinned"), "a").tell(says("x"))
+    threaded.spawn(scripted_actor([], {"x": gate.hold}).with_dispatcher("pinned"), "a").tell(says("x"))
     assert gate.reached.wait(5)
 
     for hour in range(3):
@@ -118,7 +118,7 @@ def test_a_pinned_actor_may_block(
 def test_a_pinned_actor_that_may_not_block_is_reported(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
-    threaded.spawn(player([], {"x": gate.hold}).with_dispatcher("pinned", may_block=False), "a").tell(says("x"))
+    threaded.spawn(scripted_actor([], {"x": gate.hold}).with_dispatcher("pinned", may_block=False), "a").tell(says("x"))
     assert gate.reached.wait(5)
 
     for hour in range(2):
@@ -133,7 +133,7 @@ def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate
         told: list[SlowTurn] = []
         other.event_stream.subscribe(told.append, SlowTurn)
         watchdog = Watchdog(other, 3_600_000)
-        threaded.spawn(player([], {"x": gate.hold}), "a").tell(says("x"))
+        threaded.spawn(scripted_actor([], {"x": gate.hold}), "a").tell(says("x"))
         assert gate.reached.wait(5)
 
         for hour in range(3):
@@ -146,7 +146,7 @@ def test_the_actors_of_other_systems_are_not_its_own(threaded: ActorSystem, gate
 def test_a_slow_start_is_reported(
     threaded: ActorSystem, slow_turns: list[SlowTurn], gate: Gate, watchdog: Watchdog
 ) -> None:
-    threaded.spawn(player([], {"start": gate.hold}), "a")
+    threaded.spawn(scripted_actor([], {"start": gate.hold}), "a")
     assert gate.reached.wait(5)
 
     for hour in range(2):
@@ -176,7 +176,7 @@ def watchdogs(name: str) -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == f"flykka-watchdog-{name}"]
 
 
-def test_a_system_with_threads_has_one_until_its_end() -> None:
+def test_a_threaded_system_has_a_watchdog_until_its_end() -> None:
     with ActorSystem("watched-until-its-end"):
         (watchdog,) = watchdogs("watched-until-its-end")
 
@@ -190,7 +190,7 @@ def test_the_watchdog_is_optional_and_absent_in_a_seeded_system() -> None:
         assert watchdogs("seeded-not-watched") == []
 
 
-def test_its_messages_may_be_sent_to_an_actor(threaded: ActorSystem, gate: Gate, watchdog: Watchdog) -> None:
+def test_an_actor_may_subscribe_to_slow_turns(threaded: ActorSystem, gate: Gate, watchdog: Watchdog) -> None:
     heard = threading.Event()
 
     class Listener(Actor):
@@ -205,7 +205,7 @@ def test_its_messages_may_be_sent_to_an_actor(threaded: ActorSystem, gate: Gate,
     ready = threading.Event()
     threaded.spawn(Props(Listener), "listener")
     assert ready.wait(5)
-    threaded.spawn(player([], {"x": gate.hold}), "a").tell(says("x"))
+    threaded.spawn(scripted_actor([], {"x": gate.hold}), "a").tell(says("x"))
     assert gate.reached.wait(5)
 
     for hour in range(2):

@@ -1,4 +1,4 @@
-"""Actors that do random deeds to each other."""
+"""Actors that perform random actions on each other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from flykka.runtime.signals import Terminated
 from flykka.runtime.supervision import AllForOne, Directive, OneForOne, SupervisorStrategy
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.time.backoff import Backoff
-from tests.runtime.model.laws import World
+from tests.runtime.model.laws import LawRecords
 from tests.runtime.model.messages import Answer, Do, Done, Question, Tick
 
 MOST_ACTORS = 40
 DEEPEST_ASK = 5
-"""The limit of creatures that wait within each other's turns: each has its frames on the one stack."""
+"""The limit of actors that wait within each other's turns: all their frames are on one stack."""
 
 
 class Wound(Exception):
@@ -37,7 +37,7 @@ def decide(error: BaseException) -> Directive:
 
 
 def cannot_decide(error: BaseException) -> Directive:
-    """A supervisor's own fault."""
+    """A decider that raises."""
     raise LookupError("no directive for this") from error
 
 
@@ -51,34 +51,32 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 )
 
 
-def some_failure(world: World) -> BaseException:
-    """A failure of any kind."""
+def some_failure(records: LawRecords) -> BaseException:
+    """A random failure."""
     failures = (*map(Wound, Directive), RuntimeError("as the dice say"), SystemExit(1), KeyboardInterrupt())
-    return world.dice.choice(failures)
+    return records.dice.choice(failures)
 
 
-def perhaps_fail(world: World) -> None:
-    """Raise now and then."""
-    if world.likely(0.02):
-        raise some_failure(world)
+def perhaps_fail(records: LawRecords) -> None:
+    """Raise with a small probability."""
+    if records.likely(0.02):
+        raise some_failure(records)
 
 
-def spawn(world: World, spawner: ActorSystem | ActorContext) -> None:
-    """A new creature, at the top or below another one."""
-    pinned = world.dice.random() < 0.2
-    props = Props(Creature, world, world.dice.choice(STRATEGIES), pinned)
-    ref = spawner.spawn(props.with_dispatcher("pinned" if pinned else "default"), f"c{world.token()}")
+def spawn(records: LawRecords, spawner: ActorSystem | ActorContext) -> None:
+    """Spawn a new actor, at the top or below another one."""
+    pinned = records.dice.random() < 0.2
+    props = Props(Creature, records, records.dice.choice(STRATEGIES), pinned)
+    ref = spawner.spawn(props.with_dispatcher("pinned" if pinned else "default"), f"c{records.token()}")
     if isinstance(spawner, ActorSystem) or spawner.ref.is_alive():
-        world.spawned(ref)
+        records.spawned(ref)
 
 
 class Resource:
-    """A resource."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, records: LawRecords) -> None:
+        self._world = records
         self._is_closed = False
-        world.opened += 1
+        records.opened += 1
 
     def close(self) -> None:
         if self._is_closed:
@@ -88,11 +86,11 @@ class Resource:
 
 
 class Creature(Actor):
-    """Does what the dice decide."""
+    """Performs random actions."""
 
-    def __init__(self, world: World, strategy: SupervisorStrategy, pinned: bool) -> None:
-        perhaps_fail(world)
-        self.world = world
+    def __init__(self, records: LawRecords, strategy: SupervisorStrategy, pinned: bool) -> None:
+        perhaps_fail(records)
+        self.records = records
         self.supervisor_strategy = strategy
         self.pinned = pinned
         self.last_hooks = 0
@@ -106,17 +104,17 @@ class Creature(Actor):
         return self.context.ref
 
     def pre_start(self) -> None:
-        self.world.begins(self)
-        perhaps_fail(self.world)
+        self.records.begins(self)
+        perhaps_fail(self.records)
 
     def post_stop(self) -> None:
-        self.world.last_hook(self)
-        if self.world.likely(0.02):
+        self.records.last_hook(self)
+        if self.records.likely(0.02):
             self.spawns(0)
-        perhaps_fail(self.world)
+        perhaps_fail(self.records)
 
     def pre_restart(self, cause: BaseException | None) -> None:
-        if self.world.likely(0.3):
+        if self.records.likely(0.3):
             self.post_stop()  # As an actor that keeps its children.
         else:
             super().pre_restart(cause)
@@ -127,22 +125,22 @@ class Creature(Actor):
                 case Do() | Question() if self.shut:
                     self.puts_aside()
                 case Do(fuel=fuel):
-                    self.world.takes(self, message)
+                    self.records.takes(self, message)
                     self.does(fuel)
                 case Question(token=token, fuel=fuel):
-                    self.world.takes(self, message)
+                    self.records.takes(self, message)
                     self.answers(token)
                     self.does(fuel)
                 case Terminated(ref=ref):
-                    self.world.news(self.me, ref)
-                    perhaps_fail(self.world)
+                    self.records.news(self.me, ref)
+                    perhaps_fail(self.records)
                 case Tick(token=token):
                     self.ticks(token)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
         if self._busy:
-            self.world.breaks("an actor takes one turn at a time", self.me)
+            self.records.breaks("an actor takes one turn at a time", self.me)
         self._busy = True
         try:
             yield
@@ -150,36 +148,36 @@ class Creature(Actor):
             self._busy = False
 
     def does(self, fuel: int) -> None:
-        """One deed, or with much fuel several."""
+        """Perform one action, or several if `fuel` allows."""
         for _ in range(1 if fuel < 3 else 2):
-            deed = self.world.dice.choice(CALM_DEEDS if self.world.calm else DEEDS)
+            deed = self.records.dice.choice(CALM_DEEDS if self.records.calm else DEEDS)
             deed(self, fuel)
 
     def spawns(self, _fuel: int) -> None:
-        if self.world.living < MOST_ACTORS:
-            spawn(self.world, self.context)
+        if self.records.living < MOST_ACTORS:
+            spawn(self.records, self.context)
 
     def tells(self, fuel: int) -> None:
         if fuel:
-            self.world.tell(self.world.someone(), self.me, fuel - 1)
+            self.records.tell(self.records.someone(), self.me, fuel - 1)
 
     def asks(self, fuel: int) -> None:
         if fuel:
-            self.world.ask(self.world.someone(), self.me, fuel - 1)
+            self.records.ask(self.records.someone(), self.me, fuel - 1)
 
     def asks_and_waits(self, fuel: int) -> None:
         # On threads, an actor that blocks has a thread of its own.
-        may_wait = self.world.depth < DEEPEST_ASK if self.world.exact else self.pinned
+        may_wait = self.records.depth < DEEPEST_ASK if self.records.exact else self.pinned
         if fuel and may_wait:
-            self.world.ask(self.world.someone(), self.me, fuel - 1, block=True)
+            self.records.ask(self.records.someone(), self.me, fuel - 1, block=True)
 
     def answers(self, token: int) -> None:
         """Answer at once, later, or never."""
         sender = self.context.sender
         assert sender is not None
-        if self.world.likely(0.3):
+        if self.records.likely(0.3):
             self.unanswered.append((sender, token))
-        elif not self.world.likely(0.1):
+        elif not self.records.likely(0.1):
             sender.tell(Answer(token=token))
 
     def answers_late(self, _fuel: int) -> None:
@@ -188,62 +186,62 @@ class Creature(Actor):
             asker.tell(Answer(token=token))
 
     def watches(self, _fuel: int) -> None:
-        other = self.world.someone()
+        other = self.records.someone()
         if other != self.me and self.me.is_alive():
-            self.world.watches(self.me, other)
+            self.records.watches(self.me, other)
             self.context.watch(other)
 
     def unwatches(self, _fuel: int) -> None:
-        watched = self.world.watched_by(self.me)
-        other = self.world.dice.choice(watched) if watched else self.world.someone()
-        self.world.unwatches(self.me, other)
+        watched = self.records.watched_by(self.me)
+        other = self.records.dice.choice(watched) if watched else self.records.someone()
+        self.records.unwatches(self.me, other)
         self.context.unwatch(other)
 
     def stops(self, _fuel: int) -> None:
-        self.context.stop(self.world.someone() if self.world.dice.random() < 0.5 else None)
+        self.context.stop(self.records.someone() if self.records.dice.random() < 0.5 else None)
 
     def kills(self, _fuel: int) -> None:
-        self.context.system.kill(self.world.someone())
+        self.context.system.kill(self.records.someone())
 
     def fails(self, _fuel: int) -> None:
-        raise some_failure(self.world)
+        raise some_failure(self.records)
 
     def starts_timer(self, _fuel: int) -> None:
-        key, token = self.world.dice.choice("abc"), self.world.token()
+        key, token = self.records.dice.choice("abc"), self.records.token()
         self.started[key] = token
-        start = self.world.dice.choice((self.context.timers.start_once, self.context.timers.start_fixed_delay))
-        start(key, self.world.dice.randrange(1, 50), Tick(token=token))
+        start = self.records.dice.choice((self.context.timers.start_once, self.context.timers.start_fixed_delay))
+        start(key, self.records.dice.randrange(1, 50), Tick(token=token))
 
     def cancels_timer(self, _fuel: int) -> None:
-        key = self.world.dice.choice("abc")
+        key = self.records.dice.choice("abc")
         self.started.pop(key, None)
         self.context.timers.cancel(key)
 
     def ticks(self, token: int) -> None:
-        """A timer of this instance, not cancelled and not replaced; most stop then."""
+        """Handle a tick of a timer that was neither cancelled nor replaced; mostly stop then."""
         if token not in self.started.values():
-            self.world.breaks("no timer fires that was cancelled, replaced or left by a restart", self.me)
-        if self.world.calm or self.world.dice.random() < 0.7:
+            self.records.breaks("no timer fires that was cancelled, replaced or left by a restart", self.me)
+        if self.records.calm or self.records.dice.random() < 0.7:
             for key in "abc":
                 self.context.timers.cancel(key)
             self.started.clear()
 
     def has_work_done(self, _fuel: int) -> None:
-        token = self.world.token()
-        self.context.pipe_to_self(self.world.token, lambda _: Done(token=token), lambda _: Done(token=token))
+        token = self.records.token()
+        self.context.pipe_to_self(self.records.token, lambda _: Done(token=token), lambda _: Done(token=token))
 
     def shuts(self, _fuel: int) -> None:
-        self.shut = not self.world.calm
+        self.shut = not self.records.calm
 
     def puts_aside(self) -> None:
-        """Stash all messages while it is shut; when it opens, they are handled in their order."""
+        """Stash all messages while closed; once open, handle them in order."""
         self.context.stash()
-        if not self.world.likely(0.8):
+        if not self.records.likely(0.8):
             self.shut = False
             self.context.unstash_all()
 
     def owns(self, _fuel: int) -> None:
-        self.context.own(Resource(self.world))
+        self.context.own(Resource(self.records))
 
 
 Deed = Callable[[Creature, int], None]

@@ -1,5 +1,7 @@
-"""The laws of the kernel, and the records of everything that happens in one system. An assertion within an actor would
-be one more failure for its parent to handle: so a broken law is recorded, and the test checks the records.
+"""The laws of the kernel, and the records of everything that happens in one system.
+
+An assertion within an actor would be one more failure for its parent to handle, so a broken law is recorded, and the
+test checks the records.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tests.runtime.model.messages import Answer, Do, Question
 
 
 class Lived(Protocol):
-    """An instance of an actor, as far as the laws look at it."""
+    """The attributes of an actor's instance that the laws check."""
 
     last_hooks: int
 
@@ -32,11 +34,11 @@ class Lived(Protocol):
     def me(self) -> ActorRef: ...
 
 
-class World:
-    """The records of all creatures of one system.
+class LawRecords:
+    """The records of all actors of one system.
 
     Args:
-        seed: the seed of the dice.
+        seed: the seed of the random numbers.
         exact: False on threads. There a turn on another thread may continue unobserved after a kill, and the end of an
             actor is visible in one place sooner than in another: laws about these moments hold on one thread only.
     """
@@ -71,11 +73,11 @@ class World:
         system.event_stream.subscribe(self._on_terminated, ActorTerminated)
 
     def breaks(self, law: str, what: object) -> None:
-        """Record a broken law."""
+        """Record that a law was broken."""
         self.broken.append(f"{law}: {what}")
 
     def likely(self, probability: float) -> bool:
-        """Draw; never true in a calm world, which is to end."""
+        """Draw with this probability; always False while the model is to end."""
         return not self.calm and self.dice.random() < probability
 
     def someone(self) -> ActorRef:
@@ -85,11 +87,11 @@ class World:
 
     @property
     def living(self) -> int:
-        """The number of live actors."""
+        """The number of living actors."""
         return len(self._living)
 
     def token(self) -> int:
-        """A new token."""
+        """Return a new token."""
         return next(self._tokens)
 
     # Sending
@@ -99,7 +101,7 @@ class World:
         ref.tell(self._declared(Do, ref, speaker, fuel))
 
     def ask(self, ref: ActorRef, speaker: ActorRef | None, fuel: int, *, block: bool = False) -> None:
-        """Ask `ref`; every ask is completed, and if by an answer then by its own."""
+        """Ask `ref`; check that the ask is completed, and only by its own answer."""
         question = self._declared(Question, ref, speaker, fuel)
         if not block:
             reply = self.asks[question.token] = ref.ask(question, block=False, timeout=5)
@@ -148,7 +150,7 @@ class World:
     # What happens to creatures
 
     def spawned(self, ref: ActorRef) -> None:
-        """Record a new creature."""
+        """Record a new actor."""
         self.refs.append(ref)
         self._living[ref] = ref
         self._children[ref.path.rpartition("/")[0]].add(ref)
@@ -190,7 +192,7 @@ class World:
         self._watching.discard((watcher, watched))
 
     def watched_by(self, watcher: Ref) -> list[Ref]:
-        """Watched actors without a `Terminated` yet; only those that have ended already, if there are any."""
+        """Watched actors whose `Terminated` has not arrived; if some of them have ended, only those."""
         watched = sorted((each for by, each in self._watching.copy() if by == watcher), key=str)
         return [each for each in watched if each in self.ended] or watched
 
@@ -276,7 +278,7 @@ def _cell(ref: Ref) -> Cell:
 
 
 def _held(cell: Cell) -> list[str]:
-    """Objects that an ended cell still holds. A turn that was killed on another thread may run on for a while."""
+    """Objects that an ended cell still references. A turn that was killed on another thread may run a little longer."""
     assert cell.mailbox._claim.acquire(timeout=10), "a turn does not end"
     kept = {
         "an instance": cell.instance,
@@ -290,7 +292,7 @@ def _held(cell: Cell) -> list[str]:
 
 
 def _waits_for_time(ref: Ref) -> bool:
-    """True if only time brings the actor back: its own backoff, or that of one above, which will restart it too."""
+    """True if only advancing time restarts the actor: after its own backoff, or that of an ancestor."""
     cell: Cell | None = _cell(ref)
     while cell is not None and cell.faults._backoff is None:
         cell = cell.parent

@@ -1,4 +1,4 @@
-"""The messages of the model's actors."""
+"""The messages of the random actors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flykka.messages.wire.message import Message, message
 
 @message("model.do")
 class Do(Message):
-    """anyone -> creature: do what the dice decide. `number` counts the messages of `speaker` to this creature."""
+    """anyone -> creature: perform a random action. `number` counts the messages of `speaker` to this actor."""
 
     token: int
     speaker: str
@@ -17,7 +17,7 @@ class Do(Message):
 
 @message("model.question")
 class Question(Message):
-    """anyone -> creature: the same, and answer."""
+    """anyone -> creature: like `Do`, and answer."""
 
     token: int
     speaker: str
@@ -34,13 +34,13 @@ class Answer(Message):
 
 @message("model.tick")
 class Tick(Message):
-    """timer or work -> creature: a tick of the timer or work that you started under this token."""
+    """timer or work -> creature: a tick of the timer or the work that this actor started under this token."""
 
     token: int
 
 
 @message("model.done")
 class Done(Message):
-    """work -> creature: it is done."""
+    """work -> creature: the work is done."""
 
     token: int

@@ -1,4 +1,4 @@
-"""A child that is restarted with growing delays, at a stable ref."""
+"""A backoff supervisor restarts its child with growing delays; the ref stays the same."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.supervision import STOPPING_STRATEGY
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 END = {"end": lambda context: context.stop(), "fail": fails, "q": replies}
 
 
 def on_stop(log: list[str]) -> BackoffOptions:
-    return BackoffOpts.on_stop(player(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
+    return BackoffOpts.on_stop(scripted_actor(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
 
 
 def on_failure(log: list[str]) -> BackoffOptions:
-    return BackoffOpts.on_failure(player(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
+    return BackoffOpts.on_failure(scripted_actor(log, END), "c", min_backoff=100, max_backoff=400, random_factor=0)
 
 
 def spawn_supervisor(system: SeededSystem, options: BackoffOptions, log: list[str]) -> ActorRef:
@@ -63,7 +63,7 @@ def test_the_asker_is_notified_of_the_childs_failure(system: SeededSystem) -> No
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log), log)
 
-    with pytest.raises(AskFailedError, match="as the part says"):
+    with pytest.raises(AskFailedError, match="as scripted"):
         ref.ask(says("fail"))
 
 
@@ -167,7 +167,7 @@ def test_a_reset_by_hand(system: SeededSystem) -> None:
     assert ref.ask(GetRestartCount()) == RestartCount(count=0)
 
 
-def test_it_gives_up_after_too_many_consecutive_starts(system: SeededSystem) -> None:
+def test_the_supervisor_stops_after_too_many_consecutive_restarts(system: SeededSystem) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_manual_reset().with_max_retries(2), log)
 
@@ -204,7 +204,7 @@ def test_a_reply_while_stopped(system: SeededSystem) -> None:
 
 def test_a_handler_while_stopped(system: SeededSystem) -> None:
     log: list[str] = []
-    handler = system.spawn(player(log, {"q": replies}), "h")
+    handler = system.spawn(scripted_actor(log, {"q": replies}), "h")
     ref = spawn_supervisor(system, on_stop(log).with_handler_while_stopped(handler), log)
     tell(system, ref, "end")
 
@@ -235,8 +235,8 @@ def test_a_stashed_ask_is_answered_by_the_next_child(system: SeededSystem) -> No
     assert ref.ask(says("q"), timeout=1) == says("reply")
 
 
-def test_only_one_way_for_what_comes_while_stopped() -> None:
-    with pytest.raises(ValueError, match="messages go one way"):
+def test_only_one_rule_for_messages_while_stopped_is_allowed() -> None:
+    with pytest.raises(ValueError, match="only one rule for messages"):
         on_stop([]).with_reply_while_stopped(says("later")).with_stash_while_stopped(3)
 
 
@@ -245,7 +245,7 @@ def test_messages_of_the_child_to_its_supervisor_reach_the_parent(system: Seeded
 
     class Parent(Actor):
         def pre_start(self) -> None:
-            child = player([], {"up": lambda context: context.parent.tell(says("from below"))})
+            child = scripted_actor([], {"up": lambda context: context.parent.tell(says("from below"))})
             self.supervisor = self.context.spawn(BackoffSupervisor.props(BackoffOpts.on_stop(child, "c")), "s")
 
         def handle_message(self, message: Message) -> None:
@@ -262,7 +262,7 @@ def test_messages_of_the_child_to_its_supervisor_reach_the_parent(system: Seeded
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-def test_an_end_while_it_waits_is_the_end(system: SeededSystem, end: str) -> None:
+def test_a_stop_or_kill_during_the_delay_ends_the_actor(system: SeededSystem, end: str) -> None:
     log: list[str] = []
     ref = spawn_supervisor(system, on_stop(log).with_stash_while_stopped(9), log)
     tell(system, ref, "end")

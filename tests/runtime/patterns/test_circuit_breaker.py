@@ -1,4 +1,4 @@
-"""Calls to a failing service, and their outcomes."""
+"""A circuit breaker limits the calls to a failing service."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.runtime.patterns.circuit_breaker import CircuitBreaker, CircuitBreak
 from flykka.runtime.props import Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 CLOSED, OPEN, HALF_OPEN = CircuitBreakerState.CLOSED, CircuitBreakerState.OPEN, CircuitBreakerState.HALF_OPEN
 
@@ -49,7 +49,9 @@ def test_consecutive_failures_open_the_breaker_and_then_no_call_is_made(breaker:
     called: list[str] = []
     open_it(breaker)
 
-    with pytest.raises(CircuitBreakerOpenError, match="circuit breaker 'db' is open: the next try is in 1000 ms"):
+    with pytest.raises(
+        CircuitBreakerOpenError, match="circuit breaker 'db' is open: the next trial call is in 1000 ms"
+    ):
         breaker.call(called.append, "x")
 
     assert breaker.state is OPEN
@@ -64,7 +66,7 @@ def test_a_success_in_between_resets_the_count(breaker: CircuitBreaker) -> None:
     assert breaker.state is CLOSED
 
 
-def test_a_success_of_the_first_try_closes_it(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_a_successful_trial_call_closes_the_breaker(system: SeededSystem, breaker: CircuitBreaker) -> None:
     open_it(breaker)
     system.advance(999)
     assert breaker.state is OPEN
@@ -76,7 +78,7 @@ def test_a_success_of_the_first_try_closes_it(system: SeededSystem, breaker: Cir
     assert breaker.state is CLOSED
 
 
-def test_a_failure_of_the_first_try_opens_it_again(system: SeededSystem, breaker: CircuitBreaker) -> None:
+def test_a_failure_of_the_trial_call_opens_the_breaker_again(system: SeededSystem, breaker: CircuitBreaker) -> None:
     open_it(breaker)
     system.advance(1_000)
 
@@ -93,14 +95,14 @@ def test_while_one_call_is_tried_the_others_are_refused(system: SeededSystem, br
     first = breaker.with_future(lambda: trial)
     second = breaker.with_future(lambda: trial)
 
-    with pytest.raises(CircuitBreakerOpenError, match="another call is being tried"):
+    with pytest.raises(CircuitBreakerOpenError, match="a trial call is running"):
         second.get(timeout=0)
     trial.set("well")
     assert first.get(timeout=0) == "well"
     assert breaker.state is CLOSED
 
 
-def test_it_stays_open_longer_each_time_the_try_fails(system: SeededSystem) -> None:
+def test_a_breaker_stays_open_longer_after_each_failed_trial_call(system: SeededSystem) -> None:
     breaker = CircuitBreaker(
         system, "db", max_failures=1, reset_timeout=100, max_reset_timeout=300, exponential_backoff_factor=2
     )
@@ -135,7 +137,7 @@ def test_the_random_part_of_the_wait_repeats_with_the_seed() -> None:
 
 
 def test_an_ask_without_an_answer_in_time_is_a_failure(system: SeededSystem, breaker: CircuitBreaker) -> None:
-    silent = system.spawn(player([]), "silent")
+    silent = system.spawn(scripted_actor([]), "silent")
 
     replies = [breaker.with_ask(silent, says("q"), timeout=60) for _ in range(2)]
     system.advance(100)
@@ -166,11 +168,11 @@ def test_an_answer_after_the_deadline_is_a_dead_letter(system: SeededSystem, bre
 
 
 def test_the_failure_of_an_asked_actor_counts_and_is_returned(system: SeededSystem, breaker: CircuitBreaker) -> None:
-    ref = system.spawn(player([], {"fail": fails, "q": replies}), "a")
+    ref = system.spawn(scripted_actor([], {"fail": fails, "q": replies}), "a")
 
     for _ in range(2):
         reply = breaker.with_ask(ref, says("fail"))
-        with pytest.raises(AskFailedError, match="RuntimeError: as the part says"):
+        with pytest.raises(AskFailedError, match="RuntimeError: as scripted"):
             reply.get(timeout=1)
     refused = breaker.with_ask(ref, says("q"))
 
@@ -222,7 +224,7 @@ def test_a_late_result_is_ignored(threaded: ActorSystem) -> None:
     assert breaker.state is OPEN
 
 
-def test_the_outcome_of_a_call_from_an_earlier_time_does_not_count(
+def test_the_outcome_of_a_call_from_an_earlier_state_does_not_count(
     system: SeededSystem,
 ) -> None:
     breaker = CircuitBreaker(system, "db", max_failures=1, call_timeout="1h", reset_timeout=1_000)
@@ -247,7 +249,7 @@ def test_only_failures_of_the_called_service_count(system: SeededSystem) -> None
     assert breaker.state is CLOSED
 
 
-def test_a_judgement_that_fails_counts_as_a_failure(system: SeededSystem) -> None:
+def test_an_exception_in_is_failure_counts_as_a_failure(system: SeededSystem) -> None:
     breaker = CircuitBreaker(system, "db", max_failures=1, is_failure=lambda _: bool(1 / 0))
 
     open_it(breaker, failures=1)
@@ -256,7 +258,7 @@ def test_a_judgement_that_fails_counts_as_a_failure(system: SeededSystem) -> Non
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-def test_a_try_that_is_broken_off_is_a_failure(
+def test_an_interrupted_trial_call_is_a_failure(
     system: SeededSystem, breaker: CircuitBreaker, error: type[BaseException]
 ) -> None:
     def interrupted() -> None:
@@ -315,7 +317,7 @@ def test_threads_share_a_breaker(threaded: ActorSystem) -> None:
     assert 3 <= len(called) <= 6
 
 
-def test_settings_that_make_no_sense_are_refused(system: SeededSystem) -> None:
+def test_inconsistent_settings_are_refused(system: SeededSystem) -> None:
     with pytest.raises(ValueError, match="max_failures 0"):
         CircuitBreaker(system, "db", max_failures=0)
     with pytest.raises(ValueError, match="exponential_backoff_factor"):

@@ -1,4 +1,4 @@
-"""The end of a system, phase by phase."""
+"""Coordinated shutdown ends a system in phases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from flykka.runtime.patterns.coordinated_shutdown import (
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.time.manual_clock import ManualClock
-from tests.runtime.players import player, replies, says
+from tests.runtime.scripted_actors import replies, says, scripted_actor
 
 PHASES = [
     BEFORE_SERVICE_UNBIND,
@@ -42,7 +42,7 @@ def notes(log: list[str], what: str) -> Callable[[], None]:
 def test_phases_follow_each_other_and_the_actors_come_last() -> None:
     log: list[str] = []
     system = SeededSystem(1)
-    system.spawn(player(log), "a")
+    system.spawn(scripted_actor(log), "a")
     system.run_until_idle()
     for phase in reversed(PHASES):
         system.coordinated_shutdown.add_task(phase, "note", notes(log, phase))
@@ -53,7 +53,7 @@ def test_phases_follow_each_other_and_the_actors_come_last() -> None:
     assert system.coordinated_shutdown.reason == ShutdownReason.ACTOR_SYSTEM_TERMINATE
 
 
-def test_the_tasks_of_a_phase_run_side_by_side(threaded: ActorSystem) -> None:
+def test_the_tasks_of_a_phase_run_concurrently(threaded: ActorSystem) -> None:
     together = threading.Barrier(3)
     met: list[int] = []
     for name in "abc":
@@ -67,7 +67,7 @@ def test_the_tasks_of_a_phase_run_side_by_side(threaded: ActorSystem) -> None:
 def test_actors_still_work_while_the_tasks_run() -> None:
     log: list[str] = []
     system = SeededSystem(1)
-    ref = system.spawn(player(log, {"q": replies}), "a")
+    ref = system.spawn(scripted_actor(log, {"q": replies}), "a")
     system.coordinated_shutdown.add_task(SERVICE_REQUESTS_DONE, "ask", lambda: ref.ask(says("q"), block=False))
     system.coordinated_shutdown.add_task(SERVICE_STOP, "note", notes(log, "next phase"))
 
@@ -155,10 +155,10 @@ def test_coordinated_shutdown_runs_once() -> None:
     assert system.coordinated_shutdown.reason == ShutdownReason.ACTOR_SYSTEM_TERMINATE
 
 
-def test_an_actor_may_begin_it_and_take_part_in_it() -> None:
+def test_an_actor_may_start_and_take_part_in_a_coordinated_shutdown() -> None:
     log: list[str] = []
     system = SeededSystem(1)
-    ref = system.spawn(player(log, {"end": lambda context: context.system.terminate(), "q": replies}), "a")
+    ref = system.spawn(scripted_actor(log, {"end": lambda context: context.system.terminate(), "q": replies}), "a")
     system.coordinated_shutdown.add_task(SERVICE_STOP, "ask", lambda: ref.ask(says("q"), block=False))
 
     ref.tell(says("end"))
@@ -170,8 +170,8 @@ def test_an_actor_may_begin_it_and_take_part_in_it() -> None:
 def test_an_actor_is_stopped_in_the_phase_of_its_choice() -> None:
     log: list[str] = []
     system = SeededSystem(1)
-    polite = system.spawn(player(log, {"close": lambda context: context.stop()}), "polite")
-    plain = system.spawn(player(log), "plain")
+    polite = system.spawn(scripted_actor(log, {"close": lambda context: context.stop()}), "polite")
+    plain = system.spawn(scripted_actor(log), "plain")
     system.run_until_idle()
     shutdown = system.coordinated_shutdown
     shutdown.add_actor_termination_task(SERVICE_UNBIND, "polite", polite, says("close"))
@@ -184,7 +184,7 @@ def test_an_actor_is_stopped_in_the_phase_of_its_choice() -> None:
     assert log == ["polite close", "polite stop", "in between", "plain stop"]
 
 
-def test_a_task_may_be_taken_back_and_one_may_add_another_for_later() -> None:
+def test_a_shutdown_task_may_be_removed_and_may_add_another() -> None:
     log: list[str] = []
     system = SeededSystem(1)
     shutdown = system.coordinated_shutdown
@@ -200,11 +200,11 @@ def test_a_shutdown_task_added_too_late_is_refused() -> None:
     system = SeededSystem(1)
     system.terminate().wait(timeout=1)
 
-    with pytest.raises(ShutdownBegunError, match="task 'x' comes too late: phase 'service-stop' has started"):
+    with pytest.raises(ShutdownBegunError, match="task 'x' was added too late: phase 'service-stop' has started"):
         system.coordinated_shutdown.add_task(SERVICE_STOP, "x", int)
 
 
-def test_a_task_for_a_phase_that_is_not_there_is_refused(system: SeededSystem) -> None:
+def test_a_task_for_an_unknown_phase_is_refused(system: SeededSystem) -> None:
     with pytest.raises(ValueError, match="for phase 'sevice-stop', which is none of before-service-unbind, service-"):
         system.coordinated_shutdown.add_task("sevice-stop", "x", int)
 
@@ -232,7 +232,7 @@ def test_a_killed_guardian_is_a_crash_that_runs_no_task() -> None:
 
 
 class Exhausted(SeededDispatcher):
-    """A dispatcher that can start no thread, as late in the exit of the interpreter."""
+    """A dispatcher that cannot start threads, as late in the exit of the interpreter."""
 
     def run_blocking(self, work: Runnable) -> None:
         raise RuntimeError("can't start new thread")
@@ -241,7 +241,7 @@ class Exhausted(SeededDispatcher):
 def test_actors_stop_even_if_no_shutdown_task_can_start(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
     system = ActorSystem("exhausted", dispatcher=Exhausted(1, ManualClock()))
-    system.spawn(player(log), "a")
+    system.spawn(scripted_actor(log), "a")
     for phase in (SERVICE_UNBIND, SERVICE_STOP):
         system.coordinated_shutdown.add_task(phase, "note", notes(log, "task"))
 

@@ -1,4 +1,4 @@
-"""Finite state machines, in virtual time."""
+"""Finite state machines as actors, in virtual time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.signals import StateTimeout
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 
 class Gate(StrEnum):
@@ -26,7 +26,7 @@ class Gate(StrEnum):
 
 
 class Turnstile(FSM[Gate, int]):
-    """A turnstile: opens for a coin, for 100 ms at most; its data is the number of coins."""
+    """A turnstile that a coin opens for at most 100 ms; its data is the number of coins."""
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
@@ -208,18 +208,18 @@ def test_a_state_without_a_handler_is_the_machines_failure(system: SeededSystem,
     assert log[2:] == ["SHUTDOWN in BROKEN(0)", BEGUN]
 
 
-def test_a_machine_without_a_beginning_does_not_start(system: SeededSystem) -> None:
+def test_a_machine_without_an_initial_state_does_not_start(system: SeededSystem) -> None:
     failures: list[ActorFailed] = []
     system.event_stream.subscribe(failures.append, ActorFailed)
 
     class Lost(FSM[Gate, int]):
-        """Defines no initial state."""
+        """A machine without an initial state."""
 
     ref = system.spawn(Props(Lost), "lost")
     system.run_until_idle()
 
     assert failures[0].failure.type_name == ActorInitializationError.__name__
-    assert "Lost has no state: call start_with in its __init__" in failures[0].failure.message
+    assert "Lost has no initial state: call start_with in its __init__" in failures[0].failure.message
     assert not ref.is_alive()
 
 
@@ -235,7 +235,7 @@ def test_two_handlers_for_one_state_are_refused_with_the_class() -> None:
 
 
 def test_a_handler_that_would_wait_is_refused_with_the_class() -> None:
-    with pytest.raises(TypeError, match="wait is a coroutine function: a machine returns its next state"):
+    with pytest.raises(TypeError, match="wait is a coroutine function: handlers of a machine return"):
 
         class Waiting(FSM[Gate, int]):
             @when(Gate.OPEN)
@@ -274,12 +274,12 @@ def test_a_state_timeout_is_a_length_of_time_above_0(timeout: Duration) -> None:
         when(Gate.OPEN, state_timeout=timeout)
 
 
-def test_next_state_data_are_there_in_a_transition_only(threaded: ActorSystem) -> None:
-    with pytest.raises(LookupError, match="in on_transition only"):
+def test_next_state_data_is_available_only_in_a_transition(threaded: ActorSystem) -> None:
+    with pytest.raises(LookupError, match="available only in on_transition"):
         _ = Turnstile([]).next_state_data
 
 
-def test_a_timer_of_ones_own_is_not_the_state_timeout(system: SeededSystem) -> None:
+def test_a_named_timer_is_not_the_state_timeout(system: SeededSystem) -> None:
     heard: list[Message] = []
 
     class Waiting(FSM[Gate, int]):

@@ -1,4 +1,6 @@
-"""Fixtures for stock Pykka actors, cleaned up after each test: no fault of one test reaches the next."""
+"""Fixtures for plain Pykka actors, which are cleaned up after each test, so that a fault in one test cannot affect
+another.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from flykka.runtime.props import DispatcherName, Props
-from tests.runtime.players import player
 from tests.runtime.pykka_faults.stock import Deed, Staged, Stock
+from tests.runtime.scripted_actors import scripted_actor
 
 Stage = Callable[..., Staged]
 Play = Callable[..., Props]
@@ -23,17 +25,17 @@ def dispatcher(request: pytest.FixtureRequest) -> DispatcherName:
 
 @pytest.fixture
 def ours(dispatcher: DispatcherName) -> Play:
-    """The Props of a player of each kind."""
-    return lambda *part: player(*part).with_dispatcher(dispatcher)
+    """Creates the Props of a scripted actor on this dispatcher."""
+    return lambda *script: scripted_actor(*script).with_dispatcher(dispatcher)
 
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
     staged: list[Staged] = []
 
-    def start(part: Mapping[str, Deed] | None = None, actor: type[Stock] = Stock) -> Staged:
+    def start(script: Mapping[str, Deed] | None = None, actor: type[Stock] = Stock) -> Staged:
         staged.append(Staged())
-        return staged[-1].start(part, actor)
+        return staged[-1].start(script, actor)
 
     yield start
     for each in staged:

@@ -1,6 +1,6 @@
-"""Stock Pykka actors whose faults the tests demonstrate, and the gates that block them.
+"""Plain Pykka actors whose faults the tests demonstrate, and gates that block them.
 
-The faults have numbers, which the names of the tests carry:
+The faults have numbers, which the names of the tests contain:
 
     P1      an ask sent while the actor stops is never answered
     P2      a reply set from outside kills the actor's thread
@@ -15,20 +15,20 @@ The faults have numbers, which the names of the tests carry:
     P11     messages queued when an actor stops vanish
     P12     a broadcast ends at the first dead actor
     P13     awaiting a future blocks the event loop
-    P14     a future pretends to be iterable
+    P14     a future has __iter__ although it is not iterable
     P15     map and filter compute while holding the future's lock
     P16     a failing map runs again at every get()
-    P17     a timeout for several futures holds for each of them
+    P17     a timeout for several futures applies to each of them
     P18     every caller gets the same exception object, with its frames
     P19     futures have no callbacks, no done, no cancel
     P20     an actor that asks itself, directly or not, hangs
-    P21     a stop queues behind everything
+    P21     a stop queues after all other messages
     P22     threads of actors keep the interpreter alive
-    P23     proxies look into the living actor from the caller's thread
-    P24     and keep it in memory
+    P23     proxies access the live actor from the caller's thread
+    P24     proxies keep the actor in memory
     P25     refs cannot be copied or encoded
-    P26     __init__ runs in the creator's thread, outside of all supervision
-    P27     context variables get lost on the way to an actor
+    P26     __init__ runs in the creator's thread, without supervision
+    P27     context variables are not passed to an actor
     P28     actors die without a report
 """
 
@@ -43,7 +43,7 @@ import pykka
 from pykka import ActorRegistry
 
 LONG_ENOUGH = 5.0
-"""Seconds that a test waits for an expected event."""
+"""The seconds that a test waits for an expected event."""
 
 
 class Gate:
@@ -54,7 +54,7 @@ class Gate:
         self._open = threading.Event()
 
     def hold(self, _actor: object = None) -> bool:
-        """Wait here, as the deed of an actor. Returns whether the gate was opened."""
+        """Wait here, in a turn of an actor. Returns whether the gate was opened."""
         self._reached.set()
         return self._open.wait(LONG_ENOUGH)
 
@@ -63,7 +63,7 @@ class Gate:
         assert self._reached.wait(LONG_ENOUGH)
 
     def open(self) -> None:
-        """Release the actor."""
+        """Let the actor continue."""
         self._open.set()
 
 
@@ -71,18 +71,19 @@ Deed = Callable[["Stock"], object]
 
 
 class Stock(pykka.ThreadingActor):
-    """A stock actor that logs events and does what its part prescribes, for a word or for `start`, `stop`, `failure`.
+    """A plain Pykka actor that logs events and does what the script contains for a word, or for `start`, `stop`,
+    `failure`.
 
-    The outcome of the deed is the reply.
+    The result of the action is the reply.
     """
 
     use_daemon_thread = True
 
-    def __init__(self, staged: Staged, part: Mapping[str, Deed]) -> None:
+    def __init__(self, staged: Staged, script: Mapping[str, Deed]) -> None:
         super().__init__()
         self._staged = staged
-        self._part = part
-        if "init" in part:
+        self._part = script
+        if "init" in script:
             self._happens("init")
 
     def on_start(self) -> None:
@@ -106,7 +107,7 @@ class Stock(pykka.ThreadingActor):
 
 @dataclass
 class Staged:
-    """A started stock actor."""
+    """A started plain Pykka actor."""
 
     log: list[str] = field(default_factory=list)
     thread: threading.Thread | None = None
@@ -117,8 +118,8 @@ class Staged:
         assert self._ref is not None
         return self._ref
 
-    def start(self, part: Mapping[str, Deed] | None = None, actor: type[Stock] = Stock) -> Staged:
-        self._ref = actor.start(self, part or {})
+    def start(self, script: Mapping[str, Deed] | None = None, actor: type[Stock] = Stock) -> Staged:
+        self._ref = actor.start(self, script or {})
         return self
 
     def wait_thread_ended(self) -> None:
@@ -129,7 +130,7 @@ class Staged:
         assert not self.thread.is_alive()
 
     def clear_away(self) -> None:
-        """Remove everything of the actor, in whatever state the test has left it."""
+        """Remove everything of the actor, whatever its state is after the test."""
         if self._ref is None:
             return
         if self._ref.is_alive() and self.thread is not None and self.thread.is_alive():
@@ -138,7 +139,7 @@ class Staged:
 
 
 def raises(error: BaseException) -> Callable[[Any], object]:
-    """A deed that raises this error."""
+    """An action that raises this error."""
 
     def perform(_actor: object) -> object:
         raise error

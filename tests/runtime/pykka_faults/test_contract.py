@@ -1,4 +1,4 @@
-"""The seam: Pykka's private names that the kernel uses, and a check that every numbered fault has its test."""
+"""The kernel's use of Pykka: the private names that it needs, and a check that every numbered fault has a test."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from flykka.runtime.futures.future import Future
 from flykka.runtime.mailbox.envelope import Envelope as FlykkaEnvelope
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from tests.runtime.players import Player, player
 from tests.runtime.pykka_faults import stock as faults
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import Staged, Stock
+from tests.runtime.scripted_actors import ScriptedActor, scripted_actor
 
 HERE = Path(__file__).parent
 ROOT = Path(inspect.getsourcefile(flykka) or "").parents[1]
@@ -42,7 +42,7 @@ def test_every_fault_has_one_test_and_every_test_its_fault() -> None:
     assert sorted(tests) == sorted(name.lower() for name in listed)
 
 
-def test_the_version_is_one_of_those_that_were_read() -> None:
+def test_the_installed_pykka_version_is_supported() -> None:
     parts = tuple(int(part) for part in version("pykka").split(".")[:3])
 
     assert (4, 4, 2) <= parts < (5,), "before 4.4.2 refs had their actors, and no weak references of them"
@@ -58,7 +58,7 @@ def test_the_registry_is_a_list_under_a_reentrant_lock() -> None:
         pass
 
 
-def test_an_actor_is_what_our_cells_stand_in_for() -> None:
+def test_a_pykka_actor_has_the_attributes_that_cells_provide() -> None:
     assert pykka.Actor.__abstractmethods__ == {"_create_actor_inbox", "_create_future", "_start_actor_loop"}
     plain = Stock(Staged(), {})
     assert set(vars(plain)) - {"_staged", "_part"} == {"actor_urn", "actor_inbox", "actor_stopped", "_actor_ref"}
@@ -71,11 +71,11 @@ def test_an_actor_is_what_our_cells_stand_in_for() -> None:
     }
 
 
-def test_a_ref_uses_no_more_of_an_actor_than_ours_offer(threaded: ActorSystem) -> None:
-    ref = threaded.spawn(player([]), "a")
+def test_a_pykka_ref_uses_only_attributes_that_kernel_actors_have(threaded: ActorSystem) -> None:
+    ref = threaded.spawn(scripted_actor([]), "a")
 
     assert isinstance(ref, pykka.ActorRef)
-    assert ref.actor_class is Player
+    assert ref.actor_class is ScriptedActor
     assert {"put", "empty"} <= set(dir(ref.actor_inbox))
     assert {"is_set", "set", "wait"} <= set(dir(ref.actor_stopped))
     public = {name for name in vars(pykka.ActorRef) if not name.startswith("_")}
@@ -83,11 +83,11 @@ def test_a_ref_uses_no_more_of_an_actor_than_ours_offer(threaded: ActorSystem) -
     assert public - {"is_alive"} <= set(vars(ActorRef)), "what Pykka's ref does with its actor, ours does itself"
 
 
-def test_proxies_reach_their_actor_by_the_way_that_ours_refuse() -> None:
+def test_proxies_use_the_reference_that_kernel_actors_refuse() -> None:
     assert "actor_ref._actor_weakref()" in inspect.getsource(pykka.ActorProxy.__init__)
 
 
-def test_the_message_that_stops_an_actor_is_never_sent_to_ours() -> None:
+def test_pykkas_stop_message_is_sent_only_by_code_that_cells_replace() -> None:
     assert "self.ask(_ActorStop(), block=False)" in inspect.getsource(_ref.ActorRef.stop)
     assert "_ActorStop" in inspect.getsource(_actor.Actor._handle_receive)
 
@@ -183,7 +183,7 @@ def test_pykka_stops_kernel_actors_with_its_own(stage: Stage, ours: Play) -> Non
         kernel = system.spawn(ours([]), "a")
         stock = stage()
 
-        assert set(ActorRegistry.get_by_class_name("Player")) >= {kernel}
+        assert set(ActorRegistry.get_by_class_name("ScriptedActor")) >= {kernel}
         ActorRegistry.stop_all(timeout=5)
 
         assert not kernel.is_alive()

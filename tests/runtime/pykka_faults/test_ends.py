@@ -1,4 +1,4 @@
-"""Actors end in order, once, notify every watcher, and never keep the process alive."""
+"""Actors end in order and once, notify every watcher, and never keep the process alive."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from flykka.runtime.errors import ActorDeadError, TerminationTimeoutError
 from flykka.runtime.events import ActorTerminated, EndReason
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.system import ActorSystem
-from tests.runtime.players import in_turn, player, replies, says
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, raises
+from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
 def test_p5_one_slow_actor_keeps_no_other_from_being_stopped(stage: Stage) -> None:
@@ -30,9 +30,9 @@ def test_p5_one_slow_actor_keeps_no_other_from_being_stopped(stage: Stage) -> No
 
     gates = {"slow1": Gate(), "slow2": Gate()}
     system = ActorSystem("slow")
-    ours_quick = [system.spawn(player([]), f"quick{number}") for number in range(2)]
+    ours_quick = [system.spawn(scripted_actor([]), f"quick{number}") for number in range(2)]
     for name, gate in gates.items():
-        system.spawn(player([], {"hold": gate.hold}).with_dispatcher("pinned"), name).tell(says("hold"))
+        system.spawn(scripted_actor([], {"hold": gate.hold}).with_dispatcher("pinned"), name).tell(says("hold"))
         gate.wait_reached()
     terminated = system.terminate()
     for ref in ours_quick:
@@ -49,7 +49,7 @@ def test_p5_one_slow_actor_keeps_no_other_from_being_stopped(stage: Stage) -> No
 def test_p8_resources_are_closed_even_if_the_start_fails(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     unstarted = stage({"start": lambda _: (gate.hold(), raises(ValueError("cannot start"))(None))})
-    failing = stage({"fail": raises(ValueError("as the part says"))})
+    failing = stage({"fail": raises(ValueError("as scripted"))})
     assert unstarted.ref.is_alive(), "start() has returned the ref of an actor that will never handle a message"
     gate.open()
     unstarted.wait_thread_ended()
@@ -60,7 +60,7 @@ def test_p8_resources_are_closed_even_if_the_start_fails(threaded: ActorSystem, 
 
     log: list[str] = []
     ours_unstarted = threaded.spawn(ours(log, {"start": raises(ValueError("cannot start"))}), "unstarted")
-    ours_failing = threaded.spawn(ours(log, {"fail": raises(ValueError("as the part says")), "r": replies}), "failing")
+    ours_failing = threaded.spawn(ours(log, {"fail": raises(ValueError("as scripted")), "r": replies}), "failing")
     ours_failing.tell(says("fail"))
     with pytest.raises(ActorDeadError):
         ours_unstarted.ask(says("q"), timeout=LONG_ENOUGH)
@@ -80,12 +80,12 @@ def test_p9_an_actor_is_alive_until_its_last_hook_has_run(threaded: ActorSystem,
     assert alive == [False]
 
     log: list[str] = []
-    part = {
+    script = {
         "start": lambda context: context.spawn(ours(log), "child"),
         "stop": lambda context: log.append(f"a is alive: {context.ref.is_alive()}"),
         "r": replies,
     }
-    watched = threaded.spawn(ours(log, part), "a")
+    watched = threaded.spawn(ours(log, script), "a")
     watching = {"start": lambda context: context.watch(watched), "r": replies}
     watcher = threaded.spawn(ours(log, watching), "watcher")
     for ref in (watcher, watched):
@@ -159,7 +159,7 @@ reached.wait()
 
 
 @pytest.mark.slow
-def test_p22_no_actor_keeps_the_interpreter() -> None:
+def test_p22_no_actor_keeps_the_interpreter_alive() -> None:
     theirs, ours = (
         subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=False)
         for script in (THEIRS_OUTLIVES, OURS_ENDS)
@@ -170,7 +170,7 @@ def test_p22_no_actor_keeps_the_interpreter() -> None:
     assert "exits before actor system left behind has ended; it waits for: /user/pinned, /user/pooled" in ours.stderr
 
 
-def test_p28_no_actor_ends_without_a_word(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p28_the_end_of_every_actor_is_published(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     stock = stage({"start": raises(ValueError("cannot start"))})
     stock.wait_thread_ended()
     assert stock.log == ["start"], "no hook, no message, no event: only a line in the log"
@@ -183,7 +183,7 @@ def test_p28_no_actor_ends_without_a_word(threaded: ActorSystem, stage: Stage, o
         "unstarted": {"start": raises(ValueError("cannot start"))},
         "killed": {},
     }
-    refs = {name: threaded.spawn(ours([], part), name) for name, part in parts.items()}
+    refs = {name: threaded.spawn(ours([], script), name) for name, script in parts.items()}
     watch_all = in_turn(*(lambda context, ref=ref: context.watch(ref) for ref in refs.values()))
     watcher = threaded.spawn(ours(log, {"start": watch_all, "r": replies}), "watcher")
     watcher.ask(says("r"), timeout=LONG_ENOUGH)

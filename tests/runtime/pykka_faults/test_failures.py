@@ -1,4 +1,4 @@
-"""A failure harms only the actor that failed, however its message was sent."""
+"""A failure affects only the actor that failed, however its message was sent."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from flykka.runtime.events import ActorFailed, ActorTerminated, EndReason
 from flykka.runtime.props import DispatcherName, Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, replies, says
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, raises
+from tests.runtime.scripted_actors import in_turn, replies, says
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 
 
 def _stops_everybody(stage: Stage, error: BaseException) -> None:
-    """Plain Pykka: the bystander dies, and the asker waits for a thread that is no more."""
+    """Plain Pykka: the bystander dies, and the asker waits for a thread that has ended."""
     bystander = stage()
     failing = stage({"fail": raises(error)})
     reply = failing.ref.ask("fail", block=False)
@@ -35,7 +35,7 @@ def _stops_everybody(stage: Stage, error: BaseException) -> None:
 
 
 def _harms_no_one_else(error: BaseException, ours: Play) -> None:
-    """Our play, in a system made after the failure: kernel actors are in Pykka's registry too."""
+    """flykka's actors, in a system created after the failure, because they are in Pykka's registry too."""
     with ActorSystem("unharmed") as system:
         bystander = system.spawn(ours([], {"r": replies}), "bystander")
         failing = system.spawn(ours([], {"fail": raises(error), "r": replies}), "failing")
@@ -64,8 +64,8 @@ def test_p4_nor_does_a_cancelled_task_or_a_failed_test(stage: Stage, ours: Play,
 def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
     threaded: ActorSystem, stage: Stage, ours: Play
 ) -> None:
-    asked, told = (stage({"fail": raises(ValueError("as the part says"))}) for _ in range(2))
-    with pytest.raises(ValueError, match="as the part says"):
+    asked, told = (stage({"fail": raises(ValueError("as scripted"))}) for _ in range(2))
+    with pytest.raises(ValueError, match="as scripted"):
         asked.ref.ask("fail")
     told.ref.tell("fail")
     told.wait_thread_ended()
@@ -73,10 +73,10 @@ def test_p7_the_supervisor_decides_alike_for_both_kinds_of_message(
 
     log: list[str] = []
     ours_asked, ours_told = (
-        threaded.spawn(ours(log, {"fail": raises(ValueError("as the part says")), "r": replies}), name)
+        threaded.spawn(ours(log, {"fail": raises(ValueError("as scripted")), "r": replies}), name)
         for name in ("asked", "told")
     )
-    with pytest.raises(AskFailedError, match="as the part says"):
+    with pytest.raises(AskFailedError, match="as scripted"):
         ours_asked.ask(says("fail"), timeout=LONG_ENOUGH)
     ours_told.tell(says("fail"))
 
@@ -96,8 +96,8 @@ def test_p20_an_ask_cycle_is_refused_with_its_path(stage: Stage, ours: Play, dis
             names = [f"a{number}" for number in range(length)]
             chain: list[str] = []
             for name, asked in zip(names, [*names[1:], names[0]], strict=True):
-                part = {"q": in_turn(_asks(f"/user/{asked}", chain), replies)}
-                system.spawn(ours([], part), name)
+                script = {"q": in_turn(_asks(f"/user/{asked}", chain), replies)}
+                system.spawn(ours([], script), name)
             first = system.find("/user/a0")
             assert first is not None
             first.ask(says("q"))

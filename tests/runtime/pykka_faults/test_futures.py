@@ -1,4 +1,4 @@
-"""Futures: completed once, outside of locks, for threads and for event loops."""
+"""Futures are completed once, without holding locks, for threads and for event loops."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from flykka.runtime.events import DeadLetter
 from flykka.runtime.futures.future import Future
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, player, replies, says
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate
+from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
@@ -43,7 +43,7 @@ def test_p2_a_reply_set_from_outside_does_no_harm(threaded: ActorSystem, stage: 
 
 
 async def _opens(gate: Gate, reply: Any) -> Any:
-    """Awaits a reply that only comes if the event loop runs meanwhile."""
+    """Awaits a reply that comes only if the event loop keeps running."""
     asyncio.get_running_loop().call_later(0.01, gate.open)
     return await reply
 
@@ -126,7 +126,7 @@ def test_p17_several_futures_share_one_deadline(system: SeededSystem) -> None:
     pykka.get_all(theirs, timeout=10)
     assert allowed == [10] * 3, "half a minute in all"
 
-    silent = [system.spawn(player([]), f"a{number}") for number in range(3)]
+    silent = [system.spawn(scripted_actor([]), f"a{number}") for number in range(3)]
     first, *others = (ref.ask(says("q"), block=False, timeout=100) for ref in silent)
     before_ms = system.clock.now_ms()
     with pytest.raises(AskTimeoutError):
@@ -147,12 +147,12 @@ def test_p18_every_caller_gets_its_own_exception_without_frames(
     def fails(_actor: object) -> None:
         local = Large()
         kept.append(weakref.ref(local))
-        raise ValueError("as the part says")
+        raise ValueError("as scripted")
 
     def twice(reply: Any) -> list[BaseException]:
         raised: list[BaseException] = []
         for _ in range(2):
-            with pytest.raises((ValueError, AskFailedError), match="as the part says") as caught:
+            with pytest.raises((ValueError, AskFailedError), match="as scripted") as caught:
                 reply.get(timeout=LONG_ENOUGH)
             raised.append(caught.value)
         return raised
@@ -183,7 +183,7 @@ def test_p19_futures_have_done_callbacks_and_cancel(system: SeededSystem) -> Non
     letters: list[DeadLetter] = []
     system.event_stream.subscribe(letters.append, DeadLetter)
     askers: list[Ref | None] = []
-    ref = system.spawn(player([], {"r": replies, "late": lambda context: askers.append(context.sender)}), "a")
+    ref = system.spawn(scripted_actor([], {"r": replies, "late": lambda context: askers.append(context.sender)}), "a")
     reply, given_up = ref.ask(says("r"), block=False), ref.ask(says("late"), block=False)
     heard: list[str] = []
     reply.add_done_callback(lambda: heard.append("a reply"))

@@ -1,4 +1,4 @@
-"""The fate of messages: on the way to an actor that ends, after its end, and to several actors at once."""
+"""Messages on the way to an actor that ends, after its end, and to several actors at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from flykka.runtime.errors import ActorDeadError
 from flykka.runtime.events import DeadLetter
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, player, replies, says
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Gate, Stock
+from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
 class Interrupted(Queue[Any]):
-    """A stock inbox with a hook right before a put: there any thread may be interrupted."""
+    """A plain Pykka inbox that calls a hook right before a put, at which any thread may be interrupted."""
 
     before_put: Callable[[], object] = staticmethod(lambda: None)
 
@@ -39,7 +39,7 @@ class WithInterruptedInbox(Stock):
 
 
 class InterruptedDeque(deque[Any]):
-    """The queue of one of our mailboxes, interrupted before and after an append."""
+    """The queue of a flykka mailbox, interrupted before and after an append."""
 
     before: Callable[[], object] = staticmethod(lambda: None)
     behind: Callable[[], object] = staticmethod(lambda: None)
@@ -102,7 +102,9 @@ def test_p6_a_message_to_a_dead_actor_is_a_dead_letter_and_no_error(
     assert [(letter.message, letter.sender) for letter in letters] == [(says("x"), our_sender)]
 
 
-def test_p11_what_waits_when_an_actor_stops_is_a_dead_letter(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p11_messages_waiting_when_an_actor_stops_are_dead_letters(
+    threaded: ActorSystem, stage: Stage, ours: Play
+) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     stock.ref.tell("hold")
@@ -139,18 +141,18 @@ def test_p12_a_broadcast_skips_dead_actors(system: SeededSystem, stage: Stage, m
     # With many actors the registry keeps the dead among its refs for a while.
     monkeypatch.setattr(pykka_seam, "_AT_ONCE", 0)
     log: list[str] = []
-    refs = [system.spawn(player(log), name) for name in ("first", "dead", *"0123456789", "third")]
+    refs = [system.spawn(scripted_actor(log), name) for name in ("first", "dead", *"0123456789", "third")]
     system.run_until_idle()
     refs[1].stop()
-    assert refs[1] in ActorRegistry.get_by_class_name("Player")
-    ActorRegistry.broadcast(says("all"), "Player")
+    assert refs[1] in ActorRegistry.get_by_class_name("ScriptedActor")
+    ActorRegistry.broadcast(says("all"), "ScriptedActor")
     system.run_until_idle()
 
     assert {"first all", "third all"} < set(log)
     pykka_seam.sweep()
 
 
-def test_p21_a_stop_overtakes_what_waits(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
+def test_p21_a_stop_overtakes_waiting_messages(threaded: ActorSystem, stage: Stage, ours: Play) -> None:
     gate = Gate()
     stock = stage({"hold": gate.hold})
     for word in ("hold", "x", "x"):

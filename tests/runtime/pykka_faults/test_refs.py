@@ -1,4 +1,4 @@
-"""Refs as values, refused proxies, and the context of a turn."""
+"""Refs as values, the refusal of proxies, and the context of a turn."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from flykka.runtime.errors import ProxyNotSupportedError
 from flykka.runtime.props import DispatcherName, Props
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import in_turn, player, replies, says
 from tests.runtime.pykka_faults.conftest import Play, Stage
 from tests.runtime.pykka_faults.stock import LONG_ENOUGH, Stock
+from tests.runtime.scripted_actors import in_turn, replies, says, scripted_actor
 
 
 class Touchy:
@@ -46,7 +46,7 @@ def test_p23_no_proxy_reads_a_living_actor(system: SeededSystem, stage: Stage) -
     stock.ref.proxy()
     assert set(touched_in) == {threading.current_thread()}
 
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
 
     ways: tuple[Callable[[], object], ...] = (ref.proxy, lambda: pykka.ActorProxy(actor_ref=ref))
     for make in ways:
@@ -81,7 +81,7 @@ def test_p24_a_ref_keeps_no_ended_actor_in_memory(
 
 @message("test.introduce")
 class Introduce(Message):
-    """anyone -> anyone: an actor to talk to."""
+    """anyone -> anyone: the ref of an actor to send messages to."""
 
     whom: Ref
 
@@ -91,7 +91,7 @@ def test_p25_refs_travel_in_messages(system: SeededSystem, stage: Stage) -> None
         with pytest.raises(TypeError):
             attempt(stage().ref)
 
-    ref = system.spawn(player([]), "a")
+    ref = system.spawn(scripted_actor([]), "a")
     arrived = decode(encode(Introduce(whom=ref)), system.resolve)
     elsewhere = decode(encode(Introduce(whom=ref)))
     ref.stop()
@@ -125,8 +125,8 @@ def test_p27_context_variables_reach_a_turn_and_stay_with_its_actor(stage: Stage
     seen.clear()
     senders: list[str] = []
     with ActorSystem("two", dispatcher=SharedPool(1)) as system:
-        part = {"become": _becomes("a"), "q": in_turn(_notes_who(seen), replies)}
-        one, other = (system.spawn(ours([], part), name) for name in ("one", "other"))
+        script = {"become": _becomes("a"), "q": in_turn(_notes_who(seen), replies)}
+        one, other = (system.spawn(ours([], script), name) for name in ("one", "other"))
         asked = system.spawn(
             ours([], {"x": lambda context: senders.append(str(context.sender)), "r": replies}), "asked"
         )
@@ -142,9 +142,11 @@ def test_p27_context_variables_reach_a_turn_and_stay_with_its_actor(stage: Stage
     assert senders == ["/user/asker#1"]
 
 
-def test_stock_actors_and_ours_live_side_by_side(threaded: ActorSystem, stage: Stage) -> None:
+def test_plain_pykka_actors_and_kernel_actors_coexist(threaded: ActorSystem, stage: Stage) -> None:
     stock = stage()
-    ref = threaded.spawn(player([], {"go": in_turn(lambda _: stock.ref.tell("from a kernel actor"), replies)}), "a")
+    ref = threaded.spawn(
+        scripted_actor([], {"go": in_turn(lambda _: stock.ref.tell("from a kernel actor"), replies)}), "a"
+    )
 
     ref.ask(says("go"), timeout=LONG_ENOUGH)
     stock.ref.ask("sync")

@@ -1,4 +1,4 @@
-"""A small group of actors to be recorded: couriers bring parcels to a depot, and retry without a receipt."""
+"""A small group of actors to be recorded: couriers bring parcels to a depot, and retry if no receipt comes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Retry(Message):
 
 @message("test.weighed")
 class Weighed(Message):
-    """scales -> depot: the outcome of blocking work."""
+    """scales -> depot: the result of blocking work."""
 
     grams: int
 
@@ -85,7 +85,7 @@ class Courier(Actor):
 
 
 class Depot(Actor):
-    """Keeps parcels, and has each weighed, which blocks."""
+    """Stores parcels, and has each weighed by blocking work."""
 
     def __init__(self, scales: Scales, lost: int) -> None:
         self.scales = scales
@@ -109,7 +109,7 @@ class Depot(Actor):
 
 
 class Scales:
-    """A live object, which no trace contains."""
+    """An object that cannot be written to a trace."""
 
     def __init__(self) -> None:
         self.weighed: list[int] = []
@@ -125,7 +125,7 @@ SCALES = f"{Scales.__module__}:{Scales.__qualname__}"
 def record_deliveries(
     path: Path, *, seed: int = 3, parcels: int = 3, lost: int = 0, ring: int | None = None
 ) -> TraceReader:
-    """Record two couriers with so many parcels each, to the end; so many are lost on the way, and brought again."""
+    """Record two couriers with so many parcels each, to the end; so many parcels are lost, and brought again."""
     with SeededSystem(seed, name="couriers", recorder=TraceRecorder(path, ring=ring)) as system:
         depot = system.spawn(Props(Depot, Scales(), lost), "depot")
         couriers = [system.spawn(Props(Courier, depot), f"courier-{name}") for name in "ab"]

@@ -1,4 +1,4 @@
-"""Actors whose handler is a coroutine replay like all others: each resumes with the recorded outcomes."""
+"""Actors whose handler is a coroutine replay like all others: each resumes with the recorded results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Run(Message):
 
 @message("relay.step")
 class Step(Message):
-    """runner -> other: a step at this time, with this number."""
+    """runner -> other: the number and time of a step."""
 
     at: int
     number: int
@@ -43,13 +43,13 @@ class Step(Message):
 
 @message("relay.ask")
 class Ask(Message):
-    """runner -> answerer: double this, or fail, or do not answer."""
+    """runner -> answerer: double this number; some numbers fail or are not answered."""
 
     number: int
 
 
 class Answerer(Actor):
-    """Doubles, fails on some numbers, and leaves some unanswered."""
+    """Doubles numbers, fails on some of them, and leaves some unanswered."""
 
     def handle_message(self, message: Message) -> None:
         match message:
@@ -62,7 +62,7 @@ class Answerer(Actor):
 
 
 class Runner(Actor):
-    """Sleeps, asks, asks several at once, with and without a deadline, and now and then ends or fails."""
+    """Sleeps, asks, asks several actors at once, with and without a deadline, and sometimes stops or fails."""
 
     def __init__(self, answerer: Ref) -> None:
         self.answerer = answerer
@@ -117,8 +117,6 @@ class Runner(Actor):
 
 
 class Listener(Actor):
-    """Counts its messages."""
-
     def __init__(self) -> None:
         self.heard = 0
 
@@ -169,7 +167,7 @@ def test_coroutines_recorded_on_a_real_loop_replay(path: Path, seed: int) -> Non
 
 
 class Sleeper(Actor):
-    """Sleeps by asyncio, and reports it."""
+    """Sleeps with asyncio, and reports when it has slept."""
 
     async def handle_message(self, message: Message) -> None:
         await asyncio.sleep(0.005)
@@ -190,7 +188,7 @@ class Waker(Actor):
 
 
 @pytest.mark.parametrize(("seed", "end"), [(1, "sends Step to /user"), (2, "goes on with CancelledError")])
-def test_a_wait_of_asyncio_that_a_stop_has_ended_is_ended_by_it_again(path: Path, seed: int, end: str) -> None:
+def test_an_asyncio_wait_interrupted_by_a_stop_is_interrupted_in_replay(path: Path, seed: int, end: str) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(path)) as system:
         sleeper = system.spawn(Props(Sleeper).with_dispatcher("loop"), "sleeper")
         sleeper.tell(Ask(number=1))

@@ -1,4 +1,4 @@
-"""A divergence of an actor is found at its turn, and reported by kind, effect, field, cause and line."""
+"""A replay reports a divergence at its turn, with kind, effect, field, cause and line."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ from flykka.runtime.replay.replayer import ReplayResult, TraceReplayer
 from flykka.runtime.supervision import STOPPING_STRATEGY
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import Deed, fails, in_turn, player, raises, replies, says, spawns
+from tests.runtime.scripted_actors import Deed, fails, in_turn, raises, replies, says, scripted_actor, spawns
 
 pytestmark = pytest.mark.usefixtures("no_log_of_failures")
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Records an actor with one part, and replays it with another one."""
+    """Records an actor with one script, and replays it with another one."""
 
     path: Path
 
-    def record(self, **part: Deed) -> None:
+    def record(self, **script: Deed) -> None:
         with SeededSystem(3, recorder=TraceRecorder(self.path), default_ask_timeout=0.05) as system:
-            system.spawn(player([], {"question": replies}), "b")
-            ref = system.spawn(player([], part), "a")
+            system.spawn(scripted_actor([], {"question": replies}), "b")
+            ref = system.spawn(scripted_actor([], script), "a")
             ref.tell(says("before"))
             system.advance(10)
             ref.tell(says("do"))
             system.advance(100)
 
-    def replay(self, **part: Deed) -> ReplayResult:
-        actors = {"/user/a": player([], part), "/user/b": player([], {"question": replies})}
+    def replay(self, **script: Deed) -> ReplayResult:
+        actors = {"/user/a": scripted_actor([], script), "/user/b": scripted_actor([], {"question": replies})}
         return TraceReplayer(actors=actors).replay(self.path)
 
-    def divergence(self, **part: Deed) -> Divergence:
-        divergence = self.replay(**part).divergence
+    def divergence(self, **script: Deed) -> Divergence:
+        divergence = self.replay(**script).divergence
         assert divergence is not None
         return divergence
 
@@ -94,8 +94,13 @@ EFFECTS: list[tuple[str, Deed, Deed, DivergenceKind]] = [
     ("a send goes to another", tells("x"), tells("x", to="/user/a"), DivergenceKind.TARGET),
     ("a timer is not started", starts(5), nothing, DivergenceKind.TIMER),
     ("a timer has another delay", starts(5), starts(6), DivergenceKind.TIMER),
-    ("an actor is not spawned", spawns(player([]), "c"), nothing, DivergenceKind.SPAWN),
-    ("an actor has another name", spawns(player([]), "c"), spawns(player([]), "d"), DivergenceKind.SPAWN),
+    ("an actor is not spawned", spawns(scripted_actor([]), "c"), nothing, DivergenceKind.SPAWN),
+    (
+        "an actor has another name",
+        spawns(scripted_actor([]), "c"),
+        spawns(scripted_actor([]), "d"),
+        DivergenceKind.SPAWN,
+    ),
     ("the actor does not stop", lambda c: c.stop(), nothing, DivergenceKind.STOP),
     ("it does not fail", fails, nothing, DivergenceKind.FAILURE),
     ("it fails where it did not", nothing, fails, DivergenceKind.FAILURE),
@@ -122,7 +127,7 @@ def test_every_kind_of_effect_is_compared(stage: Stage, recorded: Deed, now: Dee
     assert divergence.turn.message == says("do")
 
 
-def test_a_question_is_no_deed(stage: Stage) -> None:
+def test_asking_is_not_compared_as_an_effect(stage: Stage) -> None:
     stage.record(do=in_turn(b, tells("x")))
 
     assert stage.replay(do=tells("x")).ok
@@ -130,7 +135,7 @@ def test_a_question_is_no_deed(stage: Stage) -> None:
 
 def test_a_reply_is_compared(stage: Stage) -> None:
     stage.record(do=ask_question)
-    actors = {"/user/a": player([], {"do": ask_question}), "/user/b": player([], {"question": nothing})}
+    actors = {"/user/a": scripted_actor([], {"do": ask_question}), "/user/b": scripted_actor([], {"question": nothing})}
 
     divergence = TraceReplayer(actors=actors).replay(stage.path).divergence
 
@@ -139,15 +144,17 @@ def test_a_reply_is_compared(stage: Stage) -> None:
 
 
 def test_a_supervisors_decision_is_compared(tmp_path: Path) -> None:
-    part = {"start": spawns(player([], {"start": tells("x"), "fail": fails}), "c")}
+    script = {"start": spawns(scripted_actor([], {"start": tells("x"), "fail": fails}), "c")}
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        system.spawn(player([], part), "a")
+        system.spawn(scripted_actor([], script), "a")
         system.run_until_idle()
         system.actor_selection("/user/a/c").tell(says("fail"))
         system.run_until_idle()
 
     now = (
-        TraceReplayer(actors={"/user/a": player([], part, STOPPING_STRATEGY)}).replay(tmp_path / "run.trace").divergence
+        TraceReplayer(actors={"/user/a": scripted_actor([], script, STOPPING_STRATEGY)})
+        .replay(tmp_path / "run.trace")
+        .divergence
     )
 
     assert now is not None
@@ -171,7 +178,7 @@ def test_the_report_names_turn_line_effects_fields_causes_and_the_command(stage:
     text = stage.divergence(before=starts(3), tick=tells("y")).text()
 
     first, *lines = text.splitlines()
-    place = os.path.relpath(player.__code__.co_filename)
+    place = os.path.relpath(scripted_actor.__code__.co_filename)
     assert first.startswith("DIVERGENCE at turn ")
     assert f"/user/a <- Say(text=tick)    {place}:" in first
     assert lines[0] == "  expected  sends  /user/b <- Say(text=x)"
@@ -206,7 +213,7 @@ def test_a_test_gets_the_report_as_its_failure(stage: Stage) -> None:
     stage.record(do=tells("x"))
 
     with pytest.raises(DivergenceError, match=r"field +text: recorded 'x', now 'y'"):
-        TraceReplayer(actors={"/user/a": player([], {"do": tells("y")}), "/user/b": player([])}).replay(
+        TraceReplayer(actors={"/user/a": scripted_actor([], {"do": tells("y")}), "/user/b": scripted_actor([])}).replay(
             stage.path, raise_on_divergence=True
         )
 
@@ -239,13 +246,13 @@ def test_the_recorded_failure_of_a_turn_is_reported_with_unexpected_effects(stag
     text = stage.divergence(do=tells("x")).text()
 
     assert "expected  nothing" in text
-    assert "failure: recorded RuntimeError: as the part says, not there now" in text
+    assert "failure: recorded RuntimeError: as scripted, not there now" in text
 
 
-def test_the_last_turn_before_a_kill_is_held_to_its_record(stage: Stage) -> None:
+def test_the_last_turn_before_a_kill_is_compared_with_its_record(stage: Stage) -> None:
     with SeededSystem(3, recorder=TraceRecorder(stage.path)) as system:
-        system.spawn(player([]), "b")
-        ref = system.spawn(player([], {"do": tells("x")}), "a")
+        system.spawn(scripted_actor([]), "b")
+        ref = system.spawn(scripted_actor([], {"do": tells("x")}), "a")
         ref.tell(says("do"))
         system.run_until_idle()
         system.kill(ref)
@@ -263,9 +270,9 @@ def test_the_failures_of_a_replay_are_not_logged_again(stage: Stage, caplog: pyt
     assert [record.message for record in caplog.records if "failed" in record.message] == []
 
 
-def test_props_of_a_class_of_a_module_need_no_word(tmp_path: Path) -> None:
+def test_props_of_an_importable_class_need_no_argument_for_a_replay(tmp_path: Path) -> None:
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        props: Props = player([], {})
+        props: Props = scripted_actor([], {})
         system.spawn(props, "a").tell(says("x"))
         system.run_until_idle()
 

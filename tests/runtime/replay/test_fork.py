@@ -1,4 +1,4 @@
-"""A fork continues from a recorded turn, with a fault or without, and answers from the record while it fits."""
+"""A fork continues from a recorded turn, with or without a fault, and takes answers from the trace while they fit."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def session(trace: TraceReader) -> ReplaySession:
 
 @pytest.fixture
 def outside(trace: TraceReader) -> ReplaySession:
-    """A session in which the depot is a boundary."""
+    """A session in which the depot is not replayed."""
     return TraceReplayer().session(trace)
 
 
@@ -64,9 +64,7 @@ def brought(fork: Fork) -> list[int]:
     return [actor.brought for actor in actors if isinstance(actor, Courier)]
 
 
-def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(
-    session: ReplaySession, trace: TraceReader
-) -> None:
+def test_a_fork_without_a_fault_ends_equally_from_every_turn(session: ReplaySession, trace: TraceReader) -> None:
     shutdown = next(turn.sequence for turn in trace if turn.recipient.path == "/user" and turn.sequence > 10)
     for turn in trace.turns:
         if turn.sequence < shutdown:
@@ -82,7 +80,7 @@ def test_a_fork_without_a_fault_comes_to_the_same_end_from_every_turn(
             assert depot.grams == 2 * 100 * sum(range(1, PARCELS + 1))
 
 
-def test_beside_a_boundary_too(outside: ReplaySession, trace: TraceReader) -> None:
+def test_a_fork_with_a_boundary_ends_as_recorded(outside: ReplaySession, trace: TraceReader) -> None:
     for turn in trace.turns[:-10]:
         outside.at(turn.sequence)
         fork = outside.fork()
@@ -93,7 +91,7 @@ def test_beside_a_boundary_too(outside: ReplaySession, trace: TraceReader) -> No
         assert brought(fork) == [PARCELS, PARCELS]
 
 
-def test_and_takes_the_same_turns_in_the_same_order(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_fork_without_a_fault_takes_the_recorded_turns_in_order(session: ReplaySession, trace: TraceReader) -> None:
     step = session.run_until("Depot <- Parcel(number=2)")
     assert step is not None
     records: list[Record] = []
@@ -296,10 +294,10 @@ def test_a_fork_with_the_same_fault_is_the_same(session: ReplaySession) -> None:
         (lambda fork: fork.delay("5s"), "which cannot be delayed"),
         (lambda fork: fork.duplicate(), "which cannot be sent twice"),
         (lambda fork: fork.crash("cellar"), "no actor lives at /user/cellar at turn 5; there are /user/courier-a, "),
-        (lambda fork: fork.crash("/"), "/ is no actor that can die alone: it is the whole system"),
-        (lambda fork: fork.crash("/user"), "/user is no actor that can die alone: it is the whole system"),
+        (lambda fork: fork.crash("/"), "/ cannot die alone: it is the whole system"),
+        (lambda fork: fork.crash("/user"), "/user cannot die alone: it is the whole system"),
         (lambda fork: fork.tell("/user/x", Bring(parcels=1)), "no actor lives at /user/x at turn 5"),
-        (lambda fork: (fork.run(), fork.run()), "a fork runs once"),
+        (lambda fork: (fork.run(), fork.run()), "a fork runs only once"),
     ],
 )
 def test_an_impossible_fault_is_refused_with_the_reason(

@@ -1,4 +1,4 @@
-"""A trace is untrusted: names in it are not imported, and only actors are called because of it."""
+"""A trace is untrusted: names in it are not imported, and only actors are created because of it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Harm:
 
 
 def argument(*nodes: tuple[str, object]) -> Nodes:
-    """Props of an actor whose argument is the first of these nodes, which begin at place 2."""
+    """Props of an actor whose argument is the first of these nodes, whose indexes begin at 2."""
     return [("props", [[1], [[2]], [], "default", None]), ("named", ACTOR), *nodes]
 
 
@@ -111,7 +111,7 @@ SAMPLE = ["partial of os.system", "inner Props over a partial", "foreign object"
 
 @pytest.fixture
 def harmful_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory, with a module whose import leaves a file, and so do its functions."""
+    """The working directory, with a module that creates a file when it is imported or called."""
     (tmp_path / "harm_of_traces.py").write_text(HARM)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -128,7 +128,7 @@ def spawned_trace(path: Path, nodes: Nodes) -> Path:
 
 
 def ring_trace(path: Path, nodes: Nodes) -> Path:
-    """A trace with an actor that is alive at its begin: of sound Props, and the first node for its instance."""
+    """A trace that begins while an actor is alive, with valid Props; its instance is the first of these nodes."""
     place = len(nodes)
     sound = [("props", [[place + 1], [], [], "default", None]), ("named", ACTOR), ("dict", [["instance", [0]]])]
     graph = msgpack.packb([[*nodes, *sound], [[place], [place + 2]]])
@@ -185,7 +185,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("write", [spawned_trace, ring_trace])
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_commands_do_no_harm(
+def test_commands_from_a_trace_have_no_side_effects(
     harmful_folder: Path, words: list[str], write: Callable[[Path, Nodes], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", StringIO("actors\nstate\n"))
@@ -229,7 +229,9 @@ def test_a_replay_touches_no_checkpoint_storage(harmful_folder: Path) -> None:
 
 
 def test_packages_of_state_reach_nothing_outside() -> None:
-    """A trace may create any class of these packages, with any attributes."""
+    """A trace may create any class in the packages of state, with any attributes: none of these classes has side
+    effects.
+    """
     for path in sorted(ROOT.glob("actors/**/*.py")):
         module = ".".join(("flykka", *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
         if is_own(module):

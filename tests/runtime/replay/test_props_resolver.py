@@ -1,4 +1,4 @@
-"""Actors are made from the Props in a trace if these suffice; nothing else that a trace names is called."""
+"""Actors are created from the Props in a trace if these suffice; nothing else that a trace names is called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.runtime.props import Props
 from flykka.runtime.replay.props_resolver import PropsResolver, UnresolvedPropsError
 from flykka.runtime.trace.records import Spawned
 from flykka.runtime.trace.state.graph_writer import pack_props
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 A = Ref("/user/a", 1)
 called: list[str] = []
@@ -45,8 +45,6 @@ class Session:
 
 
 class Keeper(Actor):
-    """Keeps its argument."""
-
     def __init__(self, *given: object, **named: object) -> None:
         self.given = given
         self.named = named
@@ -82,7 +80,7 @@ def packed(factory: object, *given: object, **named: object) -> bytes:
 
 
 def graph(factory: str, *nodes: tuple[str, object]) -> bytes:
-    """Props of a factory of this name, with these nodes as the arguments."""
+    """Props of a factory of this name, with these nodes as arguments."""
     arguments = [[2 + place] for place in range(len(nodes))]
     props = ("props", [[1], arguments, [], "default", None])
     told: bytes = msgpack.packb([[props, ("named", factory), *nodes], [[0]]])
@@ -138,7 +136,7 @@ def test_dispatcher_and_stash_are_those_of_the_recorded_props() -> None:
     assert (again.dispatcher, again.stash_capacity) == ("pinned", 3)
 
 
-def test_given_props_come_before_the_trace() -> None:
+def test_props_passed_to_a_replay_override_those_of_the_trace() -> None:
     keeper = resolved_keeper(None, actors={"/user/a": Props(Keeper, "given")})
 
     assert keeper.given == ("given",)
@@ -152,7 +150,7 @@ def test_a_stand_in_takes_the_place_of_a_live_object() -> None:
     assert keeper.given == (session, [session])
 
 
-def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
+def test_a_field_added_to_a_dataclass_has_its_default() -> None:
     told = graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Settings", [["size", 3]]]))
 
     assert resolved_keeper(told).given == (Settings(size=3),)
@@ -161,18 +159,18 @@ def test_a_field_that_a_dataclass_has_got_since_has_its_default() -> None:
 @pytest.mark.parametrize(
     ("told", "reason"),
     [
-        (None, "the trace does not record how m:A was made"),
-        (packed(Keeper, Session()), "was given a Session, which a trace does not copy"),
-        (graph(f"{HERE}:NoSuchActor"), "has no class or function 'NoSuchActor' any more"),
+        (None, "the trace does not record how m:A was created"),
+        (packed(Keeper, Session()), "contains a Session, which a trace does not copy"),
+        (graph(f"{HERE}:NoSuchActor"), "no longer has a class or function 'NoSuchActor'"),
         (
             graph("__main__:NoSuchActor"),
-            "was declared in the script that ran, which is not this one: have it in a module",
+            "was declared in the script that ran, which is another script now: declare it in a module",
         ),
         (graph(f"{HERE}:f.<locals>.Keeper"), "was defined within a function"),
         (graph(f"{HERE}:Settings"), "Settings is neither an Actor nor a function"),
-        (graph(f"{HERE}:no_actor"), "neither an Actor nor a function that says it returns one"),
+        (graph(f"{HERE}:no_actor"), "neither an Actor nor a function annotated to return one"),
         (graph(f"{HERE}:Keeper", ("enum", [f"{HERE}:Colour", "BLUE"])), "there is no Colour.BLUE"),
-        (graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Session", []])), "is no dataclass any more"),
+        (graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Session", []])), "is no longer a dataclass"),
         (
             graph(f"{HERE}:Keeper", ("object", [f"{HERE}:Slotted", [["weight", 3]]])),
             "m:A cannot be spawned as recorded",

@@ -1,4 +1,4 @@
-"""The outcome of some turns depends on other threads: a replay uses the recorded outcome."""
+"""The outcome of some turns depends on other threads; a replay uses the recorded outcome."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from flykka.runtime.system import ActorSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.text import effects_text
-from tests.runtime.players import fails, player, replies, says, spawns
-from tests.runtime.players import in_turn as in_order
+from tests.runtime.scripted_actors import fails, replies, says, scripted_actor, spawns
+from tests.runtime.scripted_actors import in_turn as in_order
 
 WAIT_SECONDS = 5
 
 
 class Moment:
-    """Makes a turn wait for events on other threads, and these for the turn."""
+    """Makes a turn wait for events on other threads, and these threads wait for the turn."""
 
     def __init__(self) -> None:
         self._reached, self._passed = threading.Event(), threading.Event()
@@ -46,9 +46,9 @@ def test_a_spawn_refused_at_the_systems_end_is_refused_in_replay(tmp_path: Path)
         moment.hold()
         tries(context, "/user/beside")
 
-    big = player([], {"play": plays})
+    big = scripted_actor([], {"play": plays})
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        witness = system.spawn(player([]), "witness")
+        witness = system.spawn(scripted_actor([]), "witness")
         system.spawn(big.with_dispatcher("pinned"), "big").tell(says("play"))
         moment.wait()
         system.terminate()
@@ -59,14 +59,14 @@ def test_a_spawn_refused_at_the_systems_end_is_refused_in_replay(tmp_path: Path)
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_name_is_free_that_became_free_in_the_midst_of_the_turn(tmp_path: Path) -> None:
+def test_a_name_freed_during_the_turn_is_free(tmp_path: Path) -> None:
     moment = Moment()
 
     def plays(context: ActorContext) -> None:
         moment.hold()
         tries(context, "/user/big/small")
 
-    big = player([], {"start": spawns(player([]), "small"), "play": plays})
+    big = scripted_actor([], {"start": spawns(scripted_actor([]), "small"), "play": plays})
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         system.spawn(big.with_dispatcher("pinned"), "big").tell(says("play"))
         moment.wait()
@@ -77,15 +77,15 @@ def test_a_name_is_free_that_became_free_in_the_midst_of_the_turn(tmp_path: Path
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_name_is_not_free_while_the_one_before_still_stops(tmp_path: Path) -> None:
+def test_a_name_is_not_free_while_its_former_actor_is_stopping(tmp_path: Path) -> None:
     moment = Moment()
-    small = player([], {"stop": lambda _: moment.hold()}).with_dispatcher("pinned")
+    small = scripted_actor([], {"stop": lambda _: moment.hold()}).with_dispatcher("pinned")
 
     def plays(context: ActorContext) -> None:
         tries(context, "/user/big/small")
         moment.let_go()
 
-    big = player([], {"start": spawns(small, "small"), "ready": replies, "play": plays})
+    big = scripted_actor([], {"start": spawns(small, "small"), "ready": replies, "play": plays})
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         big_ref = system.spawn(big.with_dispatcher("pinned"), "big")
         big_ref.ask(says("ready"))
@@ -99,13 +99,13 @@ def test_a_name_is_not_free_while_the_one_before_still_stops(tmp_path: Path) -> 
     assert_replays(tmp_path / "run.trace", big)
 
 
-def test_a_name_is_free_whose_owner_the_turn_itself_has_killed(tmp_path: Path) -> None:
+def test_a_name_is_free_after_the_turn_has_killed_its_owner(tmp_path: Path) -> None:
     def plays(context: ActorContext) -> None:
         context.system.kill(context.children[0])
         tries(context, "/user/big/small")
 
-    small = player([], {"start": spawns(player([]), "tiny")})
-    big = player([], {"start": spawns(small, "small"), "play": plays, "ready": replies})
+    small = scripted_actor([], {"start": spawns(scripted_actor([]), "tiny")})
+    big = scripted_actor([], {"start": spawns(small, "small"), "play": plays, "ready": replies})
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         ref = system.spawn(big, "big")
         ref.tell(says("play"))
@@ -123,10 +123,10 @@ def test_an_actor_spawned_by_a_killed_one_is_dead_at_once(tmp_path: Path) -> Non
 
     def plays(context: ActorContext) -> None:
         moment.hold()
-        spawned.append(context.system.spawn(player([]), "beside"))
+        spawned.append(context.system.spawn(scripted_actor([]), "beside"))
         done.set()
 
-    big = player([], {"play": plays})
+    big = scripted_actor([], {"play": plays})
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         ref = system.spawn(big.with_dispatcher("pinned"), "big")
         ref.tell(says("play"))
@@ -146,7 +146,7 @@ def test_a_parent_decides_again_about_a_child_in_backoff(tmp_path: Path) -> None
 
     def plays(_context: ActorContext) -> None:
         in_turn.hold()
-        raise ValueError("as the part says")
+        raise ValueError("as scripted")
 
     def decides(error: BaseException) -> Directive:
         if isinstance(error, ValueError):
@@ -156,10 +156,10 @@ def test_a_parent_decides_again_about_a_child_in_backoff(tmp_path: Path) -> None
         return Directive.RESTART
 
     def big() -> Props:
-        a = player([], {"fail": fails}).with_dispatcher("pinned")
-        b = player([], {"play": plays, "stop": lambda _: on_the_way_out.hold()}).with_dispatcher("pinned")
-        part = {"start": in_order(spawns(a, "a"), spawns(b, "b")), "ready": replies, "wait": lambda _: busy.hold()}
-        return player([], part, AllForOne(decider=decides))
+        a = scripted_actor([], {"fail": fails}).with_dispatcher("pinned")
+        b = scripted_actor([], {"play": plays, "stop": lambda _: on_the_way_out.hold()}).with_dispatcher("pinned")
+        script = {"start": in_order(spawns(a, "a"), spawns(b, "b")), "ready": replies, "wait": lambda _: busy.hold()}
+        return scripted_actor([], script, AllForOne(decider=decides))
 
     with ActorSystem("threads", recorder=TraceRecorder(tmp_path / "run.trace")) as system:
         ref = system.spawn(big().with_dispatcher("pinned"), "big")
@@ -181,7 +181,7 @@ def tries(context: ActorContext, path: str) -> None:
     parent, _, name = path.rpartition("/")
     spawn = context.spawn_top_level if parent == USER else context.spawn
     try:
-        spawn(player([]), name)
+        spawn(scripted_actor([]), name)
     except (InvalidActorNameError, SpawnRefusedError) as refusal:
         context.parent.tell(says(str(refusal)))
 
@@ -197,12 +197,12 @@ def has_ended(ref: ActorRef) -> bool:
 
 
 def effects(trace: Path, word: str) -> str:
-    """The effects of the turn that handled this word."""
+    """The recorded effects of the turn that handled this word."""
     return next(effects_text(turn) for turn in TraceReader.open(trace).turns if turn.message == says(word))
 
 
 def assert_replays(trace: Path, big: Props) -> None:
-    result = TraceReplayer(actors={"/user/big": big, "/user/witness": player([])}).replay(
+    result = TraceReplayer(actors={"/user/big": big, "/user/witness": scripted_actor([])}).replay(
         trace, raise_on_divergence=True
     )
     assert (result.compared, result.boundary) == (result.turns, ())

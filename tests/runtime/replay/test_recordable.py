@@ -1,4 +1,4 @@
-"""Classes named in a trace are found anywhere if they have a tag or a unique name."""
+"""Classes named in a trace are found in any module if they have a tag or a unique name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_class_is_found_by_its_name_in_a_trace(kind: type) -> None:
 
 def test_an_undeclared_tag_is_named_with_advice() -> None:
     with pytest.raises(
-        UnknownTagError, match=re.escape("by the tag 'shop.till', which is declared nowhere here")
+        UnknownTagError, match=re.escape("the trace contains the tag 'shop.till', which no imported module declares")
     ) as no:
         RecordableNames().find("shop.till")
 
@@ -43,7 +43,7 @@ def test_names_that_a_trace_may_not_use_are_refused(name: str) -> None:
 
 
 def test_no_two_parts_of_the_state_of_actors_have_one_name() -> None:
-    """Frozen dataclasses, the effects and events of machines, are not state."""
+    """Frozen dataclasses, such as effects and events of machines, are not state."""
     shared = {name: [each for each in found if _is_state(each)] for name, found in own_names().items()}
 
     assert {name: found for name, found in shared.items() if len(found) > 1} == {}, "give one of them a trace_tag"

@@ -1,4 +1,4 @@
-"""Traces whose messages were redacted before they were written: a replay does not need the redacted values."""
+"""Messages were redacted before they were written to a trace: a replay does not need the redacted values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Login(Message):
 
 @message("redacted.opened")
 class Opened(Message):
-    """Door -> Guest: come in."""
+    """Door -> Guest: the door is open."""
 
     guest: str = "somebody"
 
@@ -42,13 +42,12 @@ class Guest(Actor):
 
 
 class Door(Actor):
-    """Forwards the login, and has the password looked up."""
+    """Forwards the login, and checks the password in blocking work."""
 
     def __init__(self, guest: Ref) -> None:
         self._guest = guest
 
     def handle_message(self, message: Message) -> None:
-        """Handle a login."""
         if isinstance(message, Login):
             self._guest.tell(replace(message, password=message.password.upper()))
             self.context.pipe_to_self(
@@ -59,7 +58,7 @@ class Door(Actor):
 
 
 class RudeDoor(Door):
-    """Asks another actor."""
+    """A door that asks another actor."""
 
     def handle_message(self, message: Message) -> None:
         """Send a different message."""

@@ -16,8 +16,8 @@ from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import player, says
-from tests.runtime.replay.troupe import Question, spawn_puppets
+from tests.runtime.replay.random_actors import Question, spawn_random_actors
+from tests.runtime.scripted_actors import says, scripted_actor
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_log_of_failures")]
 
@@ -28,7 +28,7 @@ SEEDS_ON_THREADS = 12
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_recordings_in_virtual_time_replay(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace"), serialize_messages=seed % 2 == 0) as system:
-        spawn_puppets(system, seed)
+        spawn_random_actors(system, seed)
         system.advance(300)
 
     result = TraceReplayer().replay(tmp_path / "run.trace", raise_on_divergence=True)
@@ -40,7 +40,7 @@ def test_recordings_in_virtual_time_replay(tmp_path: Path, seed: int) -> None:
 def test_recordings_on_threads_replay(tmp_path: Path, seed: int) -> None:
     recorder = TraceRecorder(tmp_path / "run.trace")
     with ActorSystem("threads", seed=seed, recorder=recorder, serialize_messages=seed % 2 == 0) as system:
-        for ref in spawn_puppets(system, seed) * 4:
+        for ref in spawn_random_actors(system, seed) * 4:
             with suppress(KernelError):
                 ref.ask(Question(seed=seed), timeout=0.01)
 
@@ -50,13 +50,13 @@ def test_recordings_on_threads_replay(tmp_path: Path, seed: int) -> None:
 
 
 def test_the_second_message_of_a_turn_is_used_if_the_first_was_lost(tmp_path: Path) -> None:
-    small = player([], {"second": replies_to_parent}).with_mailbox(BoundedMailbox(1, "drop_oldest"))
+    small = scripted_actor([], {"second": replies_to_parent}).with_mailbox(BoundedMailbox(1, "drop_oldest"))
     with SeededSystem(3, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        part = {"start": lambda c: tell_all(c.spawn(small, "small"), "first", "second")}
-        system.spawn(player([], part), "big")
+        script = {"start": lambda c: tell_all(c.spawn(small, "small"), "first", "second")}
+        system.spawn(scripted_actor([], script), "big")
         system.run_until_idle()
 
-    result = TraceReplayer(actors={"/user/big": player([], part)}).replay(
+    result = TraceReplayer(actors={"/user/big": scripted_actor([], script)}).replay(
         tmp_path / "run.trace", raise_on_divergence=True
     )
 
@@ -74,7 +74,7 @@ def replies_to_parent(context: ActorContext) -> None:
 
 def test_the_actors_of_a_replay_are_not_found_among_the_living(tmp_path: Path) -> None:
     with SeededSystem(1, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        spawn_puppets(system, 1)
+        spawn_random_actors(system, 1)
         system.advance(300)
     living = pykka.ActorRegistry.get_all()
 

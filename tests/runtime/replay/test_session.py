@@ -1,4 +1,4 @@
-"""A session stands after a turn of the trace, steps forward and back, and knows every actor's state there."""
+"""A session moves forward and back in a trace, and returns every actor's state after a turn."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_session_runs_until_an_actor_gets_a_message(session: ReplaySession) ->
     assert by_path.turn.recipient.path == COURIER
 
 
-def test_a_session_stands_at_the_end_without_a_match(session: ReplaySession, trace: TraceReader) -> None:
+def test_a_session_without_a_match_is_at_the_end_of_the_trace(session: ReplaySession, trace: TraceReader) -> None:
     assert session.run_until(Retry) is None
     assert session.turn == trace.turns[-1]
     assert session.step() is None
@@ -131,7 +131,7 @@ def test_a_number_without_a_turn_is_refused_with_the_nearest_turn(
         session.at(number)
 
 
-def test_the_state_of_an_actor_is_what_the_actor_knows(session: ReplaySession) -> None:
+def test_a_state_contains_the_attributes_of_the_actor(session: ReplaySession) -> None:
     session.run_until("courier-a <- Receipt(number=2)")
 
     state = session.state()
@@ -156,7 +156,7 @@ def test_a_boundary_has_no_state_and_gives_the_reason(trace: TraceReader) -> Non
 
     session.run_until(Bring)
 
-    with pytest.raises(ReplaySessionError, match=r"/user/depot is not replayed: it was given a Scales"):
+    with pytest.raises(ReplaySessionError, match=r"/user/depot is not replayed: it contains a Scales"):
         session.state("depot")
 
 

@@ -1,4 +1,4 @@
-"""Random walks through recorded runs: at any turn a session shows the same as a replay up to that turn."""
+"""Random moves in recorded runs: at any turn a session equals a new replay up to that turn."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.state.description import State, describe
+from tests.runtime.replay import random_actors
 from tests.runtime.replay import test_coroutines as coroutines
-from tests.runtime.replay import troupe
 
 pytestmark = [pytest.mark.usefixtures("no_log_of_failures"), pytest.mark.slow]
 
@@ -25,12 +25,12 @@ MOVES = 20
 
 @pytest.fixture(autouse=True)
 def _keeping_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small limits, so that small runs have both retained and discarded steps back."""
+    """Small limits, so that small runs have both retained and discarded steps."""
     monkeypatch.setattr(session_module, "_KEPT", KEPT)
 
 
 def states_by_turn(path: Path) -> list[dict[str, State]]:
-    """The state of every actor after each turn, and at the beginning."""
+    """The state of every actor after each turn, and at the start."""
     engine = ReplayEngine(TraceReader.open(path))
     known: list[dict[str, State]] = [{}]
     while engine.advance() is not None:
@@ -66,7 +66,7 @@ def walk(path: Path, seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_walk_shows_the_state_of_random_actors(tmp_path: Path, seed: int) -> None:
     with SeededSystem(seed, recorder=TraceRecorder(tmp_path / "run.trace")) as system:
-        troupe.spawn_puppets(system, seed, actors=2)
+        random_actors.spawn_random_actors(system, seed, actors=2)
         system.advance(30)
 
     walk(tmp_path / "run.trace", seed)

@@ -1,4 +1,4 @@
-"""A divergence names the line that handles the message: the `case` of its class, or else the handler."""
+"""A divergence reports the line that handles the message: the `case` of its class, or else the handler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flykka.runtime.ref import ActorRef
 from flykka.runtime.replay.divergence import source_of
 from flykka.runtime.signals import ReceiveTimeout, Terminated
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, says
+from tests.runtime.scripted_actors import Say, says
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Matches(Actor):
-    """Handles some messages each on a line of its own."""
+    """Handles some messages, each on its own line."""
 
     def handle_message(self, message: Message) -> None:
         match message:
@@ -47,7 +47,7 @@ def place_of_line(function: Callable[..., object], line: int) -> str:
     return f"{os.path.relpath(__file__)}:{inspect.getsourcelines(function)[1] + line}"
 
 
-def test_the_line_is_that_of_the_case_which_names_the_class(system: SeededSystem) -> None:
+def test_the_line_is_that_of_the_match_case_for_the_class(system: SeededSystem) -> None:
     ref = system.spawn(Props(Matches), "a")
     system.run_until_idle()
 
@@ -55,7 +55,7 @@ def test_the_line_is_that_of_the_case_which_names_the_class(system: SeededSystem
     assert source_of(cell_of(ref), ReceiveTimeout()) == place_of_line(Matches.handle_message, 4)
 
 
-def test_without_a_case_it_is_that_of_the_handler(system: SeededSystem) -> None:
+def test_without_a_case_the_line_of_the_handler_is_reported(system: SeededSystem) -> None:
     ref = system.spawn(Props(Matches), "a")
     ref.tell(says("become"))
     system.run_until_idle()
@@ -69,7 +69,7 @@ def test_an_actor_without_an_instance_has_no_state(system: SeededSystem) -> None
     assert source_of(cell_of(ref), says("x")) is None
 
 
-def test_it_reads_the_same_from_every_folder(
+def test_the_reported_line_does_not_depend_on_the_working_directory(
     system: SeededSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ref = system.spawn(Props(Matches), "a")

@@ -1,4 +1,4 @@
-"""The state of an actor as a tree of plain values: the same in every process, and without external objects."""
+"""The state of an actor as a tree of plain values: equal in every process, and without external objects."""
 
 from __future__ import annotations
 
@@ -175,13 +175,13 @@ def test_a_key_that_leads_back_to_its_mapping_ends_there() -> None:
     assert one_line(describe(owner)) == "Storage(by_owner={<itself>: 1}, place=x)"
 
 
-def test_equal_immutable_things_may_be_one_or_two() -> None:
+def test_equal_immutable_objects_may_be_shared_or_separate() -> None:
     ticket, numbers = Ticket(number=1, owners=("a", "b")), (1, 2)
 
     assert digest([ticket, ticket, numbers, numbers]) == digest([replace(ticket), ticket, numbers, (1, 2)])
 
 
-def test_a_value_is_described_once_and_not_taken_for_another_at_its_place() -> None:
+def test_a_value_is_described_once_and_not_confused_with_another_at_its_address() -> None:
     digests = {digest([Ticket(number=number)]) for number in range(3_000)}
     ticket = Ticket(number=1)
 
@@ -189,7 +189,7 @@ def test_a_value_is_described_once_and_not_taken_for_another_at_its_place() -> N
     assert describe([ticket])[0] is describe({"t": ticket})["t"]  # type: ignore[index, call-overload]
 
 
-def test_chance_that_was_drawn_shows_in_the_digest() -> None:
+def test_a_drawn_random_number_changes_the_digest() -> None:
     random = Random(1)
     before = digest(random)
 
@@ -228,7 +228,7 @@ def test_an_element_leaving_a_queue_is_one_change() -> None:
     assert [str(change) for change in changes(before, describe(queue))] == ["[0]: 0 -> nothing"]
 
 
-def test_not_a_number_is_no_change() -> None:
+def test_nan_equals_nan_in_a_comparison_of_states() -> None:
     assert changes(describe([float("nan"), 1]), describe([float("nan"), True])) == [Change("[1]", 1, True)]
 
 

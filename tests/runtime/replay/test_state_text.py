@@ -1,4 +1,4 @@
-"""A state is read as a tree of lines, and each part of it by the path that a change names."""
+"""A state is printed as a tree of lines; a change names a part by its path."""
 
 from __future__ import annotations
 

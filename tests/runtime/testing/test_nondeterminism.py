@@ -1,4 +1,4 @@
-"""A strict system refuses calls that no seed could repeat, and names them; all others are allowed."""
+"""A strict system refuses calls that a seed cannot reproduce, and names them; all others are allowed."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ import pytest
 from flykka.runtime.context import ActorContext
 from flykka.runtime.errors import NondeterminismError
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 
 def do(deed: Callable[[ActorContext], object], *, strict: bool = True) -> list[str]:
-    """Let an actor do the deed, and return its log."""
+    """Let an actor perform the action, and return its log."""
     log: list[str] = []
     with SeededSystem(3, strict=strict) as system:
-        system.spawn(player(log, {"do": deed}), "a").tell(says("do"))
+        system.spawn(scripted_actor(log, {"do": deed}), "a").tell(says("do"))
         system.run_until_idle()
     return log
 
@@ -52,7 +52,7 @@ def do(deed: Callable[[ActorContext], object], *, strict: bool = True) -> list[s
         (lambda _: threading.Thread(target=print).start(), "threading.start()", "pipe_to_self"),
     ],
 )
-def test_a_turn_that_no_seed_could_repeat_is_refused_with_what_to_use_instead(
+def test_a_nondeterministic_call_is_refused_with_a_replacement(
     deed: Callable[[ActorContext], object], call: str, instead: str
 ) -> None:
     with pytest.raises(NondeterminismError) as refused:
@@ -81,7 +81,7 @@ def test_deterministic_sources_of_the_kernel_are_allowed() -> None:
     assert "a piped" in do(deed)
 
 
-def test_logging_failing_and_importing_are_no_sins(caplog: pytest.LogCaptureFixture) -> None:
+def test_logging_raising_and_importing_are_allowed(caplog: pytest.LogCaptureFixture) -> None:
     def deed(_context: ActorContext) -> None:
         logging.getLogger("test").warning("said in a turn")
         sys.modules.pop("this", None)
@@ -95,10 +95,10 @@ def test_logging_failing_and_importing_are_no_sins(caplog: pytest.LogCaptureFixt
     assert "said in a turn" in caplog.text
 
 
-def test_the_actor_fails_in_its_turn_and_the_deed_is_not_done(tmp_path: Path) -> None:
+def test_a_nondeterministic_call_fails_its_actor_and_is_not_executed(tmp_path: Path) -> None:
     log: list[str] = []
     with SeededSystem(3, strict=True) as system:
-        ref = system.spawn(player(log, {"do": lambda _: (tmp_path / "made").write_text("x")}), "a")
+        ref = system.spawn(scripted_actor(log, {"do": lambda _: (tmp_path / "made").write_text("x")}), "a")
         ref.tell(says("do"))
         with pytest.raises(NondeterminismError):
             system.run_until_idle()
@@ -111,7 +111,7 @@ def test_the_actor_fails_in_its_turn_and_the_deed_is_not_done(tmp_path: Path) ->
 def test_code_outside_of_turns_is_not_restricted() -> None:
     with SeededSystem(3, strict=True) as system:
         system.event_stream.subscribe(lambda _: time.time(), object)
-        system.spawn(player([], {"do": lambda c: c.publish(says("x"))}), "a").tell(says("do"))
+        system.spawn(scripted_actor([], {"do": lambda c: c.publish(says("x"))}), "a").tell(says("do"))
         system.run_until_idle()
         assert time.time() > 0
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: systems as fixtures, and tests that fail for leaks of their actors."""
+"""The pytest plugin: systems as fixtures, and tests that fail if they leak actors."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ import asyncio, threading
 import pytest
 from flykka.runtime.errors import AskFailedError
 from flykka.runtime.testing import TestProbe
-from tests.runtime.players import Say, fails, in_turn, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, in_turn, scripted_actor, replies, says
 """
 
 
 def run_with_plugin(pytester: pytest.Pytester, body: str, *options: str) -> pytest.RunResult:
-    """Run tests with the plugin, which is there already if flykka is installed."""
+    """Run tests with the plugin, which is loaded already if flykka is installed."""
     pytester.makeini(INI)
     pytester.makepyfile(HEAD + dedent(body))
     plugins = () if pytester._request.config.pluginmanager.has_plugin("flykka") else ("-p", PLUGIN)
     return pytester.runpytest_inprocess(*plugins, *options)
 
 
-def test_a_test_is_lent_a_system_that_ends_with_it(pytester: pytest.Pytester) -> None:
+def test_a_fixture_provides_a_system_that_ends_with_the_test(pytester: pytest.Pytester) -> None:
     result = run_with_plugin(
         pytester,
         """
@@ -57,16 +57,17 @@ def test_a_test_is_lent_a_system_that_ends_with_it(pytester: pytest.Pytester) ->
 
         def test_threads(actor_system):
             lent.append(actor_system)
-            ref = actor_system.spawn(player([], {"question": replies}), "a")
+            ref = actor_system.spawn(scripted_actor([], {"question": replies}), "a")
             assert ref.ask(says("question"), timeout=5) == says("reply")
 
         def test_virtual_time(seeded_system):
             lent.append(seeded_system)
-            seeded_system.spawn(player([], {"start": lambda c: c.timers.start_once("k", 3_600_000, says("x"))}), "a")
+            script = {"start": lambda c: c.timers.start_once("k", 3_600_000, says("x"))}
+            seeded_system.spawn(scripted_actor([], script), "a")
             seeded_system.advance(3_600_000)
             assert seeded_system.manual_clock.now_ms() == 3_600_000
 
-        def test_both_have_ended():
+        def test_both_provided_systems_have_ended():
             assert [system.terminated.done() for system in lent] == [True, True]
         """,
     )
@@ -81,13 +82,13 @@ def test_a_coroutine_test_awaits_asks(pytester: pytest.Pytester) -> None:
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
         async def test_ask(request, lent):
             system = request.getfixturevalue(lent)
-            ref = system.spawn(player([], {"question": replies}), "a")
+            ref = system.spawn(scripted_actor([], {"question": replies}), "a")
             questions = [ref.ask(says("question"), block=False) for _ in range(3)]
             assert await asyncio.gather(*questions) == [says("reply")] * 3
 
         async def test_both(actor_system, seeded_system):
             for system in (actor_system, seeded_system):
-                ref = system.spawn(player([], {"question": replies}), "a")
+                ref = system.spawn(scripted_actor([], {"question": replies}), "a")
                 assert await ref.ask(says("question"), block=False) == says("reply")
             await asyncio.to_thread(lambda: None)
             await actor_system.terminate()
@@ -105,7 +106,7 @@ def test_an_actor_that_fails_unexpectedly_fails_the_test(pytester: pytest.Pytest
         def test_ask(request, lent):
             system = request.getfixturevalue(lent)
             with pytest.raises(AskFailedError):
-                system.spawn(player([], {"fail": fails}), "a").ask(says("fail"), timeout=5)
+                system.spawn(scripted_actor([], {"fail": fails}), "a").ask(says("fail"), timeout=5)
         """,
     )
 
@@ -113,7 +114,7 @@ def test_an_actor_that_fails_unexpectedly_fails_the_test(pytester: pytest.Pytest
     result.stdout.fnmatch_lines(
         [
             "*actors failed unexpectedly:",
-            "*RuntimeError of /user/a#1: as the part says",
+            "*RuntimeError of /user/a#1: as scripted",
             "*with system.expect_failure(*",
         ]
     )
@@ -124,13 +125,13 @@ def test_an_actor_that_fails_at_its_end_makes_an_error_of_the_test(pytester: pyt
         pytester,
         """
         def test_stop(seeded_system):
-            seeded_system.spawn(player([], {"stop": fails}), "a")
+            seeded_system.spawn(scripted_actor([], {"stop": fails}), "a")
             seeded_system.run_until_idle()
         """,
     )
 
     result.assert_outcomes(passed=1, errors=1)
-    result.stdout.fnmatch_lines(["*RuntimeError of /user/a#1: as the part says"])
+    result.stdout.fnmatch_lines(["*RuntimeError of /user/a#1: as scripted"])
 
 
 def test_a_test_that_fails_by_itself_is_reported_once(pytester: pytest.Pytester) -> None:
@@ -138,7 +139,7 @@ def test_a_test_that_fails_by_itself_is_reported_once(pytester: pytest.Pytester)
         pytester,
         """
         def test_ask(seeded_system):
-            seeded_system.spawn(player([], {"fail": fails}), "a").ask(says("fail"), timeout=5)
+            seeded_system.spawn(scripted_actor([], {"fail": fails}), "a").ask(says("fail"), timeout=5)
         """,
     )
 
@@ -153,7 +154,7 @@ def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
         def test_tell(request, lent):
             system = request.getfixturevalue(lent)
-            ref = system.spawn(player([], {"fail": fails}), "a")
+            ref = system.spawn(scripted_actor([], {"fail": fails}), "a")
             with system.expect_failure():
                 ref.tell(says("fail"))
             with system.expect_failure("RuntimeError", of="/user/a"), system.expect_failure(RuntimeError, of=ref):
@@ -172,7 +173,7 @@ def test_an_expected_failure_fails_no_test(pytester: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        ("KeyError", "expected KeyError within 0.1 s; failed were RuntimeError of /user/a#1: as the part says"),
+        ("KeyError", "expected KeyError within 0.1 s; failures: RuntimeError of /user/a#1: as scripted"),
         ("RuntimeError, of='/user/b'", "expected RuntimeError of /user/b within 0.1 s; *"),
         ("match='other'", "expected a failure that matches 'other' within 0.1 s; *"),
         ("RuntimeError, count=2", "expected 2 x RuntimeError within 0.1 s; *"),
@@ -187,7 +188,7 @@ def test_a_failure_that_does_not_come_as_expected_fails_the_test(
         @pytest.mark.parametrize("lent", ["actor_system", "seeded_system"])
         def test_tell(request, lent):
             system = request.getfixturevalue(lent)
-            ref = system.spawn(player([], {{"fail": fails}}), "a")
+            ref = system.spawn(scripted_actor([], {{"fail": fails}}), "a")
             with system.expect_failure({expected}, timeout=0.1):
                 ref.tell(says("fail"))
         """,
@@ -205,11 +206,11 @@ def test_an_actor_that_outlives_the_test_is_named(pytester: pytest.Pytester) -> 
 
         def test_leak(actor_system):
             stuck = threading.Event()
-            part = {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(30))}
-            actor_system.spawn(player([], part).with_dispatcher("pinned"), "a").tell(says("block"))
+            script = {"block": in_turn(lambda _: stuck.set(), lambda _: free.wait(30))}
+            actor_system.spawn(scripted_actor([], script).with_dispatcher("pinned"), "a").tell(says("block"))
             assert stuck.wait(5)
 
-        def test_the_next_one_is_not_harmed(actor_system):
+        def test_the_next_test_is_not_affected(actor_system):
             free.set()
         """,
         *IMPATIENT,
@@ -313,11 +314,11 @@ def test_a_test_runs_in_the_orders_of_several_seeds(pytester: pytest.Pytester) -
 @pytest.mark.parametrize(
     "test", ["@pytest.mark.seeds(3)\ndef test(): pass", "@pytest.mark.seeds()\ndef test(seeded_system): pass"]
 )
-def test_seeds_that_would_mean_nothing_are_refused(pytester: pytest.Pytester, test: str) -> None:
+def test_seeds_without_an_effect_are_refused(pytester: pytest.Pytester, test: str) -> None:
     result = run_with_plugin(pytester, f"\n{test}\n")
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*the marker seeds(20) or seeds([[]3, 7[]]) is for tests that use*"])
+    result.stdout.fnmatch_lines(["*the marker seeds(20) or seeds([[]3, 7[]]) is only for tests that use*"])
 
 
 def test_a_suite_configures_its_systems(pytester: pytest.Pytester) -> None:
@@ -347,7 +348,7 @@ def test_pytest_finds_the_plugin_by_the_packages_entry_point() -> None:
     assert callable(import_module(PLUGIN).pytest_runtest_call)
 
 
-def test_an_installed_package_brings_its_fixtures_along_without_a_word(
+def test_an_installed_package_provides_its_fixtures_without_configuration(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = pytester.mkdir("site") / "flykka-0.dist-info"

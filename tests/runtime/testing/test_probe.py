@@ -1,4 +1,4 @@
-"""The probe: its expectations and deadlines, and its role as an actor among others."""
+"""The probe: its expectations and deadlines, and its behaviour as an actor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flykka.runtime.errors import ActorDeadError, AskFailedError
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def probe(system: SeededSystem) -> TestProbe:
 
 
 def probe_with_messages(probe: TestProbe, *texts: str) -> TestProbe:
-    """The probe, with these words sent to it."""
+    """The probe, after these words were sent to it."""
     for text in texts:
         probe.ref.tell(says(text))
     return probe
 
 
 def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> TestProbe:
-    """The probe, to which an actor sends the first word in a second, the next one in two, and so on."""
+    """The probe; an actor sends it the first word after a second, the next one after two, and so on."""
 
     def start(context: ActorContext) -> None:
         for number, text in enumerate(texts, 1):
@@ -36,7 +36,7 @@ def told_each_second(probe: TestProbe, system: ActorSystem, *texts: str) -> Test
     def pass_on(text: str) -> Callable[[ActorContext], object]:
         return lambda _: probe.ref.tell(says(text))
 
-    system.spawn(player([], {"start": start, **{text: pass_on(text) for text in texts}}), "teller")
+    system.spawn(scripted_actor([], {"start": start, **{text: pass_on(text) for text in texts}}), "teller")
     return probe
 
 
@@ -52,7 +52,7 @@ def test_a_message_is_expected_by_class_value_or_predicate(probe: TestProbe) -> 
 
 
 def test_an_unexpected_message_is_shown_in_the_error(probe: TestProbe) -> None:
-    with pytest.raises(AssertionError, match=r"expected a Say within 3\.0 s, nothing came"):
+    with pytest.raises(AssertionError, match=r"expected a Say within 3\.0 s, got nothing"):
         probe.expect_message(Say)
     with pytest.raises(AssertionError, match=r"expected Say\(text='a'\), got Say\(text='b'\)"):
         probe_with_messages(probe, "b").expect_message(says("a"))
@@ -70,7 +70,7 @@ def test_no_message_is_expected_for_a_while(probe: TestProbe, system: SeededSyst
     assert system.manual_clock.now_ms() == 1_000
 
 
-def test_fishing_for_a_message_keeps_the_others(probe: TestProbe, system: SeededSystem) -> None:
+def test_fish_for_message_keeps_later_messages(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
     assert probe.fish_for_message(lambda message: message == says("b"), 5) == says("b")
@@ -79,14 +79,14 @@ def test_fishing_for_a_message_keeps_the_others(probe: TestProbe, system: Seeded
     assert probe.expect_message(Say).text == "c"
 
 
-def test_fishing_ends_at_its_deadline(probe: TestProbe, system: SeededSystem) -> None:
+def test_fish_for_message_fails_at_its_deadline(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c")
 
     with pytest.raises(AssertionError, match=r"no message matched; received were \[Say\(text='a'\), Say\(text='b'\)\]"):
         probe.fish_for_message(lambda message: message == says("c"), 2.5)
 
 
-def test_several_messages_are_received_within_one_time(probe: TestProbe, system: SeededSystem) -> None:
+def test_several_messages_are_received_within_one_time_limit(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c", "d")
 
     assert probe.receive_n(2, 2) == [says("a"), says("b")]
@@ -94,19 +94,19 @@ def test_several_messages_are_received_within_one_time(probe: TestProbe, system:
         probe.receive_n(3, 2.5)
 
 
-def test_within_is_one_deadline_for_everything_inside(probe: TestProbe, system: SeededSystem) -> None:
+def test_within_sets_one_deadline_for_its_block(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b", "c", "d", "e")
 
     with probe.within(4):
         for _ in range(4):
             probe.expect_message(Say)
-    with pytest.raises(AssertionError, match="nothing came"), probe.within(10), probe.within(0.5):
+    with pytest.raises(AssertionError, match="got nothing"), probe.within(10), probe.within(0.5):
         probe.expect_message(Say)
 
     probe.expect_message(Say)
 
 
-def test_within_has_a_lower_end_too(probe: TestProbe, system: SeededSystem) -> None:
+def test_within_has_a_minimum_too(probe: TestProbe, system: SeededSystem) -> None:
     told_each_second(probe, system, "a", "b")
 
     with probe.within(2, at_least=1):
@@ -124,8 +124,8 @@ def test_a_block_that_takes_too_long_has_failed(probe: TestProbe, system: Seeded
 # Acting
 
 
-def test_the_probe_is_the_sender_of_what_it_sends(probe: TestProbe, system: SeededSystem) -> None:
-    echo = system.spawn(player([], {"question": replies}), "echo")
+def test_a_probe_is_the_sender_of_its_messages(probe: TestProbe, system: SeededSystem) -> None:
+    echo = system.spawn(scripted_actor([], {"question": replies}), "echo")
 
     probe.send(echo, says("question"))
 
@@ -148,7 +148,7 @@ def test_a_reply_answers_both_kinds_of_message(probe: TestProbe, system: SeededS
     assert question.get() == says("reply")
 
 
-def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
+def test_a_message_of_the_test_itself_has_no_sender_to_reply_to(probe: TestProbe) -> None:
     probe_with_messages(probe, "a").expect_message(Say)
 
     with pytest.raises(AssertionError, match="no sender to reply to"):
@@ -156,7 +156,7 @@ def test_no_one_waits_for_a_reply_to_the_test_itself(probe: TestProbe) -> None:
 
 
 def test_a_forwarded_message_keeps_its_sender(probe: TestProbe, system: SeededSystem) -> None:
-    echo = system.spawn(player([], {"question": replies, "fail": fails}), "echo")
+    echo = system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "echo")
     answers, fails_too = (probe.ref.ask(says(text), block=False) for text in ("question", "fail"))
 
     for _ in range(2):
@@ -168,8 +168,8 @@ def test_a_forwarded_message_keeps_its_sender(probe: TestProbe, system: SeededSy
         fails_too.get()
 
 
-def test_a_question_that_is_forwarded_to_the_dead_is_refused(probe: TestProbe, system: SeededSystem) -> None:
-    gone = system.spawn(player([]), "gone")
+def test_an_ask_forwarded_to_an_ended_actor_fails(probe: TestProbe, system: SeededSystem) -> None:
+    gone = system.spawn(scripted_actor([]), "gone")
     gone.stop()
     question = probe.ref.ask(says("question"), block=False)
 
@@ -181,7 +181,7 @@ def test_a_question_that_is_forwarded_to_the_dead_is_refused(probe: TestProbe, s
 
 
 def test_the_end_of_a_watched_actor_is_expected(probe: TestProbe, system: SeededSystem) -> None:
-    living, dead, other = (system.spawn(player([]), name) for name in ("living", "dead", "other"))
+    living, dead, other = (system.spawn(scripted_actor([]), name) for name in ("living", "dead", "other"))
     dead.stop()
     probe.watch(dead)
     probe.expect_terminated(dead)
@@ -194,9 +194,9 @@ def test_the_end_of_a_watched_actor_is_expected(probe: TestProbe, system: Seeded
         probe.expect_terminated(other)
 
 
-def test_all_of_it_works_on_threads_too(threaded: ActorSystem) -> None:
+def test_the_probe_works_on_threads_too(threaded: ActorSystem) -> None:
     probe = TestProbe(threaded)
-    echo = threaded.spawn(player([], {"question": replies}), "echo")
+    echo = threaded.spawn(scripted_actor([], {"question": replies}), "echo")
 
     with probe.within(5):
         probe.watch(echo)

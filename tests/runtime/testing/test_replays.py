@@ -12,22 +12,22 @@ from flykka.runtime.replay.replayer import TraceReplayer
 from flykka.runtime.testing import assert_replays, replay_cases
 from flykka.runtime.testing.seeded import SeededSystem
 from flykka.runtime.trace.record.recorder import TraceRecorder
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 
-def record_players(path: Path) -> Path:
+def record_scripted_actors(path: Path) -> Path:
     with SeededSystem(3, recorder=TraceRecorder(path)) as system:
-        system.spawn(player([], {}), "a").tell(says("x"))
-        system.spawn(player([], {"x": lambda c: c.parent.tell(says("y"))}), "b").tell(says("x"))
+        system.spawn(scripted_actor([], {}), "a").tell(says("x"))
+        system.spawn(scripted_actor([], {"x": lambda c: c.parent.tell(says("y"))}), "b").tell(says("x"))
         system.run_until_idle()
     return path
 
 
 def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
-    path = record_players(tmp_path / "run.trace")
-    part = {"x": lambda c: c.parent.tell(says("y"))}
-    good = TraceReplayer(actors={"/user/b": player([], part)})
-    bad = TraceReplayer(actors={"/user/b": player([])})
+    path = record_scripted_actors(tmp_path / "run.trace")
+    script = {"x": lambda c: c.parent.tell(says("y"))}
+    good = TraceReplayer(actors={"/user/b": scripted_actor([], script)})
+    bad = TraceReplayer(actors={"/user/b": scripted_actor([])})
 
     assert assert_replays(path, good, whole=True).compared > 0
     with pytest.raises(DivergenceError, match="expected  sends  /user <- Say"):
@@ -35,7 +35,7 @@ def test_a_trace_replays_or_the_test_fails(tmp_path: Path) -> None:
 
 
 def test_a_whole_replay_fails_if_an_actor_is_not_replayed(tmp_path: Path) -> None:
-    path = record_players(tmp_path / "run.trace")
+    path = record_scripted_actors(tmp_path / "run.trace")
 
     assert_replays(path)
     with pytest.raises(AssertionError, match="not replayed: /user/b: "):
@@ -43,12 +43,12 @@ def test_a_whole_replay_fails_if_an_actor_is_not_replayed(tmp_path: Path) -> Non
 
 
 def test_a_whole_replay_fails_on_a_truncated_trace(tmp_path: Path) -> None:
-    path = record_players(tmp_path / "run.trace")
+    path = record_scripted_actors(tmp_path / "run.trace")
     path.write_bytes(path.read_bytes()[:-3])
-    part = {"x": lambda c: c.parent.tell(says("y"))}
+    script = {"x": lambda c: c.parent.tell(says("y"))}
 
     with pytest.raises(AssertionError, match="offset="):
-        assert_replays(path, TraceReplayer(actors={"/user/b": player([], part)}), whole=True)
+        assert_replays(path, TraceReplayer(actors={"/user/b": scripted_actor([], script)}), whole=True)
 
 
 def test_no_trace_is_an_error(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Clocks: alarms fire in order, cancelled ones do not, and time never goes back."""
+"""Clocks: alarms fire in order, cancelled ones do not fire, and time never goes back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.runtime.time.clock import AlarmQueue, SystemClock
 from flykka.runtime.time.manual_clock import ManualClock
 
 
-def test_alarms_ring_in_the_order_of_their_moments_and_then_of_their_making() -> None:
+def test_alarms_fire_in_order_of_their_times_and_then_of_creation() -> None:
     clock = ManualClock()
     rung: list[str] = []
     for name, due in (("c", 30), ("a", 10), ("b", 10)):
@@ -23,7 +23,7 @@ def test_alarms_ring_in_the_order_of_their_moments_and_then_of_their_making() ->
     assert clock.now_ms() == 50
 
 
-def test_an_alarm_may_set_another_one_on_the_way() -> None:
+def test_an_alarm_may_set_another_alarm() -> None:
     clock = ManualClock()
     rung: list[int] = []
     clock.schedule(10, lambda: clock.schedule(20, lambda: rung.append(clock.now_ms())))
@@ -48,7 +48,7 @@ def test_cancelled_alarms_neither_ring_nor_pile_up() -> None:
     assert queue.pop_due(2000) is None
 
 
-def test_a_faulty_alarm_does_not_end_time() -> None:
+def test_an_alarm_that_raises_does_not_stop_the_clock() -> None:
     clock = SystemClock()
     rung = threading.Event()
     clock.schedule(clock.now_ms(), lambda: 1 / 0)

@@ -14,14 +14,14 @@ from flykka.runtime.mailbox.mailbox import Mailbox
 from flykka.runtime.system import ActorSystem
 from flykka.runtime.testing.probe import TestProbe
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.runtime.players import Say, fails, player, says
+from tests.runtime.scripted_actors import Say, fails, says, scripted_actor
 
 
 def timed(system: SeededSystem, begin: object, **more: object) -> list[str]:
-    """The log of an actor `t` that begins with `begin`; each tick is logged with its time."""
+    """The log of an actor `t` that performs `begin` at its start; each tick is logged with its time."""
     log: list[str] = []
-    part = {"start": begin, "tick": lambda context: log.append(f"at {context.now()}"), **more}
-    system.spawn(player(log, part), "t")  # type: ignore[arg-type]
+    script = {"start": begin, "tick": lambda context: log.append(f"at {context.now()}"), **more}
+    system.spawn(scripted_actor(log, script), "t")  # type: ignore[arg-type]
     system.run_until_idle()
     return log
 
@@ -77,7 +77,7 @@ def test_a_cancelled_fixed_rate_timer_drops_its_queued_ticks(system: SeededSyste
     assert system.manual_clock.next_due() is None
 
 
-def test_a_fixed_rate_needs_some_time_in_between(system: SeededSystem) -> None:
+def test_a_fixed_rate_needs_a_positive_interval(system: SeededSystem) -> None:
     refused: list[str] = []
 
     def begin(context: ActorContext) -> None:
@@ -181,12 +181,12 @@ def test_a_stopped_actor_leaves_no_alarm(system: SeededSystem) -> None:
 @pytest.mark.parametrize("kind", ["start_fixed_delay", "start_fixed_rate"])
 def test_timers_fire_in_real_time_too(threaded: ActorSystem, kind: str) -> None:
     probe = TestProbe(threaded)
-    part = {
+    script = {
         "start": lambda context: getattr(context.timers, kind)("k", 1, says("tick")),
         "tick": lambda _: probe.ref.tell(says("tick")),
     }
 
-    threaded.spawn(player([], part), "t")
+    threaded.spawn(scripted_actor([], script), "t")
 
     for _ in range(3):
         probe.expect_message(Say)

@@ -1,4 +1,4 @@
-"""Tests for the threads of an attempt: what runs concurrently, what keeps its order, and how it ends."""
+"""Tests for the threads of an attempt: which work runs concurrently, which work keeps its order, and how it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sink contracts shortened to what the other tests of a sink do not cover; `make test` runs these."""
+"""Sink contracts without the cases that other tests of a sink cover; `make test` runs these."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ rest.
 
 
 class ShorterSinkContract(SinkContract):
-    """One crash and a parallelism of three; long runs try all."""
+    """The contract with one crash and a parallelism of three; long runs use the full contract."""
 
     @pytest.mark.parametrize(
         "calls",
@@ -23,8 +23,8 @@ class ShorterSinkContract(SinkContract):
             for calls in range(1, _CHECKPOINTS * len(_CALLS) + 1)
         ],
     )
-    def test_no_row_is_lost_and_none_comes_twice_where_an_attempt_dies_behind_any_call(self, calls: int) -> None:
-        super().test_no_row_is_lost_and_none_comes_twice_where_an_attempt_dies_behind_any_call(calls)
+    def test_no_row_is_lost_or_duplicated_if_an_attempt_dies_after_any_call(self, calls: int) -> None:
+        super().test_no_row_is_lost_or_duplicated_if_an_attempt_dies_after_any_call(calls)
 
     @pytest.mark.parametrize("parallelism", [pytest.param(1, marks=pytest.mark.long), 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
@@ -40,17 +40,17 @@ class ShortestSinkContract(ShorterSinkContract):
         super().test_a_checkpoint_is_restored_at_another_parallelism(parallelism)
 
     @pytest.mark.long
-    def test_a_commit_that_comes_twice_publishes_once(self) -> None:
-        super().test_a_commit_that_comes_twice_publishes_once()
+    def test_a_repeated_commit_publishes_rows_once(self) -> None:
+        super().test_a_repeated_commit_publishes_rows_once()
 
     @pytest.mark.long
-    def test_a_checkpoint_is_restored_whose_commit_has_happened(self) -> None:
-        super().test_a_checkpoint_is_restored_whose_commit_has_happened()
+    def test_a_restore_after_a_commit_publishes_no_row_twice(self) -> None:
+        super().test_a_restore_after_a_commit_publishes_no_row_twice()
 
     @pytest.mark.long
-    def test_an_attempt_that_was_given_up_and_goes_on_changes_nothing(self) -> None:
-        super().test_an_attempt_that_was_given_up_and_goes_on_changes_nothing()
+    def test_an_abandoned_attempt_that_continues_changes_nothing(self) -> None:
+        super().test_an_abandoned_attempt_that_continues_changes_nothing()
 
     @pytest.mark.long
-    def test_a_process_that_was_replaced_as_the_owner_publishes_nothing(self) -> None:
-        super().test_a_process_that_was_replaced_as_the_owner_publishes_nothing()
+    def test_a_replaced_process_publishes_no_rows(self) -> None:
+        super().test_a_replaced_process_publishes_no_rows()

@@ -50,7 +50,7 @@ def test_an_object_that_is_no_connector_is_reported(monkeypatch: pytest.MonkeyPa
 
     entries("flykka.connectors:Source")
     with pytest.raises(
-        SparkBridgeError, match=r"'mine' \(flykka.connectors:Source\) is no flykka.connectors.Connector"
+        SparkBridgeError, match=r"'mine' \(flykka.connectors:Source\) is not a flykka.connectors.Connector"
     ):
         connectors()
     entries("nowhere:CONNECTOR")
@@ -92,7 +92,7 @@ class TestFileSink(ShorterSinkContract):
 @pytest.mark.spark
 @pytest.mark.slow
 class TestForeachBatchSink(ShorterSinkContract):
-    """A write that replaces earlier rows of the same id is exactly once."""
+    """The contract for a function whose writes replace earlier rows of the same id, which makes them exactly once."""
 
     def sink(self) -> ForeachBatchSink:
         folder = self.folder / "out"

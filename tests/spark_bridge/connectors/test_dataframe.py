@@ -86,7 +86,7 @@ def test_batches_are_planned_with_the_engines_settings(spark: SparkSession, plan
 
 
 def test_a_checkpoint_with_more_partitions_is_refused(spark: SparkSession, bound: Made) -> None:
-    with pytest.raises(SourceError, match="has 2 Spark partitions, but the checkpoint was taken when it had more"):
+    with pytest.raises(SourceError, match="has 2 Spark partitions, but had more when the checkpoint was taken"):
         discover_splits(spark, bound(spark.range(0, 4, 1, 2)), b"8")
 
 

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 @dataclass
 class Table:
-    """Accepts rows by checkpoint; `raises` is raised after the rows are stored. Its writers stage in `folder`."""
+    """Stores rows by checkpoint; `raises` is raised after the rows are stored. Its writers stage in `folder`."""
 
     spark: SparkSession
     folder: Path
@@ -154,14 +154,14 @@ def test_missing_staged_rows_fail_the_commit(table: Table) -> None:
     writer.prepare_commit(1, (first, second))
     FileSystem(table.spark).delete(second)
 
-    with pytest.raises(SinkError, match="is gone: its rows would be lost"):
+    with pytest.raises(SinkError, match="is missing: its rows would be lost"):
         writer.commit(1)
 
     assert table.calls == []
 
 
 def test_a_state_of_another_sink_kind_is_refused(table: Table) -> None:
-    with pytest.raises(SinkError, match="'my sink' is a foreach-batch sink, but the checkpoint holds a PendingFile"):
+    with pytest.raises(SinkError, match="'my sink' is a foreach-batch sink, but the checkpoint contains a PendingFile"):
         table.writer().restore([PendingFile(checkpoint_id=1, staged="a", target="b")])
 
 

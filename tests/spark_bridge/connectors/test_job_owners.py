@@ -1,4 +1,6 @@
-"""Tests the folders of an environment's jobs: owned for one job at a time, and left alone by a replaced process."""
+"""Tests the folders of an environment's jobs: one job at a time owns a folder, and a replaced process leaves it
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def acquire(owners: JobOwners, graph: JobGraph, *, shares: bool = False) -> int:
 
 
 def put_on_network_file_system(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pretends that the folder is on a network file system."""
+    """Pretend that the folder is on a network file system."""
     mounts = folder / "mountinfo"
     mounts.write_text(f"22 1 0:20 / {folder} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
@@ -134,11 +136,11 @@ def test_a_replaced_owner_fails_its_job_and_deletes_no_file(
         assert not environment.still_owns(JobId("job"))
 
     assert reports == [(JobId("job"), "OwnershipLostError")]
-    assert "files of job job are left as they are" in caplog.text
+    assert "files of job job are not deleted" in caplog.text
 
 
 class Writer(SinkWriter[str]):
-    """Records what it is asked to publish."""
+    """Records the values that it is asked to publish."""
 
     def __init__(self) -> None:
         self.published: list[object] = []

@@ -50,7 +50,7 @@ def test_a_path_that_is_a_file_is_refused(harness: Harness, tmp_path: Path) -> N
     file.write_text("mine")
 
     assert refusal(harness, FileSink.parquet(file)) == (
-        f"operator 'v0-sink-0': {file} is a file; a FileSink writes into a folder: give the path of one"
+        f"operator 'v0-sink-0': {file} is a file: pass the path of a folder, into which a FileSink writes"
     )
     assert file.read_text() == "mine"
 

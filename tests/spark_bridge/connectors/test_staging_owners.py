@@ -1,4 +1,4 @@
-"""Tests that a paused and replaced process publishes nothing, and its successor finds what checkpoints refer to."""
+"""Tests that a paused and replaced process publishes nothing, and its successor finds the files of the checkpoints."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def wrapped(cause: Exception) -> Exception:
 
 
 def of_worker(error: type[Exception]) -> PythonException:
-    """Return the error as Spark raises it: only the text of the exception comes back from the worker."""
+    """Return the error as Spark raises it: the worker sends only the text of the exception."""
     text = f"Traceback (most recent call last):\n  ...\n{error.__module__}.{error.__qualname__}: chk-4/1 was altered"
     return PythonException(message=text)
 
@@ -167,11 +167,11 @@ def value_error() -> ValueError:
     return ValueError("no")
 
 
-def test_an_error_explains_what_an_exiting_function_should_do() -> None:
+def test_an_error_explains_the_alternative_to_exiting_in_a_function() -> None:
     failure = serialized("stage 3", SystemExit(3))
 
     assert failure.type_name == "SystemExit"
-    assert failure.message.startswith("stage 3: sys.exit(3) was called, which ends no job: raise an exception")
+    assert failure.message.startswith("stage 3: sys.exit(3) was called, which does not end the job: raise an exception")
 
 
 def raise_in_worker(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -194,7 +194,7 @@ def test_an_error_of_a_full_disk_names_the_folder(spark: SparkSession) -> None:
 
     assert (failure.type_name, failure.message) == (
         "DiskFullError",
-        "snapshot 3: No space left on device: make room, there or where executors keep rows (spark.local.dir);"
+        "snapshot 3: No space left on device: free space there, or where executors store rows (spark.local.dir);"
         " written was to file:/checkpoints/7",
     )
 
@@ -208,7 +208,7 @@ def test_missing_rows_are_reported_as_lost_and_recoverable(spark: SparkSession) 
     failure = _failure_of(rows)
 
     assert (failure.type_name, failure.suppress_restarts) == ("LostBatchError", False)
-    assert failure.message == "stage 3: rows that were computed before are gone with the executor that held them"
+    assert failure.message == "stage 3: rows that were computed earlier are lost with the executor that stored them"
 
 
 @pytest.mark.spark

@@ -68,7 +68,7 @@ MEMORY = (
             " is unpersisted.",
             SparkReason(
                 name="LostBatchError",
-                text="rows that were computed before are gone with the executor that held them",
+                text="rows that were computed earlier are lost with the executor that stored them",
                 lost_rdd=129,
             ),
         ),
@@ -79,7 +79,7 @@ MEMORY = (
             " 0\n\tat ...",
             SparkReason(
                 name="FetchFailedError",
-                text="rows of a shuffle cannot be fetched from the executor that has written them: Missing an output"
+                text="rows of a shuffle cannot be fetched from the executor that wrote them: Missing an output"
                 " location for shuffle 0 partition 0",
             ),
         ),
@@ -89,7 +89,7 @@ MEMORY = (
             "org.apache.spark.shuffle.FetchFailedException: Failed to connect to /10.0.0.7:40001\n\tat ...",
             SparkReason(
                 name="FetchFailedError",
-                text="rows of a shuffle cannot be fetched from the executor that has written them: Failed to connect to"
+                text="rows of a shuffle cannot be fetched from the executor that wrote them: Failed to connect to"
                 " /10.0.0.7:40001",
             ),
         ),
@@ -107,14 +107,14 @@ MEMORY = (
             LOST_TASK.format("java.io.IOException: No space left on device"),
             SparkReason(
                 name="DiskFullError",
-                text="No space left on device: make room, there or where executors keep rows (spark.local.dir)",
+                text="No space left on device: free space there, or where executors store rows (spark.local.dir)",
             ),
         ),
         (
             LOST_TASK.format("java.io.IOException: Mkdirs failed to create file:/data/x (exists=false, cwd=file:/)"),
             SparkReason(
                 name="StorageError",
-                text="Mkdirs failed to create file:/data/x: the storage refuses, or is not there",
+                text="Mkdirs failed to create file:/data/x: the storage refuses access, or is unavailable",
             ),
         ),
         (
@@ -122,8 +122,8 @@ MEMORY = (
             " was created at:",
             SparkReason(
                 name="SessionStoppedError",
-                text="rows of a Spark session were asked for that was stopped; a DataFrame that was made in it cannot"
-                " be read any more: start the program again",
+                text="rows of a stopped Spark session were requested; its DataFrames cannot be read any more: start the"
+                " program again",
             ),
         ),
     ],

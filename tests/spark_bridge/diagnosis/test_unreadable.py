@@ -1,4 +1,4 @@
-"""Tests that the reason for an unreadable file is one that the user can act on."""
+"""Tests that the reason for an unreadable file is one on which the user can act."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
 from tests.spark_bridge.functions.state_table import Row, StateTable
 
 Action = Callable[[Any, Any], object]
-"""Uses the states, as attributes, and the context."""
+"""An action on the states, which are attributes of the first argument, and on the context."""
 
 
 def registered(context: FunctionRuntimeContext, descriptor: StateDescriptor) -> Any:

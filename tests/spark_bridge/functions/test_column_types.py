@@ -41,9 +41,9 @@ def test_types_are_written_as_spark_writes_them(text: str, written: str) -> None
     ("text", "why"),
     [
         ("", "a type is missing at the end"),
-        ("bigin", "'bigin' is no type that state can have"),
-        ("void", "'void' is no type that state can have"),
-        ("interval day to second", "'interval' is no type that state can have"),
+        ("bigin", "'bigin' is not a type that state can have"),
+        ("void", "'void' is not a type that state can have"),
+        ("interval day to second", "'interval' is not a type that state can have"),
         ("bigint bigint", "nothing may follow 'bigint'"),
         ("array", "'<' is missing at the end"),
         ("array<int", "'>' is missing at the end"),
@@ -66,6 +66,6 @@ def test_an_error_names_the_state_with_an_invalid_type(text: str, why: str) -> N
 
 def test_a_type_must_be_a_text() -> None:
     with pytest.raises(
-        StateDescriptorError, match="the type of state 'seen' is <class 'int'>: write it as Spark's DDL"
+        StateDescriptorError, match="the type of state 'seen' is <class 'int'>: write it as in Spark's DDL"
     ):
         column_type(int, "seen")  # type: ignore[arg-type]

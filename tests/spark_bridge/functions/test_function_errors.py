@@ -44,17 +44,17 @@ def text_of(function: KeyedProcessFunction, error: type[Exception], **runner: An
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (Yielding(7), "a function has to emit rows, as dicts by the names of their columns, not 7"),
-        (Yielding(None), "a function has to emit rows, as dicts by the names of their columns, not None"),
+        (Yielding(7), "a function must emit rows, as dicts by the names of their columns, not 7"),
+        (Yielding(None), "a function must emit rows, as dicts by the names of their columns, not None"),
         (
             Yielding((ODD, {"a": 1})),
-            "a function has to emit rows, as dicts by the names of their columns, not (Tag(id='odd'), {'a': 1});"
+            "a function must emit rows, as dicts by the names of their columns, not (Tag(id='odd'), {'a': 1});"
             " side outputs are written by ctx.output(tag, row)",
         ),
-        (Returning({"a": 1}), "a function has returned the row {'a': 1}: yield it, or return a list of rows"),
-        (Returning(7), "a function has to yield rows, or to return a list of them or None, not 7"),
-        (Returning("ab"), "a function has to yield rows, or to return a list of them or None, not 'ab'"),
-        (Returning(["ab"]), "a function has to emit rows, as dicts by the names of their columns, not 'ab'"),
+        (Returning({"a": 1}), "a function returned the row {'a': 1}: yield it, or return a list of rows"),
+        (Returning(7), "a function must yield rows, or return a list of them or None, not 7"),
+        (Returning("ab"), "a function must yield rows, or return a list of them or None, not 'ab'"),
+        (Returning(["ab"]), "a function must emit rows, as dicts by the names of their columns, not 'ab'"),
     ],
 )
 def test_a_value_that_is_no_row_is_refused(function: KeyedProcessFunction, text: str) -> None:
@@ -94,7 +94,7 @@ def side(tag: Any, row: Any) -> KeyedProcessFunction:
     ("tag", "row", "text"),
     [
         ("odd", {"a": 1}, "ctx.output takes an OutputTag and a row, not 'odd' as the tag"),
-        (ODD, 7, "a function has to emit rows, as dicts by the names of their columns, not 7"),
+        (ODD, 7, "a function must emit rows, as dicts by the names of their columns, not 7"),
         (ODD, {"b": 1}, "the row {'b': 1} does not have the columns of its output (missing: a; not declared: b)"),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_long_row_is_truncated_in_the_note() -> None:
     assert len(notes_of_error) < 500
 
 
-def test_a_failed_call_leaves_no_rows_to_the_next() -> None:
+def test_rows_of_a_failed_call_are_not_left_to_the_next_call() -> None:
     kept = StateTable(Dividing())
 
     with pytest.raises(ZeroDivisionError):
@@ -191,8 +191,8 @@ class Keeping(KeyedProcessFunction):
 
 
 OUTSIDE = (
-    "a context is used outside of the call that it was given to: keep it neither in the function nor in a"
-    " generator, and take the ctx of the call at work"
+    "a context was used outside of its call: keep it neither in the function nor in a"
+    " generator, and use the ctx of the current call"
 )
 
 
@@ -266,7 +266,7 @@ def expiring(descriptor: Any) -> Any:
     return descriptor
 
 
-NO_KEY = "state and timers are those of the key at work, and no key is"
+NO_KEY = "state and timers belong to the current key, and there is none"
 
 
 @pytest.mark.parametrize("living", [lambda each: each, expiring])

@@ -66,7 +66,7 @@ def test_a_context_has_no_resources_outside_of_its_call() -> None:
     runner.open()
     runner.process([{}], None, watermark_ms=0, processing_time_ms=0)
 
-    with pytest.raises(KeyContextError, match="outside of the call"):
+    with pytest.raises(KeyContextError, match="outside of its call"):
         function.kept.get_cached_file("cities")
 
 

@@ -67,7 +67,7 @@ def test_group_names_precede_the_names_of_their_metrics() -> None:
     assert [sample.name for sample in group.samples()] == ["orders.late.rows"]
 
 
-def test_the_same_name_gives_the_same_metric() -> None:
+def test_a_metric_is_registered_once_per_name() -> None:
     group = MetricGroup()
 
     assert group.add_group("orders").counter("rows") is group.add_group("orders").counter("rows")

@@ -49,7 +49,7 @@ def test_plain_values_round_trip(value: Any, back: Any) -> None:
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**64, [lambda: None]])
 def test_other_values_are_refused_with_the_allowed_types(value: Any) -> None:
-    with pytest.raises(EventValueError, match="an event has to be a plain value"):
+    with pytest.raises(EventValueError, match="an event must be a plain value"):
         event_to_bytes(value, "an event")
 
 
@@ -122,7 +122,9 @@ def test_a_function_without_an_event_handler_fails_when_an_event_arrives() -> No
     runner = ProcessFunctionRunner(Coordinated())
     runner.open()
 
-    with pytest.raises(FunctionError, match="Coordinated has sent an event, and it has no handle_operator_event"):
+    with pytest.raises(
+        FunctionError, match="Coordinated has sent an event, but the function has no handle_operator_event"
+    ):
         runner.handle_operator_events([event_to_bytes("x", "an event")], watermark_ms=0, processing_time_ms=0)
 
 
@@ -140,7 +142,10 @@ def test_a_context_sends_no_event_after_its_call() -> None:
 
 @pytest.mark.parametrize(
     ("name", "function", "text"),
-    [("", Sum(), "has a text for its name, not ''"), ("sum", max, "is made by an AggregateFunction, not <built-in")],
+    [
+        ("", Sum(), "name of a global aggregate must be a text, not ''"),
+        ("sum", max, "needs an AggregateFunction, not <built-in"),
+    ],
 )
 def test_an_aggregate_needs_a_name_and_a_function(name: Any, function: Any, text: str) -> None:
     runner = ProcessFunctionRunner(Coordinated())

@@ -1,4 +1,4 @@
-"""Tests that keyed state is read as it was written, for its key only, and is gone once it is cleared."""
+"""Tests that keyed state is read as it was written, only for its key, and no longer exists once it is cleared."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_a_state_must_have_a_name(name: Any) -> None:
 
 
 def test_reserved_column_names_are_refused() -> None:
-    with pytest.raises(StateDescriptorError, match="the name of state '__key_0' may not begin with two underscores"):
+    with pytest.raises(StateDescriptorError, match="the name of state '__key_0' must not begin with two underscores"):
         MapStateDescriptor("__key_0", "string", "bigint")
 
 
@@ -140,7 +140,7 @@ def test_a_default_must_have_the_type_of_its_state() -> None:
 @pytest.mark.parametrize("type_", ["array<int>", "struct<a:int>", "float"])
 def test_keys_of_map_state_must_have_a_comparable_type(type_: str) -> None:
     with pytest.raises(
-        StateDescriptorError, match=f"the keys of state 'm' are of type {type_}, by which none is found"
+        StateDescriptorError, match=f"the keys of state 'm' are of type {type_}, whose values cannot be found"
     ):
         MapStateDescriptor("m", type_, "bigint")
 

@@ -263,7 +263,7 @@ def test_values_written_without_a_time_to_live_expire_after_their_next_access() 
 
 @dataclass
 class Model:
-    """A simple model: the written values, each with the time of its last write."""
+    """A model of the state: the written values, each with the time of its last write."""
 
     touches_on_read: bool
     now: int = 0
@@ -280,7 +280,7 @@ class Model:
         return value
 
     def write(self, cell: Any, value: Any) -> None:
-        """Write a cell; an expired cell is created again, and comes last."""
+        """Write a cell; an expired cell is created again as the last one."""
         if self.cells.get(cell, (None, self.now))[1] + TTL_MS <= self.now:
             del self.cells[cell]
         self.cells[cell] = (value, self.now)

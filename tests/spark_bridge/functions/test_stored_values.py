@@ -1,4 +1,4 @@
-"""Tests that values have the same form in state before and after they were written."""
+"""Tests that values have equal forms in state before and after they were written."""
 
 from __future__ import annotations
 

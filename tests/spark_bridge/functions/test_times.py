@@ -1,4 +1,6 @@
-"""Tests that times convert to whole numbers and back: exactly in each zone and year, rounded down before 1970 too."""
+"""Tests that times are converted to whole numbers and back: exactly in each zone and year, rounded down before 1970
+too.
+"""
 
 from __future__ import annotations
 

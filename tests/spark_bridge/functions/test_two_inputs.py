@@ -163,7 +163,7 @@ class Signs(CoMapFunction):
 
 
 class Repeated(CoFlatMapFunction):
-    """Repeats rows of the first input, and drops those of the second."""
+    """Repeats rows of the first input, and drops those of the second input."""
 
     def flat_map1(self, row: Row) -> Iterator[Row]:
         for _ in range(row["n"]):
@@ -201,7 +201,7 @@ def test_the_second_input_has_its_own_method() -> None:
 
 def test_an_error_names_a_map_method_that_returns_no_row() -> None:
     class Wrong(Signs):
-        """Returns a value that is no row."""
+        """Returns a value that is not a row."""
 
         def map2(self, row: Row) -> Row:
             return None  # type: ignore[return-value]
@@ -262,8 +262,8 @@ def test_broadcast_state_is_operator_state_that_another_runner_can_restore() -> 
             StateDescriptorError,
             "take the descriptor that",
         ),
-        (1, lambda function, _: function.kept.add(1), KeyContextError, "row that was broadcast belongs to no key"),
-        (1, lambda function, _: function.kept.get(), KeyContextError, "row that was broadcast belongs to no key"),
+        (1, lambda function, _: function.kept.add(1), KeyContextError, "broadcast row belongs to no key"),
+        (1, lambda function, _: function.kept.get(), KeyContextError, "broadcast row belongs to no key"),
         (1, lambda _, ctx: ctx.timer_service().register_event_time_timer(1), TimerError, "timers belong to keys"),
         (1, lambda _, ctx: ctx.apply_to_keyed_state(RULES, print), KeyContextError, "the state of every key"),
     ],

@@ -1,4 +1,4 @@
-"""Tests that code is bound by uid, and refused by name."""
+"""Tests that code is bound by uid, and that mismatches are refused with the names of the operators."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_code_of_another_structure_is_refused_with_the_difference() -> None:
     ref = registry.bind("keys", KeyByCode(columns=("a",)))
     registry.bind("keys", KeyByCode(columns=("a", "b")))
 
-    with pytest.raises(UnboundOperatorError, match=r"made for key_by\(1\), this application has key_by\(2\)"):
+    with pytest.raises(UnboundOperatorError, match=r"created for key_by\(1\), but this application has key_by\(2\)"):
         registry.resolve(ref)
 
 

@@ -37,7 +37,7 @@ from flykka.spark_bridge.operators.coordinator_runner import CoordinatorRunner
 
 
 class Noting(OperatorCoordinator):
-    """Records its calls, and does what events ask for."""
+    """Records its calls, and executes the requests in events."""
 
     def __init__(self, context: OperatorCoordinatorContext) -> None:
         self.context = context
@@ -85,7 +85,7 @@ class Noting(OperatorCoordinator):
 
 
 class Function(CoordinatedFunction):
-    """Provides a coordinator that the test inspects."""
+    """A function whose coordinator the test inspects."""
 
     def get_coordinator(self, context: OperatorCoordinatorContext) -> OperatorCoordinator:
         self.made = Noting(context)
@@ -211,7 +211,7 @@ def test_a_users_thread_sends_events_through_an_action() -> None:
     harness = RunnerHarness()
     harness.run(READY)
     gateway, context = harness.coordinator.gateways[0], harness.coordinator.context
-    with pytest.raises(OperatorCoordinatorError, match=r"from outside of its calls: .*run_in_coordinator_thread"):
+    with pytest.raises(OperatorCoordinatorError, match=r"outside of its calls: .*run_in_coordinator_thread"):
         gateway.send_event("now")
 
     other = threading.Thread(target=lambda: context.run_in_coordinator_thread(lambda: gateway.send_event("later")))

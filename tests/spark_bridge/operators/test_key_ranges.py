@@ -1,4 +1,4 @@
-"""Tests that segments are left out if their key ranges exclude all keys of a few rows."""
+"""Tests that segments are skipped if their key ranges exclude all keys of a few rows."""
 
 from __future__ import annotations
 

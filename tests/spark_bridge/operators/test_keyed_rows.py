@@ -48,7 +48,7 @@ def totals(rows: pa.Table, state: pa.Table) -> tuple[pa.Table, pa.Table]:
 
 
 def totals_of_frames(rows: Any, state: Any) -> tuple[Any, Any]:
-    """Do the same with pandas."""
+    """Like `totals`, with pandas."""
     new = rows.groupby("key").agg(rows=("at", "count"), amounts=("amount", "sum")).reset_index()
     result = state.merge(new, on="key")
     result["n"] = result["n"].fillna(0) + result["rows"]
@@ -64,7 +64,7 @@ def later(reduced: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """A verb: its code for rows of a prototype, and its expected output; `newest` selects the final rows."""
+    """An operation: its code for rows of a prototype, and its expected output; `newest` selects the final rows."""
 
     name: str
     code: Callable[[DataFrame], KeyedRowsCode]

@@ -1,4 +1,4 @@
-"""Tests named keyed state on a backend of plain rows: what is written, what is read back, what a failure leaves."""
+"""Tests named keyed state on a backend of plain rows: written rows, restored rows, and rows that a failure leaves."""
 
 from __future__ import annotations
 

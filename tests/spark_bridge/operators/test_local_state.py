@@ -121,7 +121,9 @@ def test_a_later_checkpoint_or_the_jobs_end_releases_segments(harness: Harness) 
     assert [path for path in folder.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("is_lost", [False, pytest.param(True, marks=pytest.mark.long)], ids=["still here", "lost"])
+@pytest.mark.parametrize(
+    "is_lost", [False, pytest.param(True, marks=pytest.mark.long)], ids=["still registered", "lost"]
+)
 def test_windows_reuse_blocks_that_still_exist(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, is_lost: bool
 ) -> None:

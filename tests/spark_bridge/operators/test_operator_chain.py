@@ -1,4 +1,4 @@
-"""Tests the operator chain of an attempt without Spark: when it emits, records state and releases batches."""
+"""Tests the operator chain of an attempt without Spark: when it emits, snapshots state and releases batches."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SNAPSHOT = SnapshotState(stage=2, checkpoint_id=1, options=CheckpointOptions(), 
 
 
 class Noting(Operator[Names]):
-    """Records its calls; its state changes with a batch if configured so."""
+    """Records its calls; if configured so, its state changes with each batch."""
 
     def __init__(self, calls: list[str], *, updates_state: bool) -> None:
         super().__init__(OperatorId("noting"))

@@ -40,7 +40,7 @@ class Sessions(KeyedAttempts):
 
 
 def batch_sessions(harness: Harness) -> list[tuple[int, ...]]:
-    """Compute the same with Spark's session_window."""
+    """Return the expected sessions, computed with Spark's session_window."""
     rows = harness.plane.session.read.parquet(str(harness.input))
     session = F.session_window("at", "10 seconds").alias("w")
     sessions = rows.groupBy("key", session).agg(F.max("at").alias("last"), F.count("*").alias("n"), F.sum("amount"))

@@ -22,8 +22,8 @@ SIZES = [
     pytest.param((3000, 3000, 700), id="tumbling"),
     pytest.param((10_000, 5000, 0), id="every window in two panes", marks=pytest.mark.long),
     pytest.param((10_000, 3000, 1000), id="a size that is no multiple of the slide"),
-    pytest.param((7000, 6999, 5), id="hardly overlapping", marks=pytest.mark.long),
-    pytest.param((4700, 700, 699), id="seven to a window"),
+    pytest.param((7000, 6999, 5), id="barely overlapping", marks=pytest.mark.long),
+    pytest.param((4700, 700, 699), id="seven windows per row"),
 ]
 
 

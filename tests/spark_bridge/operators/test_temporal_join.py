@@ -1,4 +1,4 @@
-"""Tests temporal joins in one attempt: late rows, and what is final after a restore."""
+"""Tests temporal joins in one attempt: late rows, and which results are final after a restore."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ SCHEMA = "key long, amount long, at timestamp"
 
 
 def static(rows: DataFrame) -> DataFrame:
-    """Return rows that are not part of a stream, and were aggregated, sorted, limited and ranked before."""
+    """Return rows of a static table that were aggregated, sorted, limited and ranked before."""
     names = rows.sparkSession.range(9).groupBy((F.col("id") % 3).alias("key")).agg(F.max("id").alias("name"))
     return names.orderBy("name").limit(2).withColumn("n", F.row_number().over(Window.orderBy("name")))
 

@@ -1,4 +1,4 @@
-"""Tests a periodically refreshed table: which version a batch is joined with, and when that changes."""
+"""Tests a periodically refreshed table: which version a batch is joined with, and when it is refreshed."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 class Life:
-    """Records the calls of a test's functions in order, with their threads."""
+    """The calls of a test's functions in order, with their threads."""
 
     def __init__(self) -> None:
         self.events: list[str] = []

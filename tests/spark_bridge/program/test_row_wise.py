@@ -1,4 +1,4 @@
-"""Tests functions that may be called with slices of a batch: they map each row as they would by itself."""
+"""Tests functions that may be called with slices of a batch, because they map each row independently."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ LONG = (
     "decimal(10,2)",
     "timestamp",
 )
-"""Compared like other types, or by their bits."""
+"""Types that short runs omit: they are compared like other types, or by their bits."""
 
 
 @pytest.fixture(

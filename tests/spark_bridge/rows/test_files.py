@@ -1,4 +1,4 @@
-"""Tests that files are read in their order, although Spark's scan of several begins with the largest."""
+"""Tests that files are read in order, although Spark's scan of several files begins with the largest."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flykka.spark_bridge.session.session import engine_session
 pytestmark = pytest.mark.spark
 
 SIZES = (1, 40, 3, 3, 900, 20)
-"""Rows per file; the order by size is another one."""
+"""The number of rows of each file, which are not sorted by size."""
 
 
 def write_numbers(folder: Path, names: Sequence[str], sizes: Sequence[int] = SIZES) -> list[str]:

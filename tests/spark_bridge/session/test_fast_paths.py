@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark]
 
 @pytest.fixture
 def session(spark: SparkSession) -> SparkSession:
-    """A session with settings of its own."""
+    """A new session with its own settings."""
     return spark.newSession()
 
 
@@ -43,5 +43,5 @@ def test_each_fast_path_is_turned_off_by_a_setting(session: SparkSession, settin
 def test_a_setting_that_is_no_boolean_is_refused_before_a_job_runs(session: SparkSession) -> None:
     session.conf.set(LOCAL_RECOVERY, "of")
 
-    with pytest.raises(SessionError, match=r"^spark\.flykka\.localRecovery is 'of': it takes true or false$"):
+    with pytest.raises(SessionError, match=r"^spark\.flykka\.localRecovery is 'of': it must be true or false$"):
         SparkDataPlane(session, CodeRegistry())

@@ -51,13 +51,13 @@ def test_verify_names_the_changed_or_removed_file(
     second = Path(files[1].removeprefix("file:"))
 
     second.write_bytes(second.read_bytes()[:-1] + b"?")
-    with pytest.raises(CheckpointFormatError, match=f"{second.name} is damaged: its bytes are not"):
+    with pytest.raises(CheckpointFormatError, match=f"{second.name} is damaged: its content differs"):
         verify(spark, sealed)
     second.write_bytes(second.read_bytes()[:10])
     with pytest.raises(CheckpointFormatError, match=f"{second.name} is damaged: .* 10 are there"):
         verify(spark, sealed)
     second.unlink()
-    with pytest.raises((CheckpointStateMissingError, CheckpointFormatError), match=f"{second.name} is not there"):
+    with pytest.raises((CheckpointStateMissingError, CheckpointFormatError), match=f"{second.name} is missing"):
         verify(spark, sealed)
 
 

@@ -1,4 +1,4 @@
-"""Tests that state lies in executor memory up to its attempt's managed memory, and otherwise on executor disks."""
+"""Tests that state is in executor memory up to its attempt's managed memory, and otherwise on executor disks."""
 
 from __future__ import annotations
 

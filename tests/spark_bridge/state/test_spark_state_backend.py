@@ -1,4 +1,4 @@
-"""Tests that restored state is loaded at once, from any number of pieces."""
+"""Tests that restored state is loaded at once, from any number of files."""
 
 from __future__ import annotations
 

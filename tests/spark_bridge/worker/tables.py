@@ -1,4 +1,4 @@
-"""State rows for tests, with few positions, so that keys share them."""
+"""State rows for tests, with so few positions that keys share them."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from flykka.spark_bridge.worker.row_changes import ROW, NormalizeChanges
 
 
 class Kept:
-    """A function with its state, which it receives for the keys of each batch."""
+    """A function and its state; each batch gets the state of its keys."""
 
     def __init__(self, function: Any, rows: pa.Schema, state: pa.Schema) -> None:
         self._function = function

@@ -13,7 +13,7 @@ ROW = pa.schema([("key", pa.string()), ("price", pa.float64()), ("id", pa.int64(
 
 
 class Kept:
-    """State as the operator passes it: a row for each key of the batch."""
+    """State in the operator's form: a row for each key of the batch."""
 
     def __init__(self, function: FirstRows) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""Tests that a Python worker reuses a function from batch to batch while its state is that after the last batch."""
+"""Tests that a Python worker reuses a function for the next batch if its state is that after the last batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests rows of two inputs in one batch: each in its own columns, with its own event time, in arrival order."""
+"""Tests rows of two inputs in one batch: each with its own columns and event time, in arrival order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that keys are found among others by their values."""
+"""Tests the lookup of keys by their values."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.spark_bridge.worker.tables import SCHEMA, key_columns
 
 
 class Keeping:
-    """Stores its input rows, and no state."""
+    """Stores its input rows in a list, and keeps no state."""
 
     def __init__(self) -> None:
         self.given = pa.table({})

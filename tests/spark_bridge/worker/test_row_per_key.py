@@ -46,10 +46,10 @@ class Keeping:
     ("greatest", "data_type", "first", "then", "kept"),
     [
         pytest.param(False, pa.int64(), [5, 3, 3], [3, 4], 1, id="the first of the least"),
-        pytest.param(False, pa.int64(), [5], [7, 3, 3], 2, id="a lesser one"),
+        pytest.param(False, pa.int64(), [5], [7, 3, 3], 2, id="a smaller value"),
         pytest.param(True, pa.int64(), [5, 7, 7], [7], 1, id="the first of the greatest"),
         pytest.param(True, pa.string(), ["a"], ["b", "c", "c"], 2, id="texts"),
-        pytest.param(False, pa.int64(), [None, None], [None], 0, id="nulls alone"),
+        pytest.param(False, pa.int64(), [None, None], [None], 0, id="only nulls"),
         pytest.param(False, pa.int64(), [None], [4, None], 1, id="a value and nulls"),
         pytest.param(True, pa.float64(), [1.0, NAN], [2.0, NAN], 1, id="NaN is the greatest"),
         pytest.param(False, pa.float64(), [NAN], [2.0, None], 1, id="NaN is not the least"),
@@ -97,7 +97,7 @@ def test_a_function_receives_its_last_result_and_the_next_row() -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (lambda one, other: None, "has to emit rows, as dicts by the names of their columns, not None"),
+        (lambda one, other: None, "must emit rows, as dicts by the names of their columns, not None"),
         (lambda one, other: {"value": 1}, "missing: place"),
         (
             lambda one, other: {"value": "x", "place": 1},

@@ -20,7 +20,7 @@ def test_times_equal_those_of_arrow(zone: str | None) -> None:
     ]
 
 
-@pytest.mark.parametrize("names", [["plain"], ["a'b", 'c"d', "{e}", "for", "ü", ""]], ids=["one", "strange ones"])
+@pytest.mark.parametrize("names", [["plain"], ["a'b", 'c"d', "{e}", "for", "ü", ""]], ids=["one", "odd names"])
 def test_columns_of_any_name_become_dicts(names: list[str]) -> None:
     table = pa.table([pa.array([place, None]) for place in range(len(names))], names=names)
 

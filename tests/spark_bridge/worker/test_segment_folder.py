@@ -18,7 +18,7 @@ ROWS = state_rows({(1, ""): 10}, 1)
 
 @pytest.fixture
 def on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> On:
-    """A function that switches to an executor and returns its folder."""
+    """Returns a function that switches to an executor and returns its folder."""
 
     def go(executor: str) -> Path:
         monkeypatch.setattr(SparkFiles, "getRootDirectory", lambda: str(tmp_path / executor))
@@ -75,7 +75,7 @@ def test_a_segment_gets_its_final_name_once_it_is_shared(
 def forgetting(
     folder: SegmentFolder, put: list[list[str]], replace: Callable[[Path, Path], Path]
 ) -> Callable[[Path, Path], Path]:
-    """Return a rename before which another batch drops segments it does not read; records what is shared then."""
+    """Return a rename before which another batch drops segments that it does not read; record the shared files then."""
 
     def renamed(path: Path, target: Path) -> Path:
         folder.forget_all_but([])

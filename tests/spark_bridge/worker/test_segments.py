@@ -33,7 +33,7 @@ TOTALS = st.dictionaries(KEYS, st.none() | st.integers(0, 100), min_size=1)
 
 
 def known(versions: Sequence[dict[Key, int | None]]) -> dict[Key, int | None]:
-    """Return the values that hold after these versions."""
+    """Return the values of all keys after these versions."""
     return {key: total for version in versions for key, total in version.items()}
 
 
@@ -177,7 +177,7 @@ def test_no_row_of_a_damaged_file_is_read(tmp_path: Path, monkeypatch: pytest.Mo
     with pytest.raises(CheckpointFormatError, match=f"{folder}/{file.name} is damaged"):
         next(rows.read(SCHEMA))
     filesystem.rm_file(f"{folder}/{file.name}")
-    with pytest.raises(CheckpointStateMissingError, match="is not there"):
+    with pytest.raises(CheckpointStateMissingError, match="is missing"):
         next(rows.read(SCHEMA))
 
 

@@ -117,9 +117,7 @@ def test_pandas_frames_keep_whole_numbers_in_both_directions() -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        pytest.param(
-            lambda rows, state: rows, "has to return two tables, its output and the new state", id="one table"
-        ),
+        pytest.param(lambda rows, state: rows, "must return two tables, its output and the new state", id="one table"),
         pytest.param(lambda rows, state: ([1], state), r"its output as a pyarrow.Table, .*, not \[1\]", id="a list"),
         pytest.param(
             lambda rows, state: (rows, None),
@@ -133,7 +131,7 @@ def test_pandas_frames_keep_whole_numbers_in_both_directions() -> None:
         ),
         pytest.param(
             lambda rows, state: (None, state.set_column(2, "n", pa.array(["many"] * 3))),
-            r"the state .* has the column 'n' of type string, which is to be of type int64: .*'many'",
+            r"the state .* has the column 'n' of type string, which must be of type int64: .*'many'",
             id="another type",
         ),
         pytest.param(
@@ -143,7 +141,7 @@ def test_pandas_frames_keep_whole_numbers_in_both_directions() -> None:
         ),
         pytest.param(
             lambda rows, state: (None, state.set_column(0, "user", pa.array([8, 9, 10]))),
-            r"state of a key that it was not given, user=8, shop='shop",
+            r"state of a key that it did not receive, user=8, shop='shop",
             id="a foreign key",
         ),
     ],

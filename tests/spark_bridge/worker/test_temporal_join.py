@@ -1,4 +1,4 @@
-"""Tests that a row is joined with the version of its key at its time, in any interleaving of rows and watermarks."""
+"""Tests that a row is joined with the version of its key at its time, for any order of rows and watermarks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A version."""
+    """A version of a right row."""
 
     key: int | None
     rate: str
@@ -133,7 +133,7 @@ def _batch(rows: tuple[Order | Rate, ...]) -> pa.Table:
 
 
 def rates_met(rows: list[Order | Rate]) -> list[Met]:
-    """Return the match of each order among all rates."""
+    """Return the matching rate of each order, computed from all rates."""
     met: list[Met] = []
     for order in (row for row in rows if isinstance(row, Order)):
         held = [r for r in rows if isinstance(r, Rate) and r.key == order.key is not None and r.since <= order.at]

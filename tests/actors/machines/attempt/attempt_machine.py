@@ -1,4 +1,4 @@
-"""The machine of a Task, fed with events: builders with defaults, and its effects by receiver."""
+"""Drives the state machine of a Task: builders with defaults for its events, and its effects by receiver."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ BOOM = SerializedThrowable(type_name="OSError", message="boom")
 
 
 def recovering(deployed: TaskDeploymentDescriptor, inputs: int = 0, outputs: int = 0) -> TaskDeploymentDescriptor:
-    """A descriptor restored from a checkpoint with so many batches in flight, at its input and at its output."""
+    """A descriptor restored from a checkpoint with so many batches in flight at its inputs and at its outputs."""
     rows = InFlightRows(path="in-flight", rows=1, size_bytes=1)
     left = ResultSubpartitionStateHandle(output=0, subpartition=0, subpartitions=1, in_flight=rows)
     state = OperatorSubtaskState(
@@ -115,7 +115,7 @@ def recovering(deployed: TaskDeploymentDescriptor, inputs: int = 0, outputs: int
 
 
 class Harness:
-    """A machine that is fed events and validated after each, and its engine's open commands."""
+    """Feeds events to a machine, checks its invariants after each, and records the open commands to the engine."""
 
     def __init__(self, deployed: TaskDeploymentDescriptor) -> None:
         self.machine = StreamTask(deployed, TASK)
@@ -133,7 +133,7 @@ class Harness:
         return effects
 
     def take(self, kind: type[C], stage: int | None = None) -> C:
-        """Remove the oldest open command of this kind, or that of a stage."""
+        """Remove and return the oldest open command of this kind, optionally of one stage."""
         command = next(
             each for each in self.at_work if isinstance(each, kind) and stage in (None, getattr(each, "stage", None))
         )
@@ -141,7 +141,7 @@ class Harness:
         return command
 
     def answer(self, kind: type[StageCommand], stage: int | None = None, **result: Any) -> list[TaskEffect]:
-        """Answer the oldest command of this kind, of a stage, with this result."""
+        """Complete the oldest command of this kind, optionally of one stage, with this result."""
         return self.feed(StageResult(stage=self.take(kind, stage).stage, **result))
 
     def done(self, kind: type[Command]) -> list[TaskEffect]:

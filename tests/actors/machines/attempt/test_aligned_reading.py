@@ -87,7 +87,7 @@ def test_a_source_reads_on_without_a_bound() -> None:
     assert read(task.feed(splits("b"))) == ["b"]
 
 
-def test_a_source_that_is_too_far_ahead_reads_when_the_group_has_come_on() -> None:
+def test_a_source_too_far_ahead_reads_again_when_its_group_catches_up() -> None:
     task = ahead()
 
     assert read(task.feed(DUE)) == []

@@ -42,7 +42,7 @@ def test_exactly_once_reading_stops_at_a_barrier_until_the_snapshot() -> None:
     assert [type(message) for message in to_bridge(aligned)] == [SnapshotState, ProcessBatch]
 
 
-def test_at_least_once_nothing_is_held_back() -> None:
+def test_at_least_once_alignment_blocks_no_data() -> None:
     task = running(checkpointing_mode=CheckpointingMode.AT_LEAST_ONCE)
     task.arrive(0, barrier(1))
 

@@ -78,7 +78,7 @@ def test_rows_that_go_back_in_time_fail_the_attempt_if_configured() -> None:
     assert to_bridge(effects)[-1] == CloseChain(cancel=True)
 
 
-def test_without_rows_for_its_timeout_it_is_idle_until_the_next() -> None:
+def test_an_assigner_without_rows_for_its_timeout_is_idle() -> None:
     task = assigner(idle_timeout_ms=TIMEOUT_MS)
     task.now += TIMEOUT_MS
 
@@ -89,7 +89,7 @@ def test_without_rows_for_its_timeout_it_is_idle_until_the_next() -> None:
     assert (down(woken), timers(woken)) == ([ACTIVE, batch("rows"), Watermark(timestamp_ms=899)], [TIMEOUT_MS])
 
 
-def test_it_is_not_silent_while_a_batch_is_processed() -> None:
+def test_an_assigner_is_not_idle_while_a_batch_is_processed() -> None:
     task = assigner(idle_timeout_ms=TIMEOUT_MS)
     task.arrive(0, batch("a"))
     task.now += 10 * TIMEOUT_MS

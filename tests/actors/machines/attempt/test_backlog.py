@@ -1,4 +1,4 @@
-"""The batches that a source's task makes of many small waiting splits."""
+"""The batches that a source's task builds from many small waiting splits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MANY = [f"{number}" for number in range(100)]
 
 
 def small(name: str) -> FileBatchSplit:
-    """A split that may be read together with others."""
+    """A split that may be read in one batch with others."""
     one = split(name)
     return FileBatchSplit(split_id=one.split_id, rows=0, files=(one,), size_bytes=1_000)
 

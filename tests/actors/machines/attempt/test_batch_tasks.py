@@ -1,4 +1,4 @@
-"""Tasks of a batch job: they end with their data, hand their results over, and sinks commit at the end."""
+"""Tasks of a batch job end after their input, keep their results for the readers, and sinks commit at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Holders of a batch, and its release."""
+"""A batch is released when its last holder has released it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks with broadcast variables, which are read first and without event time; and their producers, which finish."""
+"""Tasks with broadcast variables read these first and without event time; the producers of the variables finish."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The book of checkpoints: phases, acknowledgements, and output that waits for a commit."""
+"""The task's records of its checkpoints: phases, acknowledgements, and output that is not committed yet."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def begun(kept: CheckpointBook, checkpoint_id: int, *, is_unaligned: bool = Fals
 
 
 def write(kept: CheckpointBook, checkpoint: Checkpoint) -> list[AcknowledgeCheckpoint]:
-    """Make the state of the chain durable."""
+    """Report that the state of the chain is durable."""
     checkpoint.written = SnapshotWritten(checkpoint_id=checkpoint.checkpoint_id, operators=(SINK,), incremental_bytes=4)
     checkpoint.awaits_commit, checkpoint.sync_ms, checkpoint.async_ms = True, 2, 3
     checkpoint.move(P.WRITTEN)
@@ -73,14 +73,14 @@ def staged(rows: int, *names: str) -> tuple[StagedOutput, ...]:
     return (StagedOutput(operator_id=OperatorId("sink"), names=names, rows=rows),)
 
 
-def test_every_phase_has_its_moves_and_ends_are_final() -> None:
+def test_every_phase_has_transitions_and_ended_phases_are_final() -> None:
     assert set(CHECKPOINT_MOVES) == set(P)
     assert not CHECKPOINT_MOVES[P.COMMITTED] + CHECKPOINT_MOVES[P.ABORTED]
     assert checkpoint_may_move(P.NOTED, P.WRITTEN)
     assert not checkpoint_may_move(P.BARRIER, P.PREPARED)
 
 
-def test_a_move_that_the_table_does_not_have_is_refused() -> None:
+def test_a_transition_missing_from_the_table_is_refused() -> None:
     checkpoint = begun(book(), 1)
 
     with pytest.raises(AssertionError, match="checkpoint 1: BARRIER -> WRITTEN"):
@@ -144,7 +144,7 @@ def test_a_checkpoint_aborted_before_its_barrier_is_skipped() -> None:
     assert kept.begin(Checkpoint(checkpoint_id=2)) is SnapshotDecision.SKIPPED
 
 
-def test_state_that_is_durable_too_late_is_acknowledged_alone_for_its_deletion() -> None:
+def test_state_that_becomes_durable_after_an_abort_is_acknowledged_for_its_deletion() -> None:
     kept = book()
     checkpoint = begun(kept, 1, states=(READER,))
     prepare(kept, checkpoint)

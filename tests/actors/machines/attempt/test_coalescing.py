@@ -1,4 +1,4 @@
-"""Small waiting batches become one stage, and a source with consumers waits for more than a little data."""
+"""Small waiting batches are processed in one stage, and a source that has consumers waits for more rows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def large(name: str, size_bytes: int = COALESCED_BYTES) -> BatchRef:
 
 
 def runs(effects: list[TaskEffect]) -> list[str]:
-    """The batches of each started stage."""
+    """The batches that each started stage processes."""
     started = [message for message in to_bridge(effects) if isinstance(message, ProcessBatch)]
     return ["".join(each.batch_id for each in run.batches) for run in started]
 
@@ -159,7 +159,7 @@ def test_batches_after_a_barrier_are_in_no_stage_before_the_snapshot() -> None:
     assert runs(behind) == ["c"]
 
 
-def test_batches_of_a_channel_whose_barrier_is_not_there_go_before_the_snapshot() -> None:
+def test_batches_of_a_channel_without_its_barrier_are_processed_before_the_snapshot() -> None:
     task = reader()
     task.arrive(0, batch("a"), batch("b"), barrier(1), batch("e"))
     task.arrive(1, batch("c"), batch("d"), barrier(1))
@@ -172,20 +172,20 @@ def test_batches_of_a_channel_whose_barrier_is_not_there_go_before_the_snapshot(
     assert {each.batch_id for each in began[0].batches} == {"b", "c", "d"}
 
 
-def test_large_batches_are_read_as_they_come_two_at_a_time() -> None:
+def test_large_batches_are_read_on_arrival_two_at_a_time() -> None:
     task = reader(channels=1)
 
     assert runs(task.arrive(0, large("a"), large("b"))) == ["a", "b"]
 
 
-def test_a_stage_reads_no_more_than_so_many_bytes() -> None:
+def test_a_stage_reads_a_limited_number_of_bytes() -> None:
     task = reader(channels=1)
     task.arrive(0, batch("a"), large("b", COALESCED_BYTES // 2 - 1), large("c", COALESCED_BYTES - 1), batch("d"))
     # Enough batches wait by now: another stage has begun beside the first.
     assert runs(task.feed(finished(0), finished(1))) == ["d"]
 
 
-def test_a_stage_reads_no_more_than_so_many_batches() -> None:
+def test_a_stage_reads_a_limited_number_of_batches() -> None:
     count = COALESCED_BATCHES + 2
     deployed = recovering(descriptor(OperatorKind.SINK, channels=1), inputs=count)
     task = Harness(replace(deployed, coalesces_batches=True))
@@ -225,7 +225,7 @@ def source(outputs: int = 1, *, coalesces: bool = True) -> Harness:
 
 
 def reads(effects: list[TaskEffect]) -> list[str]:
-    """The splits of each started stage."""
+    """The splits that each started stage reads."""
     started = [message for message in to_bridge(effects) if isinstance(message, ReadSplits)]
     return ["".join(split.split_id for split in read.splits) for read in started]
 
@@ -248,7 +248,7 @@ def test_a_source_with_consumers_pauses_for_its_last_stage_duration_then_reads_a
     assert reads(task.feed(ReadDue())) == ["bc"]
 
 
-def test_a_source_rests_half_a_second_at_the_most() -> None:
+def test_a_source_pauses_at_most_half_a_second() -> None:
     task = source()
 
     task.feed(files("a"))
@@ -280,7 +280,7 @@ def test_a_source_with_chained_sinks_or_without_coalescing_does_not_wait() -> No
         assert (reads(behind), rests(behind)) == (["c"], [])
 
 
-def test_a_checkpoint_does_not_wait_for_a_source_that_rests() -> None:
+def test_a_checkpoint_does_not_wait_for_a_pausing_source() -> None:
     task = source()
     task.feed(files("a"), files("b"))
     took(task, 0, 120)

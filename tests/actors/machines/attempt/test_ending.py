@@ -71,7 +71,7 @@ def test_an_end_closes_the_bridge_first_and_is_reported_when_it_is_closed(end, c
     assert not state.is_running
 
 
-def test_the_first_reason_to_end_counts() -> None:
+def test_the_first_reason_for_the_end_of_an_attempt_counts() -> None:
     state = running()
     state.fail(BOOM)
 
@@ -180,14 +180,14 @@ def test_the_bridge_is_asked_again_at_every_interval_until_the_timeout() -> None
     assert "job_vertex_0_0 did not end within 50 ms" in fatal.message.cause.message
 
 
-def test_a_timeout_of_nothing_waits_for_ever() -> None:
+def test_a_timeout_of_none_waits_forever() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=0)
     watched.start_watchdog(0)
 
     assert watched.on_due(1_000_000) == [*AGAIN, StartTimer(key="cancellation", delay_ms=20, message=CancellationDue())]
 
 
-def test_the_first_reason_to_end_starts_the_clock() -> None:
+def test_the_cancellation_timeout_counts_from_the_first_reason() -> None:
     watched = cancellation(interval_ms=20, timeout_ms=50)
     watched.start_watchdog(0)
 
@@ -251,7 +251,7 @@ def test_a_producer_is_awaited_unless_it_has_failed_or_cannot_exist(state: Execu
     assert end_after(answer(state)) is PRODUCERS[state]
 
 
-def test_the_failure_of_another_is_not_this_attempts() -> None:
+def test_the_failure_of_another_attempt_is_ignored() -> None:
     assert end_after(answer(failure=PRODUCER_DISPOSED_ERROR)) is CANCELS
 
 
@@ -274,7 +274,7 @@ def test_a_failed_producer_cancels_an_attempt_that_reads_it_or_is_about_to(
     assert task.machine.state.current is E.CANCELING
 
 
-def test_an_attempt_that_is_ending_does_not_care_for_producers() -> None:
+def test_an_ending_attempt_ignores_producer_states() -> None:
     task = Harness(descriptor(OperatorKind.STATELESS, channels=1))
 
     task.feed(StartTask(), answer(E.CREATED), answer(E.FAILED))

@@ -1,4 +1,4 @@
-"""Watermarks that a source derives from event times, and the consequences of timestamps that break their promise."""
+"""A source derives watermarks from event times; disordered timestamps fail the attempt or are logged."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_rows_that_go_back_in_time_are_logged_if_configured() -> None:
     assert down(effects) == [Watermark(timestamp_ms=1999)]
 
 
-def test_rows_in_order_are_no_matter() -> None:
+def test_rows_in_order_cause_neither_failure_nor_log() -> None:
     task = ascending(MonotonyViolationHandler.FAIL)
 
     effects = task.feed(read(1, 1000, 1000))
@@ -87,7 +87,7 @@ def test_the_end_of_event_time_is_sent_once_after_the_current_rows() -> None:
     assert down(effects) == [Watermark(timestamp_ms=499), Watermark(timestamp_ms=WATERMARK_MAX), EndOfData()]
 
 
-def test_a_source_without_event_time_ends_it_all_the_same() -> None:
+def test_a_source_without_event_time_still_sends_its_end() -> None:
     task = source(watermark_delay_ms=None)
     task.feed(splits("a"), NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE))
 

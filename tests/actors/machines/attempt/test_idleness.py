@@ -1,4 +1,4 @@
-"""A source that is silent for too long is idle and holds no event time back until it reads again."""
+"""A source without rows for a while is marked idle, and does not hold back event time until it reads again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After the barrier of a job's final checkpoint nothing is read, unless that checkpoint fails."""
+"""After the barrier of a job's final checkpoint a task reads nothing, unless that checkpoint fails."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def aborted(checkpoint_id: int) -> NotifyCheckpointAborted:
     )
 
 
-def test_a_source_that_is_stopped_reads_no_further_and_what_is_unread_is_in_the_checkpoint() -> None:
+def test_a_stopped_source_reads_no_further_and_checkpoints_its_unread_splits() -> None:
     task = source()
 
     stopped = task.feed(trigger(1, is_final=True), splits("a", "b"))

@@ -1,4 +1,4 @@
-"""The time of an attempt: busy, back-pressured and idle add up to its run time."""
+"""Busy, back-pressured and idle time of an attempt add up to its run time."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def times(reported: TaskIOMetrics) -> tuple[int, int, int]:
 
 
 def unread() -> Harness:
-    """A source whose output has no reader."""
+    """A source whose output is not read."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     task.feed(StartTask(), ChainOpened())
     return task

@@ -1,4 +1,6 @@
-"""Events of a coordinator are a stage of their own, before a barrier; events sent by a function follow its stage."""
+"""Operator events of a coordinator are handled in a stage of their own, before a barrier; events sent by a function are
+sent after its stage.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,7 @@ def test_events_are_handled_at_once_if_there_is_room_for_a_stage() -> None:
     assert to_bridge(opened().feed(events(b"a", b"b"))) == [handles(0, b"a", b"b")]
 
 
-def test_events_that_come_while_there_is_no_room_are_handled_together_before_the_next_batch() -> None:
+def test_events_received_while_stages_are_full_are_handled_together() -> None:
     task = opened()
     task.feed(events(b"a"), events(b"b"))
     waiting = [*task.feed(events(b"c")), *task.feed(events(b"d")), *task.arrive(0, batch("x"))]

@@ -1,4 +1,4 @@
-"""Processing-time timers: the bridge reports the first one, and the task fires it when it is due."""
+"""Processing-time timers: the bridge reports the time of the first timer, and the task fires it when it is due."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_first_timer_reported_by_the_bridge_is_awaited_and_fired() -> None:
     assert delays(again) == [600]
 
 
-def test_an_earlier_timer_takes_the_place_of_a_later_one_and_the_same_is_not_waited_for_twice() -> None:
+def test_an_earlier_timer_replaces_a_later_one_and_is_set_once() -> None:
     task = opened()
     task.arrive(0, batch("a"), batch("b"), batch("c"))
 

@@ -1,4 +1,4 @@
-"""Event time that advances by the clock when a source falls silent, so that its last windows fire."""
+"""If a source receives no rows, event time advances with the clock, so that its last windows fire."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALIGNMENT = WatermarkAlignment(group="g", max_drift_ms=0, update_interval_ms=100
 
 
 def quiet(**vertex: Any) -> Harness:
-    """A source with watermark 899 and nothing more to read."""
+    """A source at watermark 899 that has no more rows to read."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), finished(0, event_time_max=1000))
     return task
@@ -110,7 +110,7 @@ def partitions(stage: int, **latest_ms: int | None) -> StageResult:
 
 
 def partitioned(**vertex: Any) -> Harness:
-    """A source with one partition at watermark 899 and one without rows."""
+    """A source with one partition at watermark 899 and one partition without rows."""
     task = source(quiet_period_ms=PERIOD_MS, **vertex)
     task.feed(splits("a"), partitions(0, a=1000, b=None))
     return task
@@ -127,7 +127,7 @@ def test_a_partition_without_rows_holds_event_time_back_for_a_limited_time(idle_
     assert down(second) == [Watermark(timestamp_ms=899 + 2 * PERIOD_MS)]
 
 
-def test_a_longer_idle_timeout_decides_how_long_an_empty_partition_is_waited_for() -> None:
+def test_a_longer_idle_timeout_limits_the_wait_for_an_empty_partition() -> None:
     task = partitioned(idle_timeout_ms=PERIOD_MS + 100)
 
     waiting, over = wait(task, PERIOD_MS), wait(task, 100)
@@ -146,7 +146,7 @@ def test_a_quiet_partition_advances_by_the_clock_while_another_is_read() -> None
     assert down(effects) == [Watermark(timestamp_ms=899 + PERIOD_MS)]
 
 
-def test_a_partition_that_is_idle_besides_does_not_hold_the_clock_back() -> None:
+def test_an_additional_idle_partition_does_not_hold_the_clock_back() -> None:
     task = source(quiet_period_ms=PERIOD_MS, idle_timeout_ms=PERIOD_MS)
     task.feed(splits("a"), partitions(0, a=9000, b=1000))
 
@@ -182,7 +182,7 @@ def test_the_partition_that_event_time_waits_for_is_reported_after_a_while() -> 
 
 
 @pytest.mark.parametrize("vertex", [{"watermark_delay_ms": None}, {"idle_timeout_ms": 300}])
-def test_without_event_time_or_when_idle_nothing_is_waited_for(vertex: dict[str, Any]) -> None:
+def test_no_wait_for_event_time_is_reported_without_event_time_or_when_idle(vertex: dict[str, Any]) -> None:
     task = source(**vertex)
     task.now += 20_000
 

@@ -1,4 +1,4 @@
-"""The number of waiting splits in the next batch, by the durations of finished stages."""
+"""The number of waiting splits in the next batch, derived from the durations of finished stages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def split(size_bytes: int | None, rows: int = 0) -> FileBatchSplit:
 
 
 def warm() -> ReadLimit:
-    """A limit after the first stages, in which Spark compiles."""
+    """A limit after the first stages, which are slow because Spark compiles."""
     limit = ReadLimit()
     for _ in range(COLD_STAGES):
         limit.learn(limit.bytes, 1_000)
@@ -50,7 +50,9 @@ def warm() -> ReadLimit:
         ([0, 0, None], 2),
     ],
 )
-def test_a_batch_takes_what_waits_up_to_the_limit_and_at_least_one(waiting: list[int | None], taken: int) -> None:
+def test_a_batch_contains_waiting_splits_up_to_the_limit_and_at_least_one(
+    waiting: list[int | None], taken: int
+) -> None:
     assert ReadLimit().next_batch([split(size) for size in waiting]) == taken
 
 
@@ -75,7 +77,7 @@ def test_known_row_counts_apply_if_the_file_is_small_for_them() -> None:
         ([250, 1_900, 1_000], [64, 33, 33]),
     ],
 )
-def test_the_limit_becomes_what_full_batches_would_have_read_in_a_second(
+def test_the_limit_becomes_the_rows_that_full_batches_would_read_in_a_second(
     durations_ms: list[int], limits_mib: list[int]
 ) -> None:
     limit = warm()
@@ -113,7 +115,7 @@ def test_stages_in_which_spark_compiles_lower_nothing() -> None:
     assert limit.bytes == LIMIT_START
 
 
-def test_a_machine_on_which_the_smallest_stage_takes_a_second_still_reads_more_than_little() -> None:
+def test_a_slow_machine_still_reads_more_than_the_minimum() -> None:
     limit = warm()
     limit.learn(OPEN_BYTES, 1_200)
 
@@ -135,7 +137,7 @@ def test_batches_stay_large_if_the_machine_becomes_busy() -> None:
     assert limit.bytes > SMALL
 
 
-def test_the_limit_finds_what_a_second_holds_from_both_sides() -> None:
+def test_the_limit_approaches_the_rows_of_a_second_from_both_sides() -> None:
     for mib_per_second in (4, 16, 100):
         limit = warm()
 
@@ -158,7 +160,7 @@ def test_the_limit_stays_within_its_bounds_for_any_measurements(stages: list[tup
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, LIMIT_MAX)), min_size=1))
-def test_batches_hold_every_split_once_and_more_than_the_limit_only_alone(sizes: list[int | None]) -> None:
+def test_batches_contain_every_split_once_and_exceed_the_limit_only_with_one_split(sizes: list[int | None]) -> None:
     limit, waiting = ReadLimit(), [split(size) for size in sizes]
     batches: list[list[SourceSplit]] = []
 

@@ -1,4 +1,4 @@
-"""Rows that were late before a restart are late after it: tasks restore their watermark."""
+"""Tasks restore their watermark, so that rows that were late before a restart are late after it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def restored(
     channels: int = 0,
     **vertex: Any,
 ) -> tuple[Harness, list[TaskEffect]]:
-    """A task that begins with a watermark, and its first effects."""
+    """A task that starts with a restored watermark, and its first effects."""
     state = OperatorSubtaskState(operator_id=SOURCE, watermark=watermark)
     deployed = descriptor(kind, channels=channels, outputs=1, **{"watermark_delay_ms": 100, **vertex})
     deployed = replace(deployed, restore=TaskStateSnapshot(operators=(state,)), restored_checkpoint_id=1)

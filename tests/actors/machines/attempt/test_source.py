@@ -1,4 +1,4 @@
-"""The splits a source subtask holds."""
+"""The splits that a source subtask holds."""
 
 from dataclasses import replace
 
@@ -44,7 +44,7 @@ def test_reading_a_split_makes_room_to_ask_for_one() -> None:
     assert held.splits_to_request() == 1
 
 
-def test_small_splits_that_wait_are_read_together_and_others_alone() -> None:
+def test_small_waiting_splits_are_read_together_and_others_separately() -> None:
     held = reader()
     held.add((small("a"), small("b"), split("c"), split("d"), small("e")))
 
@@ -75,7 +75,7 @@ def test_the_reader_holds_few_splits_again_if_they_are_not_small() -> None:
     assert held.splits_to_request() == 3
 
 
-def test_a_restored_reader_reads_together_what_waits() -> None:
+def test_a_restored_reader_reads_its_waiting_splits_together() -> None:
     held = reader()
     held.add((small("a"), small("b")))
 
@@ -85,7 +85,7 @@ def test_a_restored_reader_reads_together_what_waits() -> None:
     assert restored.next() == (small("a"), small("b"))
 
 
-def test_a_restored_reader_holds_what_the_checkpoint_found_unread() -> None:
+def test_a_restored_reader_holds_the_splits_that_were_unread_at_the_checkpoint() -> None:
     held = reader()
     held.add((split("a"), split("b"), split("c")))
     held.next()
@@ -130,7 +130,7 @@ def test_a_reader_ignores_state_of_other_operators_in_its_chain() -> None:
     assert not restored.has_unread
 
 
-def test_a_source_whose_splits_cannot_be_read_fails_and_is_not_restarted_into_the_same() -> None:
+def test_a_source_with_unreadable_split_state_fails_without_a_restart() -> None:
     damaged = OperatorListState(name="SourceReaderState", elements=(b"damaged",))
     state = OperatorSubtaskState(operator_id=SOURCE, operator_state=(damaged,))
     deployed = replace(descriptor(OperatorKind.SOURCE), restore=TaskStateSnapshot(operators=(state,)))

@@ -1,4 +1,4 @@
-"""The order of stages: which run concurrently, which wait, and which messages follow them."""
+"""The order of stages: which of them run concurrently, which of them wait, and which messages follow them."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def at_work(task: Harness) -> list[tuple[type[Command], int]]:
 # The queue of stages
 
 
-def test_there_is_room_for_as_many_stages_as_may_be_in_flight() -> None:
+def test_stages_start_up_to_the_limit_in_flight() -> None:
     made = line(*range(STAGES_IN_FLIGHT - 1))
     before = made.has_room
 
@@ -132,7 +132,7 @@ def test_an_answer_that_no_stage_waits_for_is_refused() -> None:
 # Order
 
 
-def test_the_rows_of_two_stages_are_moved_at_once_and_of_no_more() -> None:
+def test_rows_of_at_most_two_stages_are_moved_concurrently() -> None:
     task = operator()
 
     task.arrive(0, batch("a"), batch("b"), batch("c"))
@@ -150,7 +150,7 @@ def test_an_ordered_chain_processes_one_batch_after_the_other() -> None:
     assert (first, at_work(task)) == ([(ProcessBatch, 0)], [(ProcessBatch, 1)])
 
 
-def test_stages_end_in_their_order_whichever_is_moved_first() -> None:
+def test_stages_complete_in_start_order_whichever_result_is_first() -> None:
     task = operator()
     task.arrive(0, batch("a"), Watermark(timestamp_ms=5), batch("b"))
 
@@ -207,7 +207,7 @@ def test_a_stage_after_one_that_has_failed_is_not_answered() -> None:
 
 
 def finishing() -> Harness:
-    """A source whose final checkpoint is complete while a later savepoint is not written yet."""
+    """A source whose final checkpoint is complete, while a later savepoint is not written yet."""
     task = source(BOTH)
     task.feed(splits("a"), StageResult(stage=0, staged=staged("a")))
     task.feed(trigger(1, is_final=True), finished(1), durable(1), complete(1), trigger(2))
@@ -215,7 +215,7 @@ def finishing() -> Harness:
     return task
 
 
-def test_an_attempt_that_finishes_ends_first_what_it_has_begun() -> None:
+def test_an_attempt_completes_its_pending_work_before_it_finishes() -> None:
     task = finishing()
     before = to_bridge(task.feed(CheckpointCommitted(checkpoint_id=1)))
     stage = to_bridge(task.feed(finished(2)))
@@ -228,7 +228,7 @@ def test_an_attempt_that_finishes_ends_first_what_it_has_begun() -> None:
     assert ended(closed) == [ExecutionState.FINISHED]
 
 
-def test_an_attempt_that_is_cancelled_waits_for_its_end_alone() -> None:
+def test_a_cancelled_attempt_waits_only_for_its_end() -> None:
     task = finishing()
 
     cancelled = to_bridge(task.feed(CancelTask(attempt=ATTEMPT)))

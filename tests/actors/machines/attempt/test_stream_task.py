@@ -1,4 +1,4 @@
-"""What a Task decides while it runs, as events and effects."""
+"""Decisions of a running Task: events in, effects out."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_running_source_asks_for_splits_ahead() -> None:
     assert RequestSplits(attempt=ATTEMPT, operator_id=SOURCE, count=SPLITS_AHEAD) in to_job_master(effects)
 
 
-def test_two_stages_are_in_flight_and_no_more() -> None:
+def test_at_most_two_stages_are_in_flight() -> None:
     task = source()
 
     started = to_bridge(task.feed(splits("a", "b", "c")))
@@ -181,7 +181,7 @@ def test_a_checkpoint_without_written_state_is_not_committed() -> None:
     assert to_bridge(task.feed(complete(3))) == []
 
 
-def test_a_checkpoint_commits_what_waits_since_an_earlier_one() -> None:
+def test_a_checkpoint_commits_output_pending_since_an_earlier_one() -> None:
     task = source()
     task.feed(trigger(1), finished(0), durable(1), aborted(1), trigger(2), finished(1), durable(2))
 
@@ -213,7 +213,7 @@ def test_the_snapshot_of_a_stateless_chain_is_acknowledged_after_the_barrier() -
     assert acknowledged.checkpoint_id == barrier.checkpoint_id == 1
 
 
-def test_an_ordinary_checkpoint_ends_nothing() -> None:
+def test_an_ordinary_checkpoint_ends_no_source() -> None:
     task = source()
     task.feed(NoMoreSplits(attempt=ATTEMPT, operator_id=SOURCE), trigger(1), finished(0), durable(1))
 

@@ -1,4 +1,4 @@
-"""Snapshots of an attempt in the background: prepared, written, declined, discarded and committed, in their order."""
+"""Snapshots of an attempt are prepared, written, declined, discarded and committed in the background, in order."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def test_a_commit_waits_for_the_snapshots_before_it() -> None:
 
 
 def overtaken(chain: ChainOpened = STATELESS) -> Harness:
-    """A task whose barrier has overtaken two batches."""
+    """A task with a barrier that has overtaken two batches."""
     task = Harness(descriptor(OperatorKind.STATELESS, channels=2))
     task.feed(StartTask(), chain)
     task.arrive(0, batch("x"), batch("y"), batch("a"), batch("b"))

@@ -1,4 +1,4 @@
-"""The machine of a Task in an unaligned checkpoint: the data it holds, forwards, acknowledges and drops."""
+"""A Task in an unaligned checkpoint: the data that it holds, forwards, acknowledges and drops."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def hold(checkpoint_id: int, *names: str) -> HoldBatches:
 
 
 def write(checkpoint_id: int, inputs: str = "", outputs: str | None = None) -> WriteChannelState:
-    """The command to write these in-flight batches: names of one letter are inputs, any name is an output."""
+    """The command to write these in-flight batches: inputs have names of one letter, outputs have any name."""
     path = f"/checkpoints/{JOB}/in-flight/{ATTEMPT}-{checkpoint_id}"
     entering = ChannelStatePart(path=f"{path}-in-0", batches=tuple(map(batch, inputs)), gate=0)
     leaving = ChannelStatePart(path=f"{path}-out-0-0", batches=(batch(outputs or ""),), output=0)
@@ -101,7 +101,7 @@ def written(checkpoint_id: int, parts: int = 1) -> ChannelStateWritten:
 
 
 def operator(channels: int = 2, outputs: int = 0) -> Harness:
-    """An intermediate task whose inputs have delivered `a` to `d`: it processes two of them, and two wait."""
+    """An intermediate task whose inputs have delivered `a` to `d`: it is processing two of them, and two wait."""
     task = Harness(descriptor(OperatorKind.STATELESS, channels=channels, outputs=outputs))
     task.feed(StartTask(), WINDOWS)
     task.arrive(0, batch("a"), batch("b"))
@@ -150,7 +150,7 @@ def test_the_snapshot_is_acknowledged_when_its_in_flight_data_is_durable() -> No
     assert acknowledged.metrics.bytes_persisted_during_alignment == 5
 
 
-def test_a_source_whose_consumer_is_slow_sends_its_barrier_before_what_waits() -> None:
+def test_the_barrier_of_a_source_with_a_slow_consumer_overtakes_waiting_batches() -> None:
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), ChainOpened(), request, splits("a"), finished(0, "rows"))
@@ -166,7 +166,7 @@ def test_a_source_whose_consumer_is_slow_sends_its_barrier_before_what_waits() -
 
 
 @pytest.mark.parametrize("strategy", [ShipStrategy.FORWARD, ShipStrategy.BROADCAST, ShipStrategy.RESCALE])
-def test_between_neighbours_a_barrier_stays_in_line(strategy: ShipStrategy) -> None:
+def test_a_barrier_on_a_pointwise_edge_does_not_overtake(strategy: ShipStrategy) -> None:
     deployed = descriptor(OperatorKind.SOURCE, outputs=1)
     [partition] = deployed.outputs
     task = Harness(replace(deployed, outputs=(replace(partition, ship_strategy=strategy),)))
@@ -328,7 +328,7 @@ def test_a_barrier_already_timed_out_when_sent_overtakes_queued_output() -> None
 
 
 def waiting() -> Harness:
-    """A source whose aligned barrier waits after a batch that no reader has room for."""
+    """A source whose aligned barrier waits after a batch for which no reader has room."""
     task = Harness(descriptor(OperatorKind.SOURCE, outputs=1))
     request = PartitionRequest(partition_id=OUT, subpartition=0, credit=0, consumer=CONSUMER)
     task.feed(StartTask(), WINDOWS, request, splits("a", "b"), finished(0, "rows"), finished(1))
@@ -355,7 +355,7 @@ def test_a_barrier_in_an_output_overtakes_after_the_alignment_timeout() -> None:
     assert told.metrics.is_unaligned
 
 
-def test_a_barrier_that_leaves_its_outputs_in_time_has_overtaken_nothing() -> None:
+def test_a_barrier_sent_before_the_alignment_timeout_has_overtaken_nothing() -> None:
     task = waiting()
     task.feed(finished(2), durable(1))
 
@@ -372,7 +372,7 @@ def test_a_barrier_that_leaves_its_outputs_in_time_has_overtaken_nothing() -> No
     assert told.metrics.bytes_persisted_during_alignment == 0
 
 
-def test_an_aborted_checkpoint_lets_its_barrier_wait_in_line() -> None:
+def test_an_aborted_checkpoints_barrier_no_longer_overtakes() -> None:
     task = waiting()
     task.feed(finished(2))
     task.feed(aborted(1))

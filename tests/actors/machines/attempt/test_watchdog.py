@@ -1,4 +1,4 @@
-"""Stalled stages: what counts as progress, which attempt fails without it, and the error message."""
+"""The watchdog fails an attempt whose stage makes no progress: the conditions, and the error message."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_tasks_that_begin_and_fail_are_no_progress() -> None:
     assert failure.message.endswith("3 of 8 Spark tasks are done, 1 run, 2 have failed")
 
 
-def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then() -> None:
+def test_a_stage_stalls_from_its_start_and_not_from_the_first_report() -> None:
     watchdog = StageWatchdog(5_000)
     waiting = WorkProgress(piece=1, what="opening", age_ms=7_000)
 
@@ -80,7 +80,7 @@ def test_work_that_was_begun_long_before_it_is_seen_first_has_stood_since_then()
 
     assert failure is not None
     assert failure.message.endswith(
-        "for 7.0 s (the stage timeout is 5 s): no Spark job of it has begun: it waits in code of the driver"
+        "for 7.0 s (the stage timeout is 5 s): it has started no Spark job: code in the driver is running"
     )
 
 
@@ -117,7 +117,7 @@ class HangingEngine(EmptyEngine):
 
 
 class Parent(Actor):
-    """Stands in for the Task: owns a bridge, and exposes its messages."""
+    """Stands in for the Task: spawns a bridge, and records its messages."""
 
     def __init__(self, bridge: Props, shown: list[Message]) -> None:
         self._props = bridge

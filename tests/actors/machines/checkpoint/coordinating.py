@@ -1,4 +1,4 @@
-"""A coordinator's machine and its environment: virtual timers, a counter, a storage that answers or waits."""
+"""Drives the coordinator's machine: virtual timers, an id counter, and a storage that answers at once or on command."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Ids:
 
 
 class Coordination:
-    """Hands events to the machine and answers its effects; `log` is every effect so far, in order."""
+    """Passes events to the machine and executes its effects; `log` has every effect so far, in order."""
 
     def __init__(
         self,
@@ -141,7 +141,7 @@ class Coordination:
             self.handle(events.TasksChanged(tasks=tasks))
 
     def handle(self, event: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """All effects of the event and of the answers to them."""
+        """Pass the event to the machine, execute its effects, and return these and the effects of their results."""
         already = len(self.log)
         made = self.machine.handle(event, self.now)
         self.machine.check()
@@ -279,11 +279,11 @@ def two_tasks(**changed: Any) -> Coordination:
     return Coordination(SOURCE, SINK, **changed)
 
 
-def complete_checkpoint(world: Coordination, checkpoint_id: int, **state: Any) -> None:
+def complete_checkpoint(harness: Coordination, checkpoint_id: int, **state: Any) -> None:
     """Complete a checkpoint of two tasks; the sink acknowledges the state."""
-    world.trigger()
-    world.acknowledge("source", checkpoint_id)
-    world.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
+    harness.trigger()
+    harness.acknowledge("source", checkpoint_id)
+    harness.acknowledge("sink", checkpoint_id, snapshot(**state) if state else None)
 
 
 def completed_checkpoint(

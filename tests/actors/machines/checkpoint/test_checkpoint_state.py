@@ -1,4 +1,4 @@
-"""The disposal of state of a checkpoint that is aborted, late, duplicate or subsumed."""
+"""The state of a checkpoint is discarded if it is aborted, late, duplicate or subsumed."""
 
 from __future__ import annotations
 
@@ -35,170 +35,170 @@ def checkpoint_aborted(checkpoint_id: int, reason: CheckpointDeclineReason) -> C
 
 
 def test_a_checkpoint_being_added_to_the_store_cannot_be_aborted() -> None:
-    world = two_tasks(storage_answers=False, tolerable_failures=1)
-    complete_checkpoint(world, 1, shared=["x"], exclusive=["s"])
+    harness = two_tasks(storage_answers=False, tolerable_failures=1)
+    complete_checkpoint(harness, 1, shared=["x"], exclusive=["s"])
 
-    late = world.handle(CheckpointTimedOut(checkpoint_id=1))
-    late += world.decline("sink", 1)
-    late += world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    world.written(1)
+    late = harness.handle(CheckpointTimedOut(checkpoint_id=1))
+    late += harness.decline("sink", 1)
+    late += harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    harness.written(1)
 
     assert {type(effect) for effect in late} == {Ignore}
-    assert world.completed() == [1]
-    assert world.disposed() == []
+    assert harness.completed() == [1]
+    assert harness.disposed() == []
 
 
 def test_a_checkpoint_that_cannot_be_written_is_aborted() -> None:
-    world = two_tasks(storage_answers=False, tolerable_failures=1)
-    complete_checkpoint(world, 1, exclusive=["s"])
+    harness = two_tasks(storage_answers=False, tolerable_failures=1)
+    complete_checkpoint(harness, 1, exclusive=["s"])
 
-    made = world.handle(_write_failed(1))
+    made = harness.handle(_write_failed(1))
 
     failed = CheckpointDeclineReason.FINALIZE_CHECKPOINT_FAILURE
     assert [str(each.failure) for each in made if isinstance(each, CheckpointAborted)] == [
         f"{failed}: OSError: disk full"
     ]
-    assert world.completed() == []
-    assert world.disposed() == ["s"]
+    assert harness.completed() == []
+    assert harness.disposed() == ["s"]
 
 
 def test_a_checkpoint_stored_after_a_newer_one_is_subsumed() -> None:
-    world = two_tasks(storage_answers=False)
-    complete_checkpoint(world, 1, exclusive=["s 1"], shared=["x", "y"])
-    complete_checkpoint(world, 2, exclusive=["s 2"], shared=["y", "z"])
-    newer = world.written(2)
+    harness = two_tasks(storage_answers=False)
+    complete_checkpoint(harness, 1, exclusive=["s 1"], shared=["x", "y"])
+    complete_checkpoint(harness, 2, exclusive=["s 2"], shared=["y", "z"])
+    newer = harness.written(2)
 
-    older = world.written(1)
+    older = harness.written(1)
 
     assert checkpoint_aborted(1, CheckpointDeclineReason.SUBSUMED) in older
     assert not [effect for effect in older if isinstance(effect, NotifyCheckpointComplete)]
     assert not [effect for effect in newer if isinstance(effect, events.Dispose | CheckpointAborted)]
     assert events.Dispose(retained=(1,), checkpoints=("chk-1",)) in older
-    assert world.completed() == [2]
-    assert world.disposed() == ["s 1", "chk-1"]
+    assert harness.completed() == [2]
+    assert harness.disposed() == ["s 1", "chk-1"]
 
 
 def test_a_newer_checkpoint_subsumes_the_older_pending_ones() -> None:
-    world = two_tasks()
-    world.trigger()
-    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
-    world.trigger()
+    harness = two_tasks()
+    harness.trigger()
+    harness.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    harness.trigger()
 
-    world.acknowledge("source", 2)
-    world.acknowledge("sink", 2)
+    harness.acknowledge("source", 2)
+    harness.acknowledge("sink", 2)
 
-    assert world.completed() == [2]
-    assert checkpoint_aborted(1, CheckpointDeclineReason.SUBSUMED) in world.log
-    assert world.disposed() == ["s"]
-    assert world.effects(CheckpointFailuresExceeded) == []
+    assert harness.completed() == [2]
+    assert checkpoint_aborted(1, CheckpointDeclineReason.SUBSUMED) in harness.log
+    assert harness.disposed() == ["s"]
+    assert harness.effects(CheckpointFailuresExceeded) == []
 
 
 def test_state_of_a_younger_pending_checkpoint_outlives_completions_without_it() -> None:
-    world = two_tasks()
-    complete_checkpoint(world, 1, shared=["x"])
-    world.trigger()
-    world.trigger()
+    harness = two_tasks()
+    complete_checkpoint(harness, 1, shared=["x"])
+    harness.trigger()
+    harness.trigger()
     for checkpoint_id, state in ((2, snapshot(shared=["x again"])), (3, snapshot(shared=["x"]))):
-        world.acknowledge("source", checkpoint_id, state)
-        world.acknowledge("sink", checkpoint_id)
+        harness.acknowledge("source", checkpoint_id, state)
+        harness.acknowledge("sink", checkpoint_id)
 
-    assert world.completed() == [3]
-    assert "x" not in world.disposed()
+    assert harness.completed() == [3]
+    assert "x" not in harness.disposed()
 
 
 def test_state_of_a_final_checkpoint_outlives_the_completion_of_a_younger_one() -> None:
-    world = two_tasks()
-    world.trigger(for_final_checkpoint())
-    world.trigger()
-    world.acknowledge("source", 1, snapshot(shared=["x"]))
+    harness = two_tasks()
+    harness.trigger(for_final_checkpoint())
+    harness.trigger()
+    harness.acknowledge("source", 1, snapshot(shared=["x"]))
     for name in ("source", "sink"):
-        world.acknowledge(name, 2)
-    world.acknowledge("sink", 1)
+        harness.acknowledge(name, 2)
+    harness.acknowledge("sink", 1)
 
-    assert set(world.completed()) <= {1, 2}
-    assert "x" not in world.disposed()
+    assert set(harness.completed()) <= {1, 2}
+    assert "x" not in harness.disposed()
 
 
 def test_a_duplicate_is_not_discarded_even_after_the_checkpoint_has_ended() -> None:
-    world = two_tasks()
-    complete_checkpoint(world, 1, exclusive=["s"], shared=["x"])
+    harness = two_tasks()
+    complete_checkpoint(harness, 1, exclusive=["s"], shared=["x"])
 
-    again = world.acknowledge("sink", 1, snapshot(exclusive=["s"], shared=["x"]))
+    again = harness.acknowledge("sink", 1, snapshot(exclusive=["s"], shared=["x"]))
 
     assert [type(effect) for effect in again] == [Ignore]
 
 
 def test_late_state_is_discarded_once() -> None:
-    world = two_tasks()
-    world.trigger()
-    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
-    world.decline("sink", 1)
+    harness = two_tasks()
+    harness.trigger()
+    harness.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    harness.decline("sink", 1)
 
-    world.acknowledge("source", 1, snapshot(exclusive=["s"]))
-    world.acknowledge("sink", 1, snapshot(exclusive=["late"]))
+    harness.acknowledge("source", 1, snapshot(exclusive=["s"]))
+    harness.acknowledge("sink", 1, snapshot(exclusive=["late"]))
 
-    assert world.disposed() == ["s", "late"]
+    assert harness.disposed() == ["s", "late"]
 
 
-def test_a_living_attempt_may_refer_again_to_the_shared_state_of_a_checkpoint_that_was_given_up() -> None:
-    world = two_tasks(tolerable_failures=9)
-    world.trigger()
-    world.decline("source", 1)
-    world.acknowledge("sink", 1, snapshot(shared=["x"]))
+def test_a_live_attempt_may_reuse_shared_state_of_an_aborted_checkpoint() -> None:
+    harness = two_tasks(tolerable_failures=9)
+    harness.trigger()
+    harness.decline("source", 1)
+    harness.acknowledge("sink", 1, snapshot(shared=["x"]))
 
-    complete_checkpoint(world, 2, shared=["x", "y"])
+    complete_checkpoint(harness, 2, shared=["x", "y"])
 
-    assert world.disposed() == []
-    assert list(world.written_checkpoints()[0].task_states[1].state.operators[0].shared) == [  # type: ignore[union-attr]
+    assert harness.disposed() == []
+    assert list(harness.written_checkpoints()[0].task_states[1].state.operators[0].shared) == [  # type: ignore[union-attr]
         shared("x"),
         shared("y"),
     ]
 
 
 def test_shared_state_of_ended_attempts_is_deleted_at_once() -> None:
-    world = two_tasks()
-    complete_checkpoint(world, 1, shared=["x"])
+    harness = two_tasks()
+    complete_checkpoint(harness, 1, shared=["x"])
 
-    world.acknowledge("former", 2, snapshot(shared=["x", "y"]))
+    harness.acknowledge("former", 2, snapshot(shared=["x", "y"]))
 
-    assert world.disposed() == ["y"]
+    assert harness.disposed() == ["y"]
 
 
-def test_shared_state_that_is_there_already_is_kept_once() -> None:
-    world = two_tasks(retained=2)
-    complete_checkpoint(world, 1, shared=["x"])
+def test_existing_shared_state_is_registered_once() -> None:
+    harness = two_tasks(retained=2)
+    complete_checkpoint(harness, 1, shared=["x"])
     rewritten = SharedStateHandle(state_id="x", path="elsewhere", rows=1, size_bytes=1)
 
-    world.trigger()
-    world.acknowledge("source", 2)
+    harness.trigger()
+    harness.acknowledge("source", 2)
     state = snapshot(shared=["x"])
     [operator] = state.operators
-    world.acknowledge("sink", 2, type(state)(operators=(_with_shared(operator, rewritten),)))
+    harness.acknowledge("sink", 2, type(state)(operators=(_with_shared(operator, rewritten),)))
 
-    assert world.disposed() == ["elsewhere"]
-    assert world.written_checkpoints()[1].task_states[1].state == state
+    assert harness.disposed() == ["elsewhere"]
+    assert harness.written_checkpoints()[1].task_states[1].state == state
 
 
-def test_subsuming_deletes_the_checkpoint_its_state_and_what_only_it_referred_to() -> None:
-    world = two_tasks()
-    complete_checkpoint(world, 1, exclusive=["s"], shared=["x", "y"])
+def test_subsuming_deletes_a_checkpoint_and_the_state_that_only_it_refers_to() -> None:
+    harness = two_tasks()
+    complete_checkpoint(harness, 1, exclusive=["s"], shared=["x", "y"])
 
-    complete_checkpoint(world, 2, shared=["y"])
+    complete_checkpoint(harness, 2, shared=["y"])
 
-    [disposal] = world.effects(events.Dispose)
+    [disposal] = harness.effects(events.Dispose)
     assert disposal == events.Dispose(
         retained=(1,), checkpoints=("chk-1",), state=(ExclusiveStateHandle(path="s", size_bytes=1), shared("x"))
     )
 
 
-def test_messages_of_other_jobs_are_left_alone() -> None:
-    world = two_tasks()
-    world.trigger()
+def test_messages_of_other_jobs_are_ignored() -> None:
+    harness = two_tasks()
+    harness.trigger()
 
-    made = world.acknowledge("sink", 1, snapshot(exclusive=["theirs"]), job=JobId("other"))
+    made = harness.acknowledge("sink", 1, snapshot(exclusive=["theirs"]), job=JobId("other"))
 
     assert [type(effect) for effect in made] == [Ignore]
-    assert world.machine.pending[1].awaited == {"source", "sink"}
+    assert harness.machine.pending[1].awaited == {"source", "sink"}
 
 
 def _write_failed(checkpoint_id: int) -> MetadataWriteFailed:

@@ -1,4 +1,4 @@
-"""Subsumed checkpoints are deleted a few at a time; too many undeleted ones hold new checkpoints back."""
+"""Subsumed checkpoints are deleted a few at a time; no new checkpoint starts while too many wait to be deleted."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def dispose_state(name: str) -> Dispose:
 
 
 def slow(**changed: int) -> Coordination:
-    """Checkpoints are written at once, and deleted on the test's command."""
+    """A coordinator whose checkpoints are written at once, and deleted on the test's command."""
     return two_tasks(storage_answers=False, **changed)
 
 
-def completes(world: Coordination, checkpoint_id: int) -> None:
-    complete_checkpoint(world, checkpoint_id, exclusive=[f"state {checkpoint_id}"])
-    world.written(checkpoint_id)
+def completes(harness: Coordination, checkpoint_id: int) -> None:
+    complete_checkpoint(harness, checkpoint_id, exclusive=[f"state {checkpoint_id}"])
+    harness.written(checkpoint_id)
 
 
-def deleting(world: Coordination) -> list[tuple[int, ...]]:
-    return [disposal.retained for disposal in world.effects(events.Dispose)]
+def deleting(harness: Coordination) -> list[tuple[int, ...]]:
+    return [disposal.retained for disposal in harness.effects(events.Dispose)]
 
 
 def test_no_more_deletions_than_allowed_are_under_way_and_the_oldest_goes_first() -> None:
@@ -67,43 +67,43 @@ def test_a_limit_below_one_is_refused() -> None:
 
 
 def test_subsumed_checkpoints_wait_for_their_deletion_while_others_complete() -> None:
-    world = slow(max_concurrent_deletions=1)
+    harness = slow(max_concurrent_deletions=1)
 
     for checkpoint_id in (1, 2, 3, 4):
-        completes(world, checkpoint_id)
-    begun = deleting(world)
-    world.handle(Disposed())
+        completes(harness, checkpoint_id)
+    begun = deleting(harness)
+    harness.handle(Disposed())
 
     assert begun == [(1,)]
-    assert deleting(world) == [(1,), (2,)]
-    assert world.completed() == [4]
+    assert deleting(harness) == [(1,), (2,)]
+    assert harness.completed() == [4]
 
 
 def test_no_checkpoint_begins_while_too_many_wait_to_be_deleted() -> None:
-    world = slow(max_concurrent=1, max_concurrent_deletions=1)
+    harness = slow(max_concurrent=1, max_concurrent_deletions=1)
     for checkpoint_id in (1, 2, 3):
-        completes(world, checkpoint_id)
+        completes(harness, checkpoint_id)
 
-    world.trigger()
-    held = list(world.machine.pending)
-    world.handle(Disposed())
+    harness.trigger()
+    held = list(harness.machine.pending)
+    harness.handle(Disposed())
 
     assert held == []
-    assert list(world.machine.pending) == [4]
+    assert list(harness.machine.pending) == [4]
 
 
 def test_a_job_that_ends_waits_for_every_deletion_before_its_folder_goes() -> None:
-    world = slow(max_concurrent_deletions=1)
+    harness = slow(max_concurrent_deletions=1)
     for checkpoint_id in (1, 2, 3):
-        completes(world, checkpoint_id)
+        completes(harness, checkpoint_id)
 
-    world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
-    world.handle(Disposed())
-    early = world.effects(events.DeleteJob)
-    world.handle(Disposed())
-    [last] = world.effects(events.DeleteJob)
-    world.handle(Disposed())
+    harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+    harness.handle(Disposed())
+    early = harness.effects(events.DeleteJob)
+    harness.handle(Disposed())
+    [last] = harness.effects(events.DeleteJob)
+    harness.handle(Disposed())
 
     assert early == []
     assert last == events.DeleteJob()
-    assert len(world.effects(CheckpointingStopped)) == 1
+    assert len(harness.effects(CheckpointingStopped)) == 1

@@ -1,4 +1,4 @@
-"""A store retains the newest checkpoints, and keeps everything that a later leader of the job needs."""
+"""A store retains the newest checkpoints, and everything that a later leader of the job needs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def ids(store: CompletedCheckpointStore) -> list[int]:
     return [checkpoint.checkpoint_id for checkpoint in store]
 
 
-def test_they_are_kept_by_id_however_they_complete() -> None:
+def test_checkpoints_are_retained_by_id_in_any_order_of_completion() -> None:
     store = CompletedCheckpointStore(JOB, 2)
 
     gone = [checkpoint.checkpoint_id for number in (3, 1, 2) for checkpoint in store.add(completed_checkpoint(number))]

@@ -39,7 +39,8 @@ from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, pla
 
 INTERVAL_MS, TIMEOUT_MS = 50, 200
 BATCHES = 3
-"""Batches of keyed state that a task refers to at a time: one more each checkpoint, the oldest compacted away."""
+"""The number of batches of keyed state in a snapshot of a task: each checkpoint adds a batch and drops the oldest one.
+"""
 
 
 class Coordinating(RuleBasedStateMachine):
@@ -48,7 +49,7 @@ class Coordinating(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.life = 0
-        self.world = Coordination(
+        self.harness = Coordination(
             storage_answers=False,
             interval_ms=INTERVAL_MS,
             timeout_ms=TIMEOUT_MS,
@@ -68,32 +69,32 @@ class Coordinating(RuleBasedStateMachine):
 
     @rule(ms=st.integers(1, 120))
     def time_passes(self, ms: int) -> None:
-        self.world.advance(ms)
+        self.harness.advance(ms)
 
     @rule(stops=st.integers(0, 4))
     def the_job_runs_or_not(self, stops: int) -> None:
-        self.world.handle(StartCheckpointScheduler(job_id=JOB) if stops else StopCheckpointScheduler(job_id=JOB))
+        self.harness.handle(StartCheckpointScheduler(job_id=JOB) if stops else StopCheckpointScheduler(job_id=JOB))
 
     @rule(savepoint=st.booleans())
     def somebody_wants_a_checkpoint(self, savepoint: bool) -> None:
         self.savepoints += savepoint
         properties = for_savepoint(f"savepoint {self.savepoints}") if savepoint else for_checkpoint()
         request_id = str(self.savepoints) if savepoint else None
-        self.world.handle(events.TriggerRequested(properties=properties, request_id=request_id))
+        self.harness.handle(events.TriggerRequested(properties=properties, request_id=request_id))
 
     @rule(fails=st.booleans())
     def the_counter_of_ids_fails_or_is_back(self, fails: bool) -> None:
-        self.world.counter_fails = fails
+        self.harness.counter_fails = fails
 
     @rule()
     def the_input_is_at_its_end(self) -> None:
-        self.world.handle(FinalCheckpointRequest(job_id=JOB))
+        self.harness.handle(FinalCheckpointRequest(job_id=JOB))
 
     @rule(savepoint=st.booleans(), drain=st.booleans())
     def somebody_stops_the_job(self, savepoint: bool, drain: bool) -> None:
         self.stops += 1
         folder = f"stopped with {self.stops}" if savepoint else None
-        self.world.handle(StopCheckpointRequest(job_id=JOB, target_location=folder, drain=drain, request_id="stop"))
+        self.harness.handle(StopCheckpointRequest(job_id=JOB, target_location=folder, drain=drain, request_id="stop"))
 
     @precondition(lambda self: self._pending())
     @rule(data=st.data(), declines=st.integers(0, 5))
@@ -101,7 +102,7 @@ class Coordinating(RuleBasedStateMachine):
         checkpoint_id = data.draw(st.sampled_from(self._pending()))
         name = data.draw(st.sampled_from(self._names()))
         if declines == 0:
-            self.world.decline(name, checkpoint_id)
+            self.harness.decline(name, checkpoint_id)
             return
         self._acknowledge(name, checkpoint_id)
 
@@ -129,14 +130,14 @@ class Coordinating(RuleBasedStateMachine):
 
     @rule(runs=st.integers(0, 2))
     def a_task_changes(self, runs: int) -> None:
-        self.world.set_state(self._names()[0], ExecutionState.RUNNING if runs else ExecutionState.FAILED)
+        self.harness.set_state(self._names()[0], ExecutionState.RUNNING if runs else ExecutionState.FAILED)
 
     @rule(spared=st.integers(0, 3))
     def the_job_fails_over(self, spared: int) -> None:
         if spared:
             return
-        self.world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-        self.world.handle(RequestRestoreState(job_id=JOB, version=self.life))
+        self.harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+        self.harness.handle(RequestRestoreState(job_id=JOB, version=self.life))
         self._deploy()
 
     @precondition(lambda self: self._under_way())
@@ -148,17 +149,17 @@ class Coordinating(RuleBasedStateMachine):
         else:
             self.writing.append(checkpoint_id)
             cause = SerializedThrowable(type_name="OSError", message="disk full")
-            self.world.handle(MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=cause))
+            self.harness.handle(MetadataWriteFailed(checkpoint_id=checkpoint_id, cause=cause))
 
     @precondition(lambda self: self.disposals < len(self._deletions()))
     @rule()
     def a_deletion_ends(self) -> None:
         self.disposals += 1
-        self.world.handle(Disposed())
+        self.harness.handle(Disposed())
 
     @invariant()
     def nothing_completes_without_every_acknowledgement(self) -> None:
-        for effect in self.world.effects(events.WriteMetadata):
+        for effect in self.harness.effects(events.WriteMetadata):
             tasks = {str(entry.vertex_id) for entry in effect.checkpoint.task_states}
             assert len(tasks) == 2
             assert tasks <= self.acknowledged[effect.checkpoint.checkpoint_id]
@@ -169,26 +170,28 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def what_belongs_to_one_checkpoint_is_deleted_once(self) -> None:
-        deleted = Counter(path for path in self.world.disposed() if "batch" not in path)
+        deleted = Counter(path for path in self.harness.disposed() if "batch" not in path)
         assert all(times == 1 for times in deleted.values()), deleted
 
     @invariant()
     def no_state_is_deleted_while_a_retained_checkpoint_refers_to_it(self) -> None:
-        referred = {state_id for checkpoint in self.world.machine.completed for state_id in shared_state_of(checkpoint)}
-        paths = {checkpoint.path for checkpoint in self.world.machine.completed}
-        assert not (referred | paths) & set(self.world.disposed())
+        referred = {
+            state_id for checkpoint in self.harness.machine.completed for state_id in shared_state_of(checkpoint)
+        }
+        paths = {checkpoint.path for checkpoint in self.harness.machine.completed}
+        assert not (referred | paths) & set(self.harness.disposed())
 
     @invariant()
     def the_limit_of_concurrent_checkpoints_holds(self) -> None:
-        limited = [pending for pending in self.world.machine.pending.values() if not pending.properties.forced]
+        limited = [pending for pending in self.harness.machine.pending.values() if not pending.properties.forced]
         assert len(limited) <= 2
 
     @invariant()
     def whatever_ended_was_reported_once(self) -> None:
-        ended = [e.checkpoint_id for e in self.world.effects(CheckpointCompleted)]
-        ended += [e.checkpoint_id for e in self.world.effects(CheckpointAborted)]
+        ended = [e.checkpoint_id for e in self.harness.effects(CheckpointCompleted)]
+        ended += [e.checkpoint_id for e in self.harness.effects(CheckpointAborted)]
         assert len(ended) == len(set(ended))
-        assert not set(ended) & set(self.world.machine.pending)
+        assert not set(ended) & set(self.harness.machine.pending)
 
     @invariant()
     def each_request_for_a_savepoint_is_answered_once(self) -> None:
@@ -197,41 +200,41 @@ class Coordinating(RuleBasedStateMachine):
 
     @invariant()
     def a_stop_fails_at_most_once(self) -> None:
-        assert len(self.world.effects(StopCheckpointFailed)) <= self.stops
+        assert len(self.harness.effects(StopCheckpointFailed)) <= self.stops
 
     @invariant()
     def one_timer_runs_for_each_pending_checkpoint(self) -> None:
-        timed = {int(timer.removeprefix("timeout-")) for timer in self.world.timers if timer.startswith("timeout-")}
+        timed = {int(timer.removeprefix("timeout-")) for timer in self.harness.timers if timer.startswith("timeout-")}
         # A checkpoint that is being added to the store can time out no more, whether its timer fired or not.
-        assert timed <= set(self.world.machine.pending) <= timed | set(self._under_way())
+        assert timed <= set(self.harness.machine.pending) <= timed | set(self._under_way())
 
     def teardown(self) -> None:
-        """Everything ends with the job, and a stopped job leaves its last checkpoint. That may still be being
-        written when the job ends.
+        """End the job: all requests are answered, and a stopped job retains its last checkpoint, even if that is still
+        being written when the job ends.
         """
-        retained = [checkpoint.checkpoint_id for checkpoint in self.world.machine.completed]
+        retained = [checkpoint.checkpoint_id for checkpoint in self.harness.machine.completed]
         retained += [each for each in self._under_way() if self._is_retained(each)]
-        self.world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+        self.harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
         while self._under_way():
             self._write_ends(self._under_way()[0])
         while self.disposals < len(self._deletions()):
             self.disposals += 1
-            self.world.handle(Disposed())
-        [stopped] = self.world.effects(CheckpointingStopped)
-        paths = {e.checkpoint_id: e.path for e in self.world.effects(CheckpointCompleted)}
+            self.harness.handle(Disposed())
+        [stopped] = self.harness.effects(CheckpointingStopped)
+        paths = {e.checkpoint_id: e.path for e in self.harness.effects(CheckpointCompleted)}
         kept = [paths[max(retained)]] if stopped.retained else []
         assert stopped.retained == tuple(kept)
         assert len(kept) <= (1 if self.stops else 0)
-        assert len(self.world.effects(events.DeleteJob)) == (0 if kept else 1)
-        assert not set(kept) & set(self.world.disposed())
-        assert self.world.machine.pending == {}
-        assert self.world.timers == {}
-        assert len(self.world.effects(RestoreState)) == self.life - 1
+        assert len(self.harness.effects(events.DeleteJob)) == (0 if kept else 1)
+        assert not set(kept) & set(self.harness.disposed())
+        assert self.harness.machine.pending == {}
+        assert self.harness.timers == {}
+        assert len(self.harness.effects(RestoreState)) == self.life - 1
         assert len(self._answered()) == self.savepoints
 
     def _answered(self) -> list[str]:
-        told = [report.request_id for report in self.world.effects(SavepointCompleted)]
-        told += [report.request_id for report in self.world.effects(SavepointFailed)]
+        told = [report.request_id for report in self.harness.effects(SavepointCompleted)]
+        told += [report.request_id for report in self.harness.effects(SavepointFailed)]
         return [request_id for request_id in told if request_id != "stop"]
 
     def _names(self) -> list[str]:
@@ -242,39 +245,41 @@ class Coordinating(RuleBasedStateMachine):
         self.last_of_former_life = max(self._begun(), default=0)
         names = self._names()
         tasks = tuple(planned_task(name, is_source=name.startswith("a")) for name in names)
-        self.world.handle(events.TasksChanged(tasks=tasks))
+        self.harness.handle(events.TasksChanged(tasks=tasks))
 
     def _acknowledge(self, name: str, checkpoint_id: int) -> None:
         self.acknowledged.setdefault(checkpoint_id, set()).add(name)
-        triggered = [told for told in self.world.effects(TriggerCheckpoint) if told.checkpoint_id == checkpoint_id]
+        triggered = [told for told in self.harness.effects(TriggerCheckpoint) if told.checkpoint_id == checkpoint_id]
         is_savepoint = any(told.options.snapshot_type is SnapshotType.SAVEPOINT for told in triggered)
         state = snapshot(exclusive=[f"{name} of {checkpoint_id}"]) if is_savepoint else _state_of(name, checkpoint_id)
-        self.world.acknowledge(name, checkpoint_id, state)
+        self.harness.acknowledge(name, checkpoint_id, state)
 
     def _write_ends(self, checkpoint_id: int) -> None:
         self.writing.append(checkpoint_id)
-        self.world.written(checkpoint_id)
+        self.harness.written(checkpoint_id)
 
     def _under_way(self) -> list[int]:
-        begun = [effect.checkpoint.checkpoint_id for effect in self.world.effects(events.WriteMetadata)]
+        begun = [effect.checkpoint.checkpoint_id for effect in self.harness.effects(events.WriteMetadata)]
         return [checkpoint_id for checkpoint_id in begun if checkpoint_id not in self.writing]
 
     def _is_retained(self, checkpoint_id: int) -> bool:
-        writes = self.world.effects(events.WriteMetadata)
+        writes = self.harness.effects(events.WriteMetadata)
         return any(write.is_retained for write in writes if write.checkpoint.checkpoint_id == checkpoint_id)
 
     def _deletions(self) -> list[events.CoordinatorEffect]:
-        return [*self.world.effects(events.Dispose), *self.world.effects(events.DeleteJob)]
+        return [*self.harness.effects(events.Dispose), *self.harness.effects(events.DeleteJob)]
 
     def _pending(self) -> list[int]:
-        """Checkpoints that the current tasks know; earlier tasks leave the one that was being added to the store."""
-        return [each for each in sorted(self.world.machine.pending) if each > self.last_of_former_life]
+        """The pending checkpoints that the current tasks know; ended tasks may leave one that is being added to the
+        store.
+        """
+        return [each for each in sorted(self.harness.machine.pending) if each > self.last_of_former_life]
 
     def _begun_in_this_life(self) -> list[int]:
         return [checkpoint_id for checkpoint_id in self._begun() if checkpoint_id > self.last_of_former_life]
 
     def _begun(self) -> list[int]:
-        started = [timer.message for timer in self.world.effects(StartTimer)]
+        started = [timer.message for timer in self.harness.effects(StartTimer)]
         return [message.checkpoint_id for message in started if isinstance(message, CheckpointTimedOut)]
 
 

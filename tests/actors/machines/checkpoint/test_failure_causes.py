@@ -1,4 +1,4 @@
-"""A checkpoint that fails carries its cause, its task and TaskManager, and how often it failed in the same way."""
+"""A failed checkpoint is reported with its cause, its task and TaskManager, and the number of equal failures."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ def tolerant() -> Coordination:
     return Coordination(SOURCE, SINK, tolerable_failures=99)
 
 
-def decline_checkpoint(world: Coordination, cause: SerializedThrowable = DISK_FULL) -> None:
-    world.trigger()
-    world.decline("sink", max(world.machine.pending), REASON, cause)
+def decline_checkpoint(harness: Coordination, cause: SerializedThrowable = DISK_FULL) -> None:
+    harness.trigger()
+    harness.decline("sink", max(harness.machine.pending), REASON, cause)
 
 
-def failures(world: Coordination) -> list[str]:
-    return [str(aborted.failure) for aborted in world.effects(CheckpointAborted)]
+def failures(harness: Coordination) -> list[str]:
+    return [str(aborted.failure) for aborted in harness.effects(CheckpointAborted)]
 
 
 def test_a_tolerated_decline_keeps_its_cause_task_and_task_manager() -> None:
-    world = tolerant()
+    harness = tolerant()
 
-    decline_checkpoint(world)
+    decline_checkpoint(harness)
 
     text = (
         "CHECKPOINT_ASYNC_EXCEPTION at sink (1/1) on taskmanager-2: DiskFullError: snapshot 3: No space left on device"
     )
-    assert failures(world) == [text]
-    assert world.stats.history[0].failure_text == text
+    assert failures(harness) == [text]
+    assert harness.stats.history[0].failure_text == text
 
 
 def test_equal_failures_are_counted_until_a_checkpoint_completes() -> None:
-    world = tolerant()
+    harness = tolerant()
 
     for number in (3, 4, 5):
-        decline_checkpoint(world, SerializedThrowable(type_name="E", message=f"checkpoint {number}"))
-        world.advance(1_000)
-    complete_checkpoint(world, 4)
-    decline_checkpoint(world, SerializedThrowable(type_name="E", message="checkpoint 9"))
+        decline_checkpoint(harness, SerializedThrowable(type_name="E", message=f"checkpoint {number}"))
+        harness.advance(1_000)
+    complete_checkpoint(harness, 4)
+    decline_checkpoint(harness, SerializedThrowable(type_name="E", message="checkpoint 9"))
 
     counts = [
         (aborted.failure.times, aborted.failure.since_ms)
-        for aborted in world.effects(CheckpointAborted)
+        for aborted in harness.effects(CheckpointAborted)
         if aborted.failure
     ]
     assert counts == [(1, 0), (2, 0), (3, 0), (1, 3_000)]
-    assert "E: checkpoint 5 (the same 3 times since " in failures(world)[2]
+    assert "E: checkpoint 5 (the same 3 times since " in failures(harness)[2]
 
 
 def test_a_checkpoint_aborted_for_a_failover_has_no_failure() -> None:
-    world = tolerant()
-    world.trigger()
+    harness = tolerant()
+    harness.trigger()
 
-    world.handle(AbortPendingCheckpoints(job_id=JOB))
+    harness.handle(AbortPendingCheckpoints(job_id=JOB))
 
-    assert failures(world) == ["None"]
+    assert failures(harness) == ["None"]
 
 
 def test_an_expired_checkpoint_names_the_task_that_is_missing() -> None:
-    world = Coordination(SOURCE, SINK, planned_task("other"), tolerable_failures=9, timeout_ms=500)
-    world.trigger()
-    world.acknowledge("source", 1)
+    harness = Coordination(SOURCE, SINK, planned_task("other"), tolerable_failures=9, timeout_ms=500)
+    harness.trigger()
+    harness.acknowledge("source", 1)
 
-    world.advance(500)
+    harness.advance(500)
 
-    assert failures(world) == [
+    assert failures(harness) == [
         "EXPIRED at sink (1/1) on taskmanager-2: TimeoutError: no acknowledgement within 500 ms, nor of 1 other tasks"
     ]

@@ -1,4 +1,4 @@
-"""Failed checkpoints are counted by cause, each against its limit."""
+"""Failed checkpoints are counted by cause, and each count has its limit."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def tolerating(reason: CheckpointFailureReason, number: int) -> tuple[TolerableF
     return (TolerableFailures(reason=reason, number=number),)
 
 
-def causes_of_exceeded_failures(world: Coordination) -> list[str]:
-    return [failed.cause.message for failed in world.effects(CheckpointFailuresExceeded)]
+def causes_of_exceeded_failures(harness: Coordination) -> list[str]:
+    return [failed.cause.message for failed in harness.effects(CheckpointFailuresExceeded)]
 
 
-def test_a_cause_with_a_number_of_its_own_is_counted_beside_the_others() -> None:
+def test_a_cause_with_its_own_limit_is_counted_separately() -> None:
     manager = CheckpointFailureManager(1, tolerating(CheckpointFailureReason.CHECKPOINT_EXPIRED, 2))
 
     alternating = [Declined.EXPIRED, Declined.CHECKPOINT_DECLINED, Declined.EXPIRED, Declined.EXPIRED]
@@ -45,7 +45,7 @@ def test_a_cause_with_a_number_of_its_own_is_counted_beside_the_others() -> None
     ]
 
 
-def test_a_success_ends_the_row_of_every_cause() -> None:
+def test_a_success_resets_the_consecutive_failures_of_every_cause() -> None:
     manager = CheckpointFailureManager(0, tolerating(CheckpointFailureReason.CHECKPOINT_EXPIRED, 1))
     manager.fail(1, Declined.EXPIRED)
     manager.succeed(2)
@@ -68,13 +68,13 @@ def test_a_cause_without_limit_never_fails_the_job_and_the_others_do(reason: Che
 
 def test_the_error_names_the_cause_its_limit_and_the_last_failure() -> None:
     declined = tolerating(CheckpointFailureReason.CHECKPOINT_DECLINED, 1)
-    world = two_tasks(tolerable_failures=0, tolerable_by_reason=declined)
+    harness = two_tasks(tolerable_failures=0, tolerable_by_reason=declined)
 
     for checkpoint_id in (1, 2):
-        world.trigger()
-        world.decline("sink", checkpoint_id)
+        harness.trigger()
+        harness.decline("sink", checkpoint_id)
 
-    assert causes_of_exceeded_failures(world) == [
+    assert causes_of_exceeded_failures(harness) == [
         "more checkpoints failed with CHECKPOINT_DECLINED than are tolerable (1 in a row), the last one 2 with"
         " CHECKPOINT_DECLINED at sink"
     ]
@@ -82,30 +82,30 @@ def test_the_error_names_the_cause_its_limit_and_the_last_failure() -> None:
 
 def test_a_job_may_tolerate_metadata_that_cannot_be_written() -> None:
     unlimited = tolerating(CheckpointFailureReason.FINALIZE_CHECKPOINT_FAILURE, UNLIMITED_TOLERABLE_FAILURES)
-    world = two_tasks(tolerable_by_reason=unlimited)
-    world.storage_fails = True
+    harness = two_tasks(tolerable_by_reason=unlimited)
+    harness.storage_fails = True
 
     for checkpoint_id in (1, 2, 3):
-        complete_checkpoint(world, checkpoint_id)
+        complete_checkpoint(harness, checkpoint_id)
 
-    assert causes_of_exceeded_failures(world) == []
+    assert causes_of_exceeded_failures(harness) == []
 
 
 def test_missing_checkpoint_ids_fail_the_job_if_configured_but_savepoints_do_not() -> None:
     trigger = tolerating(CheckpointFailureReason.TRIGGER_CHECKPOINT_FAILURE, 1)
-    world = Coordination(planned_task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
-    world.counter_fails = True
+    harness = Coordination(planned_task("a"), max_concurrent=1, interval_ms=100, tolerable_by_reason=trigger)
+    harness.counter_fails = True
 
     for _ in range(3):
-        world.trigger(for_savepoint("there"))
-    survived = causes_of_exceeded_failures(world)
-    world.handle(StartCheckpointScheduler(job_id=JOB))
-    world.advance(250)
+        harness.trigger(for_savepoint("there"))
+    survived = causes_of_exceeded_failures(harness)
+    harness.handle(StartCheckpointScheduler(job_id=JOB))
+    harness.advance(250)
 
     assert survived == []
-    assert len(world.effects(events.TriggerDeclined)) == 5
-    assert causes_of_exceeded_failures(world) == [
+    assert len(harness.effects(events.TriggerDeclined)) == 5
+    assert causes_of_exceeded_failures(harness) == [
         "more checkpoints failed with TRIGGER_CHECKPOINT_FAILURE than are tolerable (1 in a row), the last one before"
-        " it had an id, with TRIGGER_CHECKPOINT_FAILURE: StoreUnavailableError: no id could be drawn for it, 5 times"
+        " it had an id, with TRIGGER_CHECKPOINT_FAILURE: StoreUnavailableError: its id could not be drawn, 5 times"
         " in a row: the store cannot be reached"
     ]

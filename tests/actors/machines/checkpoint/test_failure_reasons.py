@@ -1,4 +1,4 @@
-"""Every reason for a failed checkpoint that a job can tolerate can occur."""
+"""Each reason for a tolerable failure of a checkpoint can occur."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ from tests.actors.machines.attempt.attempt_machine import (
 from tests.actors.machines.checkpoint.coordinating import Coordination, planned_task, two_tasks
 
 
-def reason_of(world: Coordination) -> CheckpointDeclineReason:
-    (aborted,) = world.effects(CheckpointAborted)
+def reason_of(harness: Coordination) -> CheckpointDeclineReason:
+    (aborted,) = harness.effects(CheckpointAborted)
     return aborted.reason
 
 
 def declined_by_task(effects: list[TaskEffect]) -> CheckpointDeclineReason:
-    """The reason that a coordinator gives when a task declines."""
+    """The reason in the coordinator's report when a task declines."""
     (declined,) = to_job_master(effects)
     assert isinstance(declined, DeclineCheckpoint)
-    world = two_tasks(tolerable_failures=9)
-    world.trigger()
-    world.decline("sink", 1, declined.reason)
-    return reason_of(world)
+    harness = two_tasks(tolerable_failures=9)
+    harness.trigger()
+    harness.decline("sink", 1, declined.reason)
+    return reason_of(harness)
 
 
 def write_fails() -> CheckpointDeclineReason:
@@ -64,24 +64,24 @@ def batches_are_gone() -> CheckpointDeclineReason:
 
 
 def takes_too_long() -> CheckpointDeclineReason:
-    world = two_tasks(timeout_ms=500, tolerable_failures=9)
-    world.trigger()
-    world.advance(500)
-    return reason_of(world)
+    harness = two_tasks(timeout_ms=500, tolerable_failures=9)
+    harness.trigger()
+    harness.advance(500)
+    return reason_of(harness)
 
 
 def metadata_fails() -> CheckpointDeclineReason:
-    world = Coordination(planned_task("a"), tolerable_failures=9)
-    world.storage_fails = True
-    world.trigger()
-    world.acknowledge("a", 1)
-    return reason_of(world)
+    harness = Coordination(planned_task("a"), tolerable_failures=9)
+    harness.storage_fails = True
+    harness.trigger()
+    harness.acknowledge("a", 1)
+    return reason_of(harness)
 
 
 def hook_raises(raised: Exception) -> CheckpointDeclineReason:
-    world = Coordination(planned_task("a"), hooks=[Hook("hook", raised)], tolerable_failures=9)
-    world.trigger()
-    return reason_of(world)
+    harness = Coordination(planned_task("a"), hooks=[Hook("hook", raised)], tolerable_failures=9)
+    harness.trigger()
+    return reason_of(harness)
 
 
 CASES: dict[CheckpointFailureReason, Callable[[], CheckpointDeclineReason]] = {

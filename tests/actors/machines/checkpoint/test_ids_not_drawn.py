@@ -1,4 +1,4 @@
-"""If the store of checkpoint ids fails, each request for a checkpoint is refused with it, and the job continues."""
+"""If drawing a checkpoint id fails, requests for a checkpoint are refused with that failure, and the job continues."""
 
 from __future__ import annotations
 
@@ -18,82 +18,82 @@ from tests.actors.machines.checkpoint.coordinating import JOB, Coordination, pla
 
 
 def without_ids(interval_ms: int = 100) -> Coordination:
-    world = Coordination(planned_task("a"), max_concurrent=1, interval_ms=interval_ms)
-    world.counter_fails = True
-    return world
+    harness = Coordination(planned_task("a"), max_concurrent=1, interval_ms=interval_ms)
+    harness.counter_fails = True
+    return harness
 
 
 REASON = CheckpointDeclineReason.TRIGGER_CHECKPOINT_FAILURE
 
 
 def cause(times: str = "") -> SerializedThrowable:
-    message = f"no id could be drawn for it{times}: the store cannot be reached"
+    message = f"its id could not be drawn{times}: the store cannot be reached"
     return SerializedThrowable(type_name="StoreUnavailableError", message=message)
 
 
-def want_savepoint(world: Coordination, request_id: str) -> None:
-    world.handle(events.TriggerRequested(properties=for_savepoint(f"at {request_id}"), request_id=request_id))
+def want_savepoint(harness: Coordination, request_id: str) -> None:
+    harness.handle(events.TriggerRequested(properties=for_savepoint(f"at {request_id}"), request_id=request_id))
 
 
 def test_a_request_for_a_savepoint_is_answered_with_the_reason_and_how_often_in_a_row() -> None:
-    world = without_ids()
+    harness = without_ids()
 
-    want_savepoint(world, "first")
-    want_savepoint(world, "second")
+    want_savepoint(harness, "first")
+    want_savepoint(harness, "second")
 
-    assert world.effects(SavepointFailed) == [
+    assert harness.effects(SavepointFailed) == [
         SavepointFailed(job_id=JOB, request_id="first", reason=REASON, cause=cause()),
         SavepointFailed(job_id=JOB, request_id="second", reason=REASON, cause=cause(", 2 times in a row")),
     ]
 
 
-def test_an_id_that_is_drawn_ends_the_row() -> None:
-    world = without_ids()
-    want_savepoint(world, "first")
-    world.counter_fails = False
-    world.trigger()
-    world.acknowledge("a", 1)
-    world.counter_fails = True
+def test_a_drawn_id_resets_the_consecutive_failures() -> None:
+    harness = without_ids()
+    want_savepoint(harness, "first")
+    harness.counter_fails = False
+    harness.trigger()
+    harness.acknowledge("a", 1)
+    harness.counter_fails = True
 
-    want_savepoint(world, "second")
+    want_savepoint(harness, "second")
 
-    assert [each.cause for each in world.effects(SavepointFailed)] == [cause()] * 2
+    assert [each.cause for each in harness.effects(SavepointFailed)] == [cause()] * 2
 
 
 def test_the_scheduler_retries_at_its_next_tick_without_failing_the_job() -> None:
-    world = without_ids()
-    world.handle(StartCheckpointScheduler(job_id=JOB))
+    harness = without_ids()
+    harness.handle(StartCheckpointScheduler(job_id=JOB))
 
-    world.advance(350)
-    failed = world.effects(events.TriggerDeclined)
-    world.counter_fails = False
-    world.advance(100)
+    harness.advance(350)
+    failed = harness.effects(events.TriggerDeclined)
+    harness.counter_fails = False
+    harness.advance(100)
 
     assert [declined.cause for declined in failed][-1] == cause(", 3 times in a row")
-    assert list(world.machine.pending) == [1]
-    assert world.effects(CheckpointFailuresExceeded) == []
+    assert list(harness.machine.pending) == [1]
+    assert harness.effects(CheckpointFailuresExceeded) == []
 
 
 def test_a_stop_is_refused_and_the_job_continues() -> None:
-    world = without_ids()
+    harness = without_ids()
 
-    world.handle(StopCheckpointRequest(job_id=JOB, request_id="stop"))
-    world.counter_fails = False
-    world.advance(10_000)
+    harness.handle(StopCheckpointRequest(job_id=JOB, request_id="stop"))
+    harness.counter_fails = False
+    harness.advance(10_000)
 
-    assert world.effects(StopCheckpointFailed) == [
+    assert harness.effects(StopCheckpointFailed) == [
         StopCheckpointFailed(job_id=JOB, checkpoint_id=None, reason=REASON, cause=cause(), request_id="stop")
     ]
-    assert not world.machine.pending
+    assert not harness.machine.pending
 
 
 def test_the_final_checkpoint_of_an_input_that_has_ended_is_tried_again_after_a_while() -> None:
-    world = without_ids()
+    harness = without_ids()
 
-    world.handle(FinalCheckpointRequest(job_id=JOB))
-    timers = list(world.timers)
-    world.counter_fails = False
-    world.advance(1_000)
+    harness.handle(FinalCheckpointRequest(job_id=JOB))
+    timers = list(harness.timers)
+    harness.counter_fails = False
+    harness.advance(1_000)
 
     assert timers == ["final-retry"]
-    assert [pending.properties.is_final for pending in world.machine.pending.values()] == [True]
+    assert [pending.properties.is_final for pending in harness.machine.pending.values()] == [True]

@@ -48,7 +48,7 @@ BROKEN = SerializedThrowable(type_name="ValueError", message="broken")
 
 
 class Hooked:
-    """A machine with hooks that answer on the test's command."""
+    """A machine with master hooks that answer on the test's command."""
 
     def __init__(self, *hooks: str, **changed: Any) -> None:
         self.machine = CheckpointCoordinatorMachine(
@@ -136,7 +136,7 @@ def test_the_hooks_restore_before_the_tasks_get_their_state() -> None:
     assert answered == [RestoreState(job_id=JOB, version=1, checkpoint=checkpoint)]
 
 
-def test_without_a_checkpoint_they_are_reset() -> None:
+def test_master_hooks_are_reset_without_a_checkpoint() -> None:
     job = Hooked("a")
 
     made = job.handle(RequestRestoreState(job_id=JOB, version=1))
@@ -144,7 +144,7 @@ def test_without_a_checkpoint_they_are_reset() -> None:
     assert made[-1] == events.RestoreMasterHooks(version=1, checkpoint_id=None, states=(("a", None),))
 
 
-def test_a_checkpoint_without_master_states_is_nothing_to_them() -> None:
+def test_master_hooks_are_not_called_for_a_checkpoint_without_their_state() -> None:
     job = Hooked("a")
     checkpoint = completed_checkpoint(13)
 
@@ -165,7 +165,7 @@ def test_state_of_a_removed_hook_prevents_a_restore_unless_allowed() -> None:
     assert allowed[-1] == events.RestoreMasterHooks(version=1, checkpoint_id=13, states=(("b", None),))
 
 
-def test_a_hook_that_cannot_go_back_keeps_the_job_from_starting() -> None:
+def test_a_hook_that_cannot_restore_prevents_the_start_of_the_job() -> None:
     job = Hooked("a")
     job.handle(RequestRestoreState(job_id=JOB, version=1))
 
@@ -174,7 +174,7 @@ def test_a_hook_that_cannot_go_back_keeps_the_job_from_starting() -> None:
     assert made == [RestoreStateFailed(job_id=JOB, version=1, cause=BROKEN)]
 
 
-def test_they_are_closed_when_the_job_has_ended() -> None:
+def test_master_hooks_are_closed_when_the_job_has_ended() -> None:
     job = Hooked("a")
 
     made = job.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.CANCELED))

@@ -1,4 +1,4 @@
-"""A coordinator continues from its predecessor's completed checkpoints, and stops when a successor takes over."""
+"""A coordinator continues from the completed checkpoints of its predecessor, and stops when a successor takes over."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ UNREADABLE = SerializedThrowable(
 def taken_over(
     *completed: CompletedCheckpoint, adopted: CompletedCheckpoint | None = None, **changed: Any
 ) -> Coordination:
-    """A coordinator of a job with these earlier checkpoints, with new attempts of its tasks."""
-    world = Coordination(recovers=False, **changed)
-    world.ids.skip_to(max((checkpoint.checkpoint_id for checkpoint in completed), default=0) + 1)
-    world.recover(*completed, adopted=adopted)
-    world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
-    return world
+    """A coordinator of a job with these earlier checkpoints and new attempts of the tasks."""
+    harness = Coordination(recovers=False, **changed)
+    harness.ids.skip_to(max((checkpoint.checkpoint_id for checkpoint in completed), default=0) + 1)
+    harness.recover(*completed, adopted=adopted)
+    harness.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
+    return harness
 
 
-def completed_by(world: Coordination) -> tuple[CompletedCheckpoint, ...]:
-    return tuple(world.machine.completed)
+def completed_by(harness: Coordination) -> tuple[CompletedCheckpoint, ...]:
+    return tuple(harness.machine.completed)
 
 
 def of(kind: type[E], made: list[CoordinatorEffect]) -> list[E]:
@@ -65,20 +65,20 @@ def of(kind: type[E], made: list[CoordinatorEffect]) -> list[E]:
 def test_no_restore_is_answered_before_the_store_has_been_read() -> None:
     before = two_tasks()
     complete_checkpoint(before, 1)
-    world = Coordination(recovers=False)
+    harness = Coordination(recovers=False)
 
-    asked = world.handle(RequestRestoreState(job_id=JOB, version=0, path="/savepoint"))
-    answered = world.recover(*completed_by(before))
+    asked = harness.handle(RequestRestoreState(job_id=JOB, version=0, path="/savepoint"))
+    answered = harness.recover(*completed_by(before))
 
     assert asked == []
     assert answered == [RestoreState(job_id=JOB, version=0, checkpoint=completed_by(before)[0])]
 
 
 def test_a_job_without_checkpoints_starts_from_the_given_one() -> None:
-    world = Coordination(recovers=False)
-    world.handle(RequestRestoreState(job_id=JOB, version=3, path="/savepoint", allow_non_restored_state=True))
+    harness = Coordination(recovers=False)
+    harness.handle(RequestRestoreState(job_id=JOB, version=3, path="/savepoint", allow_non_restored_state=True))
 
-    made = world.recover()
+    made = harness.recover()
 
     assert made == [events.ReadMetadata(version=3, path="/savepoint", allow_non_restored_state=True)]
 
@@ -87,14 +87,14 @@ def test_older_checkpoints_are_subsumed_and_shared_state_is_reference_counted() 
     before = two_tasks(retained=2)
     complete_checkpoint(before, 1, shared=["x", "y"], exclusive=["s 1"])
     complete_checkpoint(before, 2, shared=["y", "z"], exclusive=["s 2"])
-    world = taken_over(*completed_by(before), retained=2)
+    harness = taken_over(*completed_by(before), retained=2)
 
-    complete_checkpoint(world, 3, shared=["z"])
-    complete_checkpoint(world, 4, shared=["z"])
+    complete_checkpoint(harness, 3, shared=["z"])
+    complete_checkpoint(harness, 4, shared=["z"])
 
-    assert world.completed() == [3, 4]
-    assert world.effects(events.Dispose)[0].retained == (1,)
-    assert world.disposed() == ["chk-1", "s 1", "x", "chk-2", "s 2", "y"]
+    assert harness.completed() == [3, 4]
+    assert harness.effects(events.Dispose)[0].retained == (1,)
+    assert harness.disposed() == ["chk-1", "s 1", "x", "chk-2", "s 2", "y"]
 
 
 def test_a_job_that_retains_fewer_checkpoints_deletes_the_oldest() -> None:
@@ -102,10 +102,10 @@ def test_a_job_that_retains_fewer_checkpoints_deletes_the_oldest() -> None:
     for checkpoint_id in (1, 2, 3):
         complete_checkpoint(before, checkpoint_id)
 
-    world = taken_over(*completed_by(before), retained=2)
+    harness = taken_over(*completed_by(before), retained=2)
 
-    assert world.completed() == [2, 3]
-    assert world.disposed() == ["chk-1"]
+    assert harness.completed() == [2, 3]
+    assert harness.disposed() == ["chk-1"]
 
 
 def test_the_initial_checkpoint_of_a_job_stays_unowned_across_a_takeover() -> None:
@@ -117,31 +117,31 @@ def test_the_initial_checkpoint_of_a_job_stays_unowned_across_a_takeover() -> No
     before.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
     before.ids.skip_to(2)
     complete_checkpoint(before, 2, shared=["theirs", "ours"])
-    world = taken_over(*completed_by(before), adopted=adopted)
+    harness = taken_over(*completed_by(before), adopted=adopted)
 
-    complete_checkpoint(world, 3)
-    ended = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+    complete_checkpoint(harness, 3)
+    ended = harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    assert world.disposed() == ["chk-2", "ours"]
+    assert harness.disposed() == ["chk-2", "ours"]
     assert of(events.DeleteJob, ended) == [events.DeleteJob(continued=adopted.path)]
 
 
-def test_a_job_taken_over_before_its_first_checkpoint_starts_from_what_it_began_with() -> None:
+def test_a_job_taken_over_before_its_first_checkpoint_starts_from_its_initial_state() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = completed_by(earlier)
-    world = Coordination(recovers=False)
-    world.handle(RequestRestoreState(job_id=JOB, version=0, path=adopted.path))
+    harness = Coordination(recovers=False)
+    harness.handle(RequestRestoreState(job_id=JOB, version=0, path=adopted.path))
 
-    assert world.recover(adopted=adopted) == [RestoreState(job_id=JOB, version=0, checkpoint=adopted)]
+    assert harness.recover(adopted=adopted) == [RestoreState(job_id=JOB, version=0, checkpoint=adopted)]
 
 
 def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothing() -> None:
-    world = Coordination(recovers=False)
-    world.handle(RequestRestoreState(job_id=JOB, version=0))
+    harness = Coordination(recovers=False)
+    harness.handle(RequestRestoreState(job_id=JOB, version=0))
 
-    refused = world.handle(CheckpointsNotRecovered(cause=UNREADABLE))
-    ended = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+    refused = harness.handle(CheckpointsNotRecovered(cause=UNREADABLE))
+    ended = harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
     assert refused == [RestoreStateFailed(job_id=JOB, version=0, cause=UNREADABLE)]
     assert of(CheckpointingStopped, ended) == [CheckpointingStopped(job_id=JOB, retained=())]
@@ -149,13 +149,13 @@ def test_a_job_whose_checkpoints_cannot_be_read_does_not_start_and_deletes_nothi
 
 
 def test_a_coordinator_completes_reports_and_deletes_nothing_after_losing_leadership() -> None:
-    world = two_tasks(storage_answers=False)
-    complete_checkpoint(world, 1, shared=["x"])
-    world.written(1)
-    complete_checkpoint(world, 2, shared=["y"], exclusive=["s"])
-    world.trigger()
+    harness = two_tasks(storage_answers=False)
+    complete_checkpoint(harness, 1, shared=["x"])
+    harness.written(1)
+    complete_checkpoint(harness, 2, shared=["y"], exclusive=["s"])
+    harness.trigger()
 
-    made = world.handle(LOST)
+    made = harness.handle(LOST)
     for event in (
         MetadataWritten(checkpoint_id=2, path="chk-2"),
         Disposed(),
@@ -163,23 +163,23 @@ def test_a_coordinator_completes_reports_and_deletes_nothing_after_losing_leader
         RequestRestoreState(job_id=JOB, version=1),
         events.TriggerRequested(properties=for_final_checkpoint()),
     ):
-        made += world.handle(event)
+        made += harness.handle(event)
 
     assert {type(effect) for effect in made} <= {Ignore}
-    assert world.machine.pending == {}
+    assert harness.machine.pending == {}
 
 
 @pytest.mark.parametrize("is_lost_first", [True, False])
 def test_a_coordinator_that_loses_leadership_ends_and_deletes_nothing(is_lost_first: bool) -> None:
-    world = two_tasks(storage_answers=False)
-    complete_checkpoint(world, 1)
-    world.written(1)
-    complete_checkpoint(world, 2, exclusive=["s"])
+    harness = two_tasks(storage_answers=False)
+    complete_checkpoint(harness, 1)
+    harness.written(1)
+    complete_checkpoint(harness, 2, exclusive=["s"])
     shutdown = StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED)
     happens: list[CoordinatorEvent] = [LOST, shutdown] if is_lost_first else [shutdown, LOST]
 
-    made = [effect for event in happens for effect in world.handle(event)]
+    made = [effect for event in happens for effect in harness.handle(event)]
 
     assert of(CheckpointingStopped, made) == [CheckpointingStopped(job_id=JOB, retained=("chk-1",))]
-    assert world.disposed() == []
+    assert harness.disposed() == []
     assert of(events.DeleteJob, made) == []

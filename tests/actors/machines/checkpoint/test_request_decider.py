@@ -1,4 +1,4 @@
-"""Several requests for a checkpoint: those that begin, wait or are dropped."""
+"""Of several requests for a checkpoint, some start at once, some wait and some are dropped."""
 
 from __future__ import annotations
 

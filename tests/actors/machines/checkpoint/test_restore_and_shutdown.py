@@ -1,4 +1,4 @@
-"""The state that new attempts start from, and the checkpoints that a job leaves when it ends."""
+"""The state from which new attempts start, and the checkpoints that are retained when a job ends."""
 
 from __future__ import annotations
 
@@ -36,29 +36,29 @@ from tests.actors.machines.checkpoint.coordinating import (
 
 
 def test_tasks_that_are_replaced_complete_nothing_any_more() -> None:
-    world = two_tasks(storage_answers=False)
-    world.trigger()
-    world.acknowledge("source", 1)
+    harness = two_tasks(storage_answers=False)
+    harness.trigger()
+    harness.acknowledge("source", 1)
 
-    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    refused = world.trigger()
-    world.acknowledge("sink", 1)
-    world.handle(events.TasksChanged(tasks=(planned_task("source 2"), planned_task("sink 2", is_source=False))))
-    world.trigger()
+    harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    refused = harness.trigger()
+    harness.acknowledge("sink", 1)
+    harness.handle(events.TasksChanged(tasks=(planned_task("source 2"), planned_task("sink 2", is_source=False))))
+    harness.trigger()
 
-    assert world.completed() == []
+    assert harness.completed() == []
     assert refused == [events.TriggerDeclined(reason=CheckpointDeclineReason.NOT_ALL_REQUIRED_TASKS_RUNNING)]
-    assert world.machine.pending[2].awaited == {"source 2", "sink 2"}
+    assert harness.machine.pending[2].awaited == {"source 2", "sink 2"}
 
 
 def test_new_attempts_wait_until_the_checkpoint_being_written_has_ended() -> None:
-    world = two_tasks(storage_answers=False, retained=2)
-    complete_checkpoint(world, 1)
-    world.written(1)
-    complete_checkpoint(world, 2)
+    harness = two_tasks(storage_answers=False, retained=2)
+    complete_checkpoint(harness, 1)
+    harness.written(1)
+    complete_checkpoint(harness, 2)
 
-    asked = world.handle(RequestRestoreState(job_id=JOB, version=5))
-    answered = world.written(2)
+    asked = harness.handle(RequestRestoreState(job_id=JOB, version=5))
+    answered = harness.written(2)
 
     assert not [effect for effect in asked if isinstance(effect, RestoreState)]
     [restore] = [effect for effect in answered if isinstance(effect, RestoreState)]
@@ -67,9 +67,9 @@ def test_new_attempts_wait_until_the_checkpoint_being_written_has_ended() -> Non
 
 
 def test_a_job_without_checkpoints_starts_from_the_beginning() -> None:
-    world = two_tasks()
+    harness = two_tasks()
 
-    made = world.handle(RequestRestoreState(job_id=JOB, version=0))
+    made = harness.handle(RequestRestoreState(job_id=JOB, version=0))
 
     assert made == [RestoreState(job_id=JOB, version=0, checkpoint=None)]
 
@@ -78,63 +78,63 @@ def test_a_checkpoint_of_an_earlier_job_is_started_from_and_never_deleted() -> N
     earlier = two_tasks()
     complete_checkpoint(earlier, 1, exclusive=["s"], shared=["x"])
     [adopted] = earlier.machine.completed
-    world = two_tasks()
-    world.ids.skip_to(2)
+    harness = two_tasks()
+    harness.ids.skip_to(2)
 
-    made = world.handle(MetadataRead(version=1, checkpoint=adopted))
-    world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
-    complete_checkpoint(world, 2, shared=["x", "y"])
-    complete_checkpoint(world, 3, shared=["y"])
+    made = harness.handle(MetadataRead(version=1, checkpoint=adopted))
+    harness.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
+    complete_checkpoint(harness, 2, shared=["x", "y"])
+    complete_checkpoint(harness, 3, shared=["y"])
 
     assert made == [RestoreState(job_id=JOB, version=1, checkpoint=adopted)]
-    assert world.disposed() == ["chk-2"]
+    assert harness.disposed() == ["chk-2"]
 
 
 def test_checkpoint_ids_continue_across_restarts_of_the_tasks() -> None:
-    world = two_tasks()
-    complete_checkpoint(world, 1)
+    harness = two_tasks()
+    complete_checkpoint(harness, 1)
 
-    world.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
-    world.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
-    world.trigger()
+    harness.handle(AbortPendingCheckpoints(job_id=JOB, reason=CheckpointDeclineReason.JOB_FAILOVER_REGION))
+    harness.handle(events.TasksChanged(tasks=(SOURCE, SINK)))
+    harness.trigger()
 
-    assert list(world.machine.pending) == [2]
+    assert list(harness.machine.pending) == [2]
 
 
 @pytest.mark.parametrize(("status", "delete_checkpoints"), [(JobStatus.FINISHED, False), (JobStatus.CANCELED, True)])
 def test_a_job_leaves_nothing_if_it_finished_or_its_checkpoints_are_unwanted(
     status: JobStatus, delete_checkpoints: bool
 ) -> None:
-    world = two_tasks()
-    complete_checkpoint(world, 1, shared=["x"])
-    world.trigger()
+    harness = two_tasks()
+    complete_checkpoint(harness, 1, shared=["x"])
+    harness.trigger()
 
-    made = world.handle(StopCheckpointing(job_id=JOB, job_status=status, delete_checkpoints=delete_checkpoints))
+    made = harness.handle(StopCheckpointing(job_id=JOB, job_status=status, delete_checkpoints=delete_checkpoints))
 
     assert made[-2:] == [events.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
-    assert list(world.machine.pending) == []
+    assert list(harness.machine.pending) == []
 
 
 @pytest.mark.parametrize("status", [JobStatus.FAILED, JobStatus.CANCELED])
 def test_a_job_that_fails_or_is_cancelled_keeps_its_checkpoints_and_nothing_else(status: JobStatus) -> None:
-    world = two_tasks(retained=2)
-    complete_checkpoint(world, 1, shared=["x"])
-    world.trigger()
-    world.acknowledge("sink", 2, snapshot(shared=["x", "y"], exclusive=["s"]))
+    harness = two_tasks(retained=2)
+    complete_checkpoint(harness, 1, shared=["x"])
+    harness.trigger()
+    harness.acknowledge("sink", 2, snapshot(shared=["x", "y"], exclusive=["s"]))
 
-    made = world.handle(StopCheckpointing(job_id=JOB, job_status=status))
+    made = harness.handle(StopCheckpointing(job_id=JOB, job_status=status))
 
-    assert world.disposed() == ["s", "y"]
+    assert harness.disposed() == ["s", "y"]
     assert made[-1] == CheckpointingStopped(job_id=JOB, retained=("chk-1",))
 
 
 def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more() -> None:
-    world = two_tasks(storage_answers=False)
-    complete_checkpoint(world, 1)
+    harness = two_tasks(storage_answers=False)
+    complete_checkpoint(harness, 1)
 
-    stopped = [world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))]
-    stopped.append(world.written(1))
-    stopped.append(world.handle(Disposed()))
+    stopped = [harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))]
+    stopped.append(harness.written(1))
+    stopped.append(harness.handle(Disposed()))
 
     assert events.DeleteJob() not in stopped[0]
     assert stopped[1][-1] == events.DeleteJob()
@@ -145,36 +145,36 @@ def test_checkpointing_has_stopped_when_nothing_is_written_or_deleted_any_more()
 def test_pending_checkpoints_are_aborted_at_any_shutdown(
     status: JobStatus,
 ) -> None:
-    world = two_tasks()
-    world.trigger()
+    harness = two_tasks()
+    harness.trigger()
 
-    world.handle(StopCheckpointing(job_id=JOB, job_status=status))
+    harness.handle(StopCheckpointing(job_id=JOB, job_status=status))
 
-    [aborted] = world.effects(CheckpointAborted)
+    [aborted] = harness.effects(CheckpointAborted)
     assert aborted.reason is CheckpointDeclineReason.COORDINATOR_SHUTDOWN
 
 
 def test_a_coordinator_is_shut_down_once() -> None:
-    world = two_tasks()
-    world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+    harness = two_tasks()
+    harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
-    again = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
-    started = world.handle(StartCheckpointScheduler(job_id=JOB))
-    stranger = world.handle(
+    again = harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+    started = harness.handle(StartCheckpointScheduler(job_id=JOB))
+    stranger = harness.handle(
         CoordinatedTaskStateChanged(job_id=JOB, attempt=ExecutionAttemptId("nobody"), state=ExecutionState.RUNNING)
     )
 
     assert [type(effect) for made in (again, started, stranger) for effect in made] == [Ignore] * 3
 
 
-def test_a_checkpoint_of_an_earlier_job_is_not_among_what_a_job_leaves() -> None:
+def test_a_checkpoint_of_an_earlier_job_is_not_retained_by_a_later_job() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = earlier.machine.completed
-    world = two_tasks()
+    harness = two_tasks()
 
-    world.handle(MetadataRead(version=1, checkpoint=adopted))
-    made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
+    harness.handle(MetadataRead(version=1, checkpoint=adopted))
+    made = harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FAILED))
 
     assert made == [events.DeleteJob(), CheckpointingStopped(job_id=JOB, retained=())]
 
@@ -183,12 +183,12 @@ def test_a_job_that_resumed_and_leaves_no_checkpoint_names_its_origin() -> None:
     earlier = two_tasks()
     complete_checkpoint(earlier, 1)
     [adopted] = earlier.machine.completed
-    world = two_tasks()
-    world.handle(MetadataRead(version=1, checkpoint=adopted))
-    world.handle(events.TasksChanged(tasks=(planned_task("source"), planned_task("sink", is_source=False))))
-    world.ids.skip_to(2)
-    complete_checkpoint(world, 2)
+    harness = two_tasks()
+    harness.handle(MetadataRead(version=1, checkpoint=adopted))
+    harness.handle(events.TasksChanged(tasks=(planned_task("source"), planned_task("sink", is_source=False))))
+    harness.ids.skip_to(2)
+    complete_checkpoint(harness, 2)
 
-    made = world.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
+    made = harness.handle(StopCheckpointing(job_id=JOB, job_status=JobStatus.FINISHED))
 
     assert made[-2:] == [events.DeleteJob(continued=adopted.path), CheckpointingStopped(job_id=JOB, retained=())]

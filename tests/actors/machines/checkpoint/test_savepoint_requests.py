@@ -125,7 +125,7 @@ def test_no_checkpoint_is_taken_of_a_job_that_does_not_run() -> None:
     _, (refused,) = after(checkpoint_wanted())
 
     assert isinstance(refused, RefuseSnapshot)
-    assert refused.cause.message == "it is CREATED, and one can be taken only of a RUNNING job"
+    assert refused.cause.message == "it is CREATED: only a RUNNING job can take one"
 
 
 def test_a_stop_without_a_savepoint_needs_no_folder() -> None:
@@ -251,7 +251,7 @@ def test_every_request_is_answered_once_or_still_waits(news: list[SavepointEvent
     assert set(told) ^ requests.waiting == {"a", "b", "c", "stop"}
 
 
-def test_a_batch_job_has_no_savepoints_and_nothing_to_be_stopped_with() -> None:
+def test_a_batch_job_has_no_savepoints_and_cannot_be_stopped() -> None:
     requests = SavepointRequests(JOB, JobType.BATCH)
     requests.handle(RUNNING)
 

@@ -1,4 +1,4 @@
-"""A file of shared state is kept exactly as long as a checkpoint may refer to it."""
+"""A file of shared state is retained exactly as long as a checkpoint may refer to it."""
 
 from __future__ import annotations
 

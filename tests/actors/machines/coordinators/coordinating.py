@@ -1,4 +1,4 @@
-"""A holder of two subtasks whose coordinator answers on command, and builders of its events."""
+"""The holder of an operator coordinator with two subtasks; the coordinator answers on the test's command."""
 
 from __future__ import annotations
 
@@ -71,9 +71,7 @@ def checkpoint_aborted(checkpoint_id: int) -> CheckpointAborted:
     return CheckpointAborted(job_id=JOB, checkpoint_id=checkpoint_id, reason=reason, timestamp_ms=0)
 
 
-class World:
-    """A holder of two subtasks, whose coordinator answers on command."""
-
+class Harness:
     def __init__(self, reset: CoordinatorReset | None = None) -> None:
         self.holder = OperatorCoordinatorHolder(JOB, VERTEX, OPERATOR, parallelism=2)
         self.at_work: CallCoordinator | None = None
@@ -82,7 +80,7 @@ class World:
         self.tell(CoordinatorReset(checkpoint_id=None, state=None) if reset is None else reset)
 
     def tell(self, *events: CoordinatorEvent) -> list[CoordinatorEffect]:
-        """The effects of the events, except calls and messages to subtasks."""
+        """Handle the events, and return the effects except calls of the coordinator and messages to subtasks."""
         others: list[CoordinatorEffect] = []
         for event in events:
             for effect in self.holder.handle(event):
@@ -100,7 +98,7 @@ class World:
     def answer(
         self, *events: tuple[int, bytes], state: bytes | None = None, number: int = 0
     ) -> list[CoordinatorEffect]:
-        """Complete the running call, which has sent these events to subtasks."""
+        """Complete the running call of the coordinator; `events` were sent to subtasks during the call."""
         assert self.at_work is not None, "nothing was called"
         call, self.at_work = self.at_work, None
         for_subtasks = tuple(
@@ -112,14 +110,14 @@ class World:
         return self.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=call.call, answer=answer))
 
     def fail(self, cause: SerializedThrowable) -> list[CoordinatorEffect]:
-        """Fail the running call; the failure is delivered twice."""
+        """Fail the running call of the coordinator; the failure is delivered twice."""
         assert self.at_work is not None, "nothing was called"
         call, self.at_work = self.at_work.call, None
         failed = OperatorCoordinatorFailed(operator_id=OPERATOR, call=call, cause=cause)
         return self.tell(failed, failed)
 
-    def run(self) -> World:
-        """Run both subtasks, and report it to the coordinator."""
+    def run(self) -> Harness:
+        """Bring both subtasks to RUNNING, and report it to the coordinator."""
         self.tell(AttemptReady(attempt=attempt(0)), AttemptReady(attempt=attempt(1)))
         while self.at_work is not None:
             self.answer()

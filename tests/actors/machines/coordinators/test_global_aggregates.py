@@ -1,4 +1,4 @@
-"""Updates of global aggregates are batched, and results go to all subtasks that add to the same aggregate."""
+"""Updates of global aggregates are batched, and results are sent to all subtasks that add to the same aggregate."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def results_for_subtask(attempt: str, *results: tuple[str, bytes]) -> Tell[Execu
     return Tell(to=message.attempt, message=message)
 
 
-def test_values_that_come_while_others_are_added_wait_for_the_next_batch() -> None:
+def test_values_added_during_an_update_wait_for_the_next_batch() -> None:
     aggregates = GlobalAggregates()
 
     assert aggregates.on_updates(updates_sent("a", update("least", b"1"))) == [

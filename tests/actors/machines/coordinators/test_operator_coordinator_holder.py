@@ -1,4 +1,4 @@
-"""Calls of a coordinator are ordered, and a checkpoint is one consistent cut through it and its subtasks."""
+"""Calls of a coordinator are ordered, and a checkpoint is a consistent cut of the coordinator and its subtasks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.actors.machines.coordinators.coordinating import (
     JOB,
     OPERATOR,
     VERTEX,
-    World,
+    Harness,
     acknowledged,
     attempt,
     checkpoint_aborted,
@@ -53,16 +53,16 @@ from tests.actors.machines.coordinators.coordinating import (
 )
 
 
-def test_a_coordinator_is_started_and_notified_of_attempts_in_batches_of_calls() -> None:
-    world = World()
+def test_a_coordinator_start_and_its_notifications_are_batched() -> None:
+    harness = Harness()
 
-    assert world.calls == (StartCoordinator(),)
-    world.tell(
+    assert harness.calls == (StartCoordinator(),)
+    harness.tell(
         AttemptReady(attempt=attempt(0)), events_sent(b"a"), AttemptReady(attempt=attempt(1)), events_sent(b"b", 1)
     )
-    world.answer()
+    harness.answer()
 
-    assert world.calls == (
+    assert harness.calls == (
         SubtaskReady(subtask=0, attempt_number=0),
         handled(b"a"),
         SubtaskReady(subtask=1, attempt_number=0),
@@ -70,136 +70,136 @@ def test_a_coordinator_is_started_and_notified_of_attempts_in_batches_of_calls()
     )
 
 
-def test_its_events_reach_the_attempts_that_they_are_for() -> None:
-    world = World().run()
-    world.tell(events_sent(b"a"))
+def test_events_of_a_coordinator_reach_their_target_attempts() -> None:
+    harness = Harness().run()
+    harness.tell(events_sent(b"a"))
 
-    world.answer((0, b"x"), (1, b"y"), (0, b"z"))
+    harness.answer((0, b"x"), (1, b"y"), (0, b"z"))
 
-    assert world.received == [(attempt(0), (b"x", b"z")), (attempt(1), (b"y",))]
+    assert harness.received == [(attempt(0), (b"x", b"z")), (attempt(1), (b"y",))]
 
 
 def test_events_for_an_ended_attempt_are_dropped() -> None:
-    world = World().run()
-    world.tell(events_sent(b"a"), AttemptTerminated(attempt=attempt(0), is_failed=True, reason=CAUSE))
+    harness = Harness().run()
+    harness.tell(events_sent(b"a"), AttemptTerminated(attempt=attempt(0), is_failed=True, reason=CAUSE))
 
-    world.answer((0, b"x"))
+    harness.answer((0, b"x"))
 
-    assert world.received == []
-    assert world.calls == (SubtaskFailed(subtask=0, attempt_number=0, reason=CAUSE),)
-    assert world.tell(events_sent(b"late")) == [Ignore(reason=f"{attempt(0)} does not run")]
+    assert harness.received == []
+    assert harness.calls == (SubtaskFailed(subtask=0, attempt_number=0, reason=CAUSE),)
+    assert harness.tell(events_sent(b"late")) == [Ignore(reason=f"{attempt(0)} does not run")]
 
 
-def test_a_subtask_that_begins_alone_is_failed_reset_and_ready() -> None:
-    world = World().run()
+def test_a_subtask_restarted_alone_is_reported_failed_reset_and_ready() -> None:
+    harness = Harness().run()
 
-    world.tell(
+    harness.tell(
         events_sent(b"a"),
         AttemptTerminated(attempt=attempt(1), is_failed=True),
         SubtaskReset(vertex_id=VERTEX, subtask=1, checkpoint_id=4),
         AttemptReady(attempt=attempt(1, 1)),
     )
-    world.answer()
+    harness.answer()
 
-    assert world.calls == (
+    assert harness.calls == (
         SubtaskFailed(subtask=1, attempt_number=0),
         ResetSubtask(subtask=1, checkpoint_id=4),
         SubtaskReady(subtask=1, attempt_number=1),
     )
 
 
-def test_one_that_has_finished_has_not_failed() -> None:
-    world = World().run()
+def test_a_finished_subtask_is_not_reported_as_failed() -> None:
+    harness = Harness().run()
 
-    world.tell(AttemptTerminated(attempt=attempt(0), is_failed=False))
+    harness.tell(AttemptTerminated(attempt=attempt(0), is_failed=False))
 
-    assert world.at_work is None
+    assert harness.at_work is None
 
 
-def test_a_batch_of_calls_ends_with_that_of_a_checkpoint() -> None:
-    world = World().run()
-    world.tell(events_sent(b"a"), events_sent(b"b"), snapshot(1), events_sent(b"c"))
+def test_a_batch_of_coordinator_calls_ends_with_a_checkpoint() -> None:
+    harness = Harness().run()
+    harness.tell(events_sent(b"a"), events_sent(b"b"), snapshot(1), events_sent(b"c"))
 
-    world.answer()
+    harness.answer()
 
-    assert world.calls == (handled(b"b"), CheckpointOperatorCoordinator(checkpoint_id=1))
-    assert world.answer() == [CoordinatorSnapshotted(operator_id=OPERATOR, checkpoint_id=1, state=b"state")]
-    assert world.calls == (handled(b"c"),)
+    assert harness.calls == (handled(b"b"), CheckpointOperatorCoordinator(checkpoint_id=1))
+    assert harness.answer() == [CoordinatorSnapshotted(operator_id=OPERATOR, checkpoint_id=1, state=b"state")]
+    assert harness.calls == (handled(b"c"),)
 
 
 def test_events_after_its_state_wait_for_the_barrier_of_each_subtask() -> None:
-    world = World().run()
-    world.tell(snapshot(1), events_sent(b"a"))
-    world.answer((0, b"before"))
+    harness = Harness().run()
+    harness.tell(snapshot(1), events_sent(b"a"))
+    harness.answer((0, b"before"))
 
-    world.answer((0, b"behind"), (1, b"behind"))
+    harness.answer((0, b"behind"), (1, b"behind"))
 
-    assert world.received == [(attempt(0), (b"before",))]
-    world.tell(acknowledged(1, 1))
-    assert world.received[1:] == [(attempt(1), (b"behind",))]
-    world.tell(acknowledged(1, 0))
-    assert world.received[2:] == [(attempt(0), (b"behind",))]
+    assert harness.received == [(attempt(0), (b"before",))]
+    harness.tell(acknowledged(1, 1))
+    assert harness.received[1:] == [(attempt(1), (b"behind",))]
+    harness.tell(acknowledged(1, 0))
+    assert harness.received[2:] == [(attempt(0), (b"behind",))]
 
 
 def test_waiting_data_is_sent_when_the_checkpoint_is_aborted() -> None:
-    world = World().run()
-    world.tell(snapshot(1), events_sent(b"a"))
-    world.answer()
-    world.answer((0, b"x"))
+    harness = Harness().run()
+    harness.tell(snapshot(1), events_sent(b"a"))
+    harness.answer()
+    harness.answer((0, b"x"))
 
-    world.tell(checkpoint_aborted(1))
+    harness.tell(checkpoint_aborted(1))
 
-    assert world.received == [(attempt(0), (b"x",))]
-    assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
+    assert harness.received == [(attempt(0), (b"x",))]
+    assert harness.calls == (CheckpointWasAborted(checkpoint_id=1),)
 
 
 def test_a_coordinator_is_notified_of_complete_checkpoints() -> None:
-    world = World().run()
+    harness = Harness().run()
 
-    world.tell(checkpoint_completed(1), checkpoint_completed(2, is_retained=False))
+    harness.tell(checkpoint_completed(1), checkpoint_completed(2, is_retained=False))
 
-    assert world.calls == (CheckpointComplete(checkpoint_id=1),)
-    world.answer()
-    assert world.at_work is None, "nothing is to be committed for a savepoint"
+    assert harness.calls == (CheckpointComplete(checkpoint_id=1),)
+    harness.answer()
+    assert harness.at_work is None, "nothing is to be committed for a savepoint"
 
 
-def test_events_in_flight_are_those_before_the_barrier_received_after_the_state() -> None:
-    world = World().run()
-    world.tell(events_sent(b"in the state"), snapshot(1))
-    world.answer()
-    world.tell(events_sent(b"in flight"), events_sent(b"of another", 1), events_sent(b"behind the barrier", behind=1))
+def test_events_sent_before_the_barrier_and_received_after_the_state_are_in_flight() -> None:
+    harness = Harness().run()
+    harness.tell(events_sent(b"in the state"), snapshot(1))
+    harness.answer()
+    harness.tell(events_sent(b"in flight"), events_sent(b"of another", 1), events_sent(b"behind the barrier", behind=1))
 
     in_flight = OperatorEventInFlight(operator_id=OPERATOR, subtask=0, attempt_number=0, event=b"in flight")
-    assert world.holder.in_flight(attempt(0), 1) == (in_flight,)
-    world.tell(checkpoint_completed(1))
-    assert world.holder.in_flight(attempt(0), 1) == ()
+    assert harness.holder.in_flight(attempt(0), 1) == (in_flight,)
+    harness.tell(checkpoint_completed(1))
+    assert harness.holder.in_flight(attempt(0), 1) == ()
 
 
 def test_a_checkpoint_waits_while_events_are_held_back_for_the_one_before() -> None:
-    world = World().run()
-    world.tell(snapshot(1), snapshot(2))
-    world.answer()
+    harness = Harness().run()
+    harness.tell(snapshot(1), snapshot(2))
+    harness.answer()
 
-    assert world.at_work is None
-    world.tell(acknowledged(1, 0), acknowledged(1, 1))
-    assert world.calls == (CheckpointOperatorCoordinator(checkpoint_id=2),)
+    assert harness.at_work is None
+    harness.tell(acknowledged(1, 0), acknowledged(1, 1))
+    assert harness.calls == (CheckpointOperatorCoordinator(checkpoint_id=2),)
 
 
 def test_a_checkpoint_aborted_before_its_request_is_not_taken() -> None:
-    world = World().run()
-    world.tell(events_sent(b"a"), snapshot(1), checkpoint_aborted(1))
+    harness = Harness().run()
+    harness.tell(events_sent(b"a"), snapshot(1), checkpoint_aborted(1))
 
-    world.answer()
+    harness.answer()
 
-    assert world.calls == (CheckpointWasAborted(checkpoint_id=1),)
+    assert harness.calls == (CheckpointWasAborted(checkpoint_id=1),)
 
 
 def test_the_state_of_a_meanwhile_aborted_checkpoint_is_released() -> None:
-    world = World().run()
-    world.tell(snapshot(1), checkpoint_aborted(1))
+    harness = Harness().run()
+    harness.tell(snapshot(1), checkpoint_aborted(1))
 
-    assert world.answer((0, b"x")) == []
-    assert world.received == [(attempt(0), (b"x",))]
+    assert harness.answer((0, b"x")) == []
+    assert harness.received == [(attempt(0), (b"x",))]
 
 
 STATE = OperatorCoordinatorState(
@@ -210,9 +210,9 @@ STATE = OperatorCoordinatorState(
 
 
 def test_a_job_begins_with_the_state_and_in_flight_data_of_a_checkpoint() -> None:
-    world = World(CoordinatorReset(checkpoint_id=3, state=STATE))
+    harness = Harness(CoordinatorReset(checkpoint_id=3, state=STATE))
 
-    assert world.calls == (
+    assert harness.calls == (
         ResetToCheckpoint(checkpoint_id=3, state=b"state"),
         StartCoordinator(),
         handled(b"in flight", 1, 2),
@@ -220,21 +220,21 @@ def test_a_job_begins_with_the_state_and_in_flight_data_of_a_checkpoint() -> Non
 
 
 def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
-    world = World().run()
-    world.tell(
+    harness = Harness().run()
+    harness.tell(
         events_sent(b"at work"),
         events_sent(b"waits"),
         snapshot(1),
         AttemptTerminated(attempt=attempt(0), is_failed=True),
     )
-    world.tell(AttemptTerminated(attempt=attempt(1), is_failed=True), CoordinatorReset(checkpoint_id=3, state=STATE))
-    world.tell(AttemptReady(attempt=attempt(0, 1)))
+    harness.tell(AttemptTerminated(attempt=attempt(1), is_failed=True), CoordinatorReset(checkpoint_id=3, state=STATE))
+    harness.tell(AttemptReady(attempt=attempt(0, 1)))
 
-    ignored = world.answer((0, b"x"), (0, b"y"), number=1)
+    ignored = harness.answer((0, b"x"), (0, b"y"), number=1)
 
     assert ignored == [Ignore(reason="call 3 was made before the coordinator was reset")]
-    assert world.received == []
-    assert world.calls == (
+    assert harness.received == []
+    assert harness.calls == (
         SubtaskFailed(subtask=0, attempt_number=0),
         SubtaskFailed(subtask=1, attempt_number=0),
         ResetToCheckpoint(checkpoint_id=3, state=b"state"),
@@ -243,74 +243,74 @@ def test_after_a_reset_nothing_of_the_time_before_counts() -> None:
     )
 
 
-def test_a_failure_fails_the_job_but_not_one_of_the_time_before_a_reset() -> None:
-    world = World().run()
-    world.tell(events_sent(b"a"))
+def test_a_failure_from_before_a_reset_does_not_fail_the_job() -> None:
+    harness = Harness().run()
+    harness.tell(events_sent(b"a"))
 
-    assert world.fail(CAUSE) == [FailJob(cause=CAUSE)]
-    world.tell(events_sent(b"b"), CoordinatorReset(checkpoint_id=None, state=None))
-    assert world.fail(CAUSE) == []
-    assert world.calls == (ResetToCheckpoint(checkpoint_id=None, state=None),)
+    assert harness.fail(CAUSE) == [FailJob(cause=CAUSE)]
+    harness.tell(events_sent(b"b"), CoordinatorReset(checkpoint_id=None, state=None))
+    assert harness.fail(CAUSE) == []
+    assert harness.calls == (ResetToCheckpoint(checkpoint_id=None, state=None),)
 
 
-def test_it_may_want_the_job_to_fail_and_is_measured_when_something_has_changed() -> None:
-    world = World().run()
+def test_a_coordinator_may_fail_the_job_and_reports_changed_metrics() -> None:
+    harness = Harness().run()
     metrics = (AccumulatorSnapshot(name="given", type=AccumulatorType.LONG_COUNTER, count=1),)
     answer = CoordinatorAnswer(failure=CAUSE, metrics=metrics)
-    world.tell(events_sent(b"a"))
-    assert world.at_work is not None
+    harness.tell(events_sent(b"a"))
+    assert harness.at_work is not None
 
-    told = world.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=world.at_work.call, answer=answer))
+    told = harness.tell(OperatorCoordinatorAnswered(operator_id=OPERATOR, call=harness.at_work.call, answer=answer))
 
     report = OperatorCoordinatorMetricsReported(job_id=JOB, vertex_id=VERTEX, operator_id=OPERATOR, metrics=metrics)
     assert told == [Tell(to=Role.JOB_LISTENERS, message=report), FailJob(cause=CAUSE)]
 
 
-def test_it_runs_what_it_was_woken_for_once() -> None:
-    world = World().run()
+def test_repeated_wake_ups_run_pending_actions_once() -> None:
+    harness = Harness().run()
     woken = OperatorCoordinatorWoken(operator_id=OPERATOR)
 
-    world.tell(woken, woken, woken)
-    world.answer()
+    harness.tell(woken, woken, woken)
+    harness.answer()
 
-    assert world.calls == (RunActions(),)
-    world.answer()
-    assert world.at_work is None
+    assert harness.calls == (RunActions(),)
+    harness.answer()
+    assert harness.at_work is None
 
 
 @given(
     st.lists(st.sampled_from(["event", "answer", "snapshot", "ack", "abort", "reset", "fail", "ready"]), max_size=60)
 )
 def test_under_any_events_calls_are_answered_and_no_event_is_duplicated(steps: Sequence[str]) -> None:
-    world, checkpoint, numbers, events = World().run(), 0, [0, 0], 0
+    harness, checkpoint, numbers, events = Harness().run(), 0, [0, 0], 0
     called: list[bytes] = []
     for step in steps:
         subtask = events % 2
         match step:
             case "event":
                 events += 1
-                world.tell(events_sent(b"%d" % events, subtask, number=numbers[subtask]))
-            case "answer" if world.at_work is not None:
-                called += [call.event for call in world.calls if isinstance(call, HandleEventFromOperator)]
-                world.answer((0, b"x"), (1, b"y"))
+                harness.tell(events_sent(b"%d" % events, subtask, number=numbers[subtask]))
+            case "answer" if harness.at_work is not None:
+                called += [call.event for call in harness.calls if isinstance(call, HandleEventFromOperator)]
+                harness.answer((0, b"x"), (1, b"y"))
             case "snapshot":
                 checkpoint += 1
-                world.tell(snapshot(checkpoint))
+                harness.tell(snapshot(checkpoint))
             case "ack":
-                world.tell(acknowledged(checkpoint, subtask))
+                harness.tell(acknowledged(checkpoint, subtask))
             case "abort":
-                world.tell(checkpoint_aborted(checkpoint))
+                harness.tell(checkpoint_aborted(checkpoint))
             case "reset":
-                world.tell(CoordinatorReset(checkpoint_id=None, state=None))
+                harness.tell(CoordinatorReset(checkpoint_id=None, state=None))
             case "fail":
-                world.tell(AttemptTerminated(attempt=attempt(subtask, numbers[subtask]), is_failed=True))
+                harness.tell(AttemptTerminated(attempt=attempt(subtask, numbers[subtask]), is_failed=True))
             case "ready":
                 numbers[subtask] += 1
-                world.tell(AttemptReady(attempt=attempt(subtask, numbers[subtask])))
+                harness.tell(AttemptReady(attempt=attempt(subtask, numbers[subtask])))
     assert len(called) == len(set(called))
-    world.tell(checkpoint_aborted(checkpoint))
+    harness.tell(checkpoint_aborted(checkpoint))
     for _ in range(200):
-        if world.at_work is None:
+        if harness.at_work is None:
             return
-        world.answer()
+        harness.answer()
     raise AssertionError("the coordinator is called without end")

@@ -98,7 +98,7 @@ def error(
 
 
 def buffers_sent(effects: Iterable[object]) -> list[Buffer]:
-    """The elements among `effects` that go to a consumer."""
+    """The buffers among `effects` that are sent to a consumer."""
     return [
         effect.message.buffer
         for effect in effects
@@ -107,6 +107,6 @@ def buffers_sent(effects: Iterable[object]) -> list[Buffer]:
 
 
 def failure_of(effects: list[GateEffect]) -> ChannelFailed:
-    """The failure of a channel, which comes first."""
+    """The failure of a channel, which must be the first effect."""
     assert isinstance(effects[0], ChannelFailed)
     return effects[0]

@@ -1,4 +1,4 @@
-"""An approximate partition survives a failed reader: the next reader begins with the next batch."""
+"""An approximate partition survives a failed reader: the next reader starts with the next batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def released(effects: list[PartitionEffect]) -> list[str]:
 
 
 def buffers_for_next_reader(effects: list[PartitionEffect]) -> list[tuple[int, Buffer]]:
-    """The buffers sent to the second reader, by number."""
+    """The buffers that were sent to the second reader, with their numbers."""
     responses = [
         effect.message
         for effect in effects
@@ -110,7 +110,7 @@ def test_an_output_that_was_full_has_room_again_and_only_one_reader_loses_its_ba
     assert output.queued_batches == 10
 
 
-def test_the_end_that_waits_reaches_the_next_reader() -> None:
+def test_an_unsent_end_of_partition_reaches_the_next_reader() -> None:
     output = approximate()
     output.request(0, 0, CONSUMER)
     output.add_batch(batch_ref("waiting"))

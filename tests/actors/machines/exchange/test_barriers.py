@@ -1,4 +1,4 @@
-"""Reactions of a task to barriers, cancel markers and ends of channels. Flink's own cases run in conformance."""
+"""A task handles barriers, cancellation markers and ends of channels. Flink's own cases are in tests/conformance."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_channels_are_blocked_until_the_last_barrier_comes() -> None:
     assert aligner.alignment_start_ms == 0
 
 
-def test_a_tracker_blocks_nothing() -> None:
+def test_at_least_once_barriers_block_no_channel() -> None:
     assert handler_actions(BarrierTracker(2), (0, barrier(1)), (1, barrier(1))) == [[], [barrier(1)]]
 
 
@@ -140,7 +140,7 @@ def test_the_end_of_a_channel_may_abort_instead() -> None:
     ]
 
 
-def test_a_tracker_that_aborts_at_an_end_forgets_what_it_counted() -> None:
+def test_a_barrier_tracker_that_aborts_at_an_end_resets_its_count() -> None:
     tracker = BarrierTracker(2, EndOfPartitionMode.ABORTS)
 
     actions = handler_actions(tracker, (0, barrier(1)), (0, barrier(2)), (1, END))
@@ -188,11 +188,13 @@ STREAMS = st.lists(
     min_size=CHANNELS,
     max_size=CHANNELS,
 )
-"""The elements of each channel: barriers and cancel markers with growing ids, some of them missing; then its end."""
+"""For each channel: barriers and cancellation markers with growing ids, some of them missing, and the end of the
+channel.
+"""
 
 
 @given(streams=STREAMS, data=st.data())
-def test_a_snapshot_is_taken_when_every_open_channel_stands_at_its_barrier(
+def test_a_snapshot_is_taken_when_every_open_channel_has_delivered_its_barrier(
     streams: list[list[BarrierEvent]], data: st.DataObject
 ) -> None:
     aligner = BarrierAligner(CHANNELS)

@@ -1,4 +1,4 @@
-"""A pool of buffers: its grants, its waiters, and its excess when it is resized."""
+"""A pool of buffers grants requests, queues waiters, and gives up excess buffers when it shrinks."""
 
 from __future__ import annotations
 

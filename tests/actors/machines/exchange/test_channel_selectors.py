@@ -1,4 +1,4 @@
-"""The target of the next batch for every partitioner."""
+"""Every partitioner selects the target of the next batch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_shuffle_picks_a_random_channel() -> None:
     assert selected(ShipStrategy.SHUFFLE, 2) == [[2], [2]]
 
 
-def test_a_broadcast_goes_everywhere() -> None:
+def test_a_broadcast_is_sent_to_all_subtasks() -> None:
     assert selected(ShipStrategy.BROADCAST, 2) == [[0, 1, 2], [0, 1, 2]]
 
 

@@ -1,5 +1,5 @@
 """The law of all checkpoints: the batches read before a snapshot plus its in-flight batches are exactly the batches
-before the barriers, each once. It holds for every kind of barrier and every order of arrival, reading and timeout.
+sent before the barriers, each once. It holds for every kind of barrier and every order of arrivals, reads and timeouts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KINDS = (
 
 @dataclass
 class Checkpoint:
-    """The batches that a checkpoint contains, by name."""
+    """The names of the batches that a checkpoint contains."""
 
     read: set[str] = field(default_factory=set)
     in_flight: list[str] = field(default_factory=list)
@@ -45,7 +45,7 @@ class Checkpoint:
 
 
 class Task:
-    """A gate and its handler, as a task uses them."""
+    """A gate and its barrier handler, connected as in a task."""
 
     def __init__(self, streams: list[list[Buffer]]) -> None:
         self.gate = requested_gate(channels=CHANNELS, exclusive=50)
@@ -108,7 +108,7 @@ class Task:
 
 @st.composite
 def jobs(draw: st.DrawFn) -> list[list[Buffer]]:
-    """The elements of each channel: batches, the barriers of some checkpoints in their order, its end."""
+    """For each channel: batches, barriers of some checkpoints in order, and the end of the channel."""
     kinds = draw(st.lists(st.sampled_from(KINDS), max_size=4))
     streams: list[list[Buffer]] = []
     for channel in range(CHANNELS):

@@ -1,4 +1,4 @@
-"""Credits: exclusive and floating ones, their order of assignment, and their announcement to the sender."""
+"""Exclusive and floating credits: the order in which they are assigned, and their announcement to the sender."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_an_unannounced_credit_cannot_be_used() -> None:
     assert channel.spend()
 
 
-def test_a_backlog_draws_floating_credits_up_to_backlog_and_own() -> None:
+def test_a_backlog_requests_floating_credits_up_to_its_size() -> None:
     pool, (channel,) = channels(2, floating=10)
 
     channel.on_backlog(3)
@@ -124,7 +124,9 @@ def test_a_floating_credit_in_use_by_an_ended_channel_comes_back_when_its_batch_
     ("exclusive", "returned", "is_due"),
     [(1, 1, True), (2, 1, True), (8, 3, False), (8, 4, True), (8, 8, True)],
 )
-def test_credits_are_announced_by_half_of_the_own_ones(exclusive: int, returned: int, is_due: bool) -> None:
+def test_credits_are_announced_when_half_of_the_exclusive_ones_are_free(
+    exclusive: int, returned: int, is_due: bool
+) -> None:
     _, (channel,) = channels(exclusive)
     for _ in range(returned):
         channel.spend()

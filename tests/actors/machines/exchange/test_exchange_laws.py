@@ -1,4 +1,4 @@
-"""Partitions and a gate together: nothing is lost, doubled, reordered or sent without credit."""
+"""Partitions together with a gate: no buffer is lost, duplicated, reordered or sent without credit."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ ToProducer = RequestPartition | AddCredit
 
 
 class Exchange(RuleBasedStateMachine):
-    """Three producers and one gate, with a mailbox in each direction of every channel."""
+    """Three producers and one gate, with a message queue in each direction of every channel."""
 
     @initialize(exclusive=st.integers(1, 4), floating=st.integers(0, 4), queued=st.integers(2, 12))
     def begin(self, exclusive: int, floating: int, queued: int) -> None:
@@ -156,7 +156,7 @@ class Exchange(RuleBasedStateMachine):
             output.check()
 
     def teardown(self) -> None:
-        """Let everything arrive: blocked channels do not block others, and in the end nothing is stuck."""
+        """Deliver everything: blocked channels do not block others, and no message remains undelivered."""
         self._run_dry()
         for channel in set(range(CHANNELS)) - self.blocked:
             assert self.read[channel] == self.made[channel]

@@ -1,4 +1,4 @@
-"""An input gate: its requests, the data it accepts, its notifications, and its order of reading."""
+"""An input gate requests partitions, accepts data, notifies its task, and reads its channels in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A partition that has outlived its task: any number of readers read it from its beginning, each at its own pace."""
+"""A partition that has outlived its task: several readers read it from its beginning, each at its own speed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The buffers of a TaskManager: the minimum of each pool is guaranteed, and the rest is shared."""
+"""The buffers of a TaskManager: each pool is guaranteed its minimum, and the other buffers are shared."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_new_pool_takes_from_others_and_an_ended_one_returns() -> None:
     assert first.size == 10
 
 
-def test_a_minimum_that_is_not_there_is_refused_with_the_figures() -> None:
+def test_an_unavailable_minimum_of_buffers_is_refused_with_the_figures() -> None:
     buffers = NetworkBufferPool(10)
     buffers.create_pool(7)
 
@@ -91,7 +91,7 @@ def test_exclusive_buffers_of_a_pool_are_released_as_it_returns_them() -> None:
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_exclusive_buffers_are_some(count: int) -> None:
+def test_at_least_one_exclusive_buffer_is_required(count: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         NetworkBufferPool(1).take_exclusive(count)
 
@@ -106,7 +106,7 @@ def test_a_pool_may_be_destroyed_twice() -> None:
     assert buffers.promised == 0
 
 
-def test_when_the_buffers_are_gone_no_pool_can_be_made_and_what_comes_back_is_dropped() -> None:
+def test_a_closed_buffer_pool_creates_no_pools_and_drops_returned_buffers() -> None:
     buffers = NetworkBufferPool(4)
     pool = buffers.create_pool(1)
     pool.request_buffer()

@@ -1,4 +1,6 @@
-"""Barriers in a subpartition: the buffers sent before one plus the overtaken ones are all that were added before it."""
+"""Barriers in a subpartition: the buffers sent before a barrier plus the overtaken ones are all buffers added before
+it.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def barrier(checkpoint_id: int, options: CheckpointOptions) -> CheckpointBarrier
 
 
 def serve_credit(subpartition: Subpartition, credit: int = 1) -> list[Buffer]:
-    """The buffers sent to the reader for so many more credits."""
+    """Add credit, and return the buffers that are sent to the reader."""
     subpartition.credit += credit
     return buffers_sent(subpartition.serve())
 

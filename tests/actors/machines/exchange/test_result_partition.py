@@ -1,4 +1,4 @@
-"""A result partition: the buffers sent to its readers, their credit, and the disposal of the rest."""
+"""A result partition sends buffers to its readers within their credit, and releases the others at its end."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_a_partition_takes_the_next_batch_while_its_pool_has_a_buffer() -> None:
     assert (with_one, with_two, output.is_available) == (True, False, True)
 
 
-def test_a_stage_that_had_begun_may_go_beyond_the_pool_and_what_goes_beyond_is_worked_off_first() -> None:
+def test_a_running_stage_may_exceed_the_pool_until_its_buffers_are_recycled() -> None:
     output = ResultPartition(partition_descriptor(), 1)
     for name in ("a", "b", "c"):
         output.add_batch(batch_ref(name))
@@ -175,7 +175,7 @@ def test_a_stage_that_had_begun_may_go_beyond_the_pool_and_what_goes_beyond_is_w
     assert (with_one_left, output.is_available) == (False, True)
 
 
-def test_one_reader_that_takes_nothing_does_not_fill_an_output_of_many() -> None:
+def test_a_reader_that_reads_nothing_does_not_fill_a_shared_output() -> None:
     output = partition(subpartitions=20)
     for number in range(MAX_BUFFERS_PER_CHANNEL):
         assert output.is_available
@@ -319,7 +319,7 @@ def test_unsent_batches_hold_buffers_until_sent_or_dropped() -> None:
     assert output.queued_batches == 0
 
 
-def test_a_partition_that_holds_its_share_of_bytes_has_no_room_however_few_its_batches_are() -> None:
+def test_a_partition_with_its_share_of_bytes_accepts_no_batch() -> None:
     output = ResultPartition(partition_descriptor(), 3, bytes_per_buffer=50)
     output.add_batch(batch_ref("a"))
     with_one = output.is_available

@@ -1,4 +1,4 @@
-"""The inputs of one task, read through one gate."""
+"""A task reads all of its inputs through one gate."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_task_is_finished_when_all_its_gates_are() -> None:
     assert inputs.is_finished
 
 
-def test_a_failed_gate_is_not_read_and_the_failure_is_the_tasks() -> None:
+def test_a_failed_gate_is_not_read_and_its_failure_is_that_of_the_task() -> None:
     inputs = union(1, 1)
     inputs.on_buffer(response(batch_ref("a"), 0, 0))
 

@@ -1,4 +1,4 @@
-"""Buffers of each task, and the task that does not fit."""
+"""The TaskManager's buffers are divided among its tasks; a task without enough buffers is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_task_has_its_maximum_of_buffers_without_a_configured_total() -> None:
     assert environment.is_settled
 
 
-def test_a_task_that_needs_all_there_is_has_its_minimum() -> None:
+def test_a_task_that_needs_all_buffers_gets_its_minimum() -> None:
     environment = with_buffers(9)
 
     buffers = environment.register_task(A, [2], [3])

@@ -1,4 +1,4 @@
-"""A subpartition: the messages to its reader, their order, and the data it drops."""
+"""A subpartition sends messages to its reader in order, and drops data that no reader will request."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def holding(*buffers: Buffer) -> Subpartition:
 
 
 def serve_consumer(subpartition: Subpartition, credit: int = PLENTY) -> list[Buffer]:
-    """The buffers sent to a reader with so much more credit; it requests the subpartition if necessary."""
+    """Add so much credit, and return the buffers that are sent to the reader; request the subpartition if necessary."""
     if subpartition.consumer is None:
         subpartition.request(CONSUMER, 0)
     subpartition.credit += credit

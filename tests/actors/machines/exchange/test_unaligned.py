@@ -1,4 +1,6 @@
-"""Unaligned barriers, and aligned ones that have timed out: which data they overtake, and which is checkpoint state."""
+"""Unaligned barriers, and aligned barriers that have timed out: which data they overtake, and what becomes channel
+state.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The watermarks that each generator lets a source emit."""
+"""The watermarks that a source emits with each generator."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_latest_time_of_an_ascending_source_may_come_again() -> None:
         (FAIL, MonotonyViolated(timestamp_ms=999, latest_ms=1000, is_fatal=True)),
     ],
 )
-def test_the_handler_decides_what_follows_if_time_goes_back(
+def test_the_handler_decides_the_reaction_if_time_goes_back(
     handler: MonotonyViolationHandler, told: MonotonyViolated | None
 ) -> None:
     generator = AscendingTimestampsWatermarks(handler)
@@ -79,7 +79,7 @@ def test_punctuated_watermarks_have_the_time_of_their_rows() -> None:
     assert watermarks(PunctuatedWatermarks(), (3, 3), (2, 2), (4, 9)) == [3, 3, 9]
 
 
-def test_without_event_time_there_is_no_watermark_but_the_last() -> None:
+def test_without_event_time_only_the_last_watermark_is_sent() -> None:
     operator = TimestampsAndWatermarks(NoWatermarks)
     operator.on_batch(5, 10)
 

@@ -52,7 +52,7 @@ def test_a_channel_that_is_active_again_counts_when_it_has_caught_up() -> None:
     assert valve_output(valve, (1, watermark(45)), (0, watermark(50))) == [[], [watermark(45)]]
 
 
-def test_the_valve_is_idle_with_the_maximum_watermark_when_all_channels_are() -> None:
+def test_when_all_channels_are_idle_the_valve_emits_the_maximum_watermark() -> None:
     valve = WatermarkValve(2)
     valve_output(valve, (0, watermark(10)), (1, watermark(5)))
 

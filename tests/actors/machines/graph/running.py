@@ -1,4 +1,4 @@
-"""An ExecutionGraph under test: its events in a line each, and its requests so far."""
+"""Drives an ExecutionGraph: one line per event, and the effects so far."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TWO_VERTICES = graph_of(vertex("source", 2, outputs=1), vertex("sink", 1, reads=
 
 
 class Running:
-    """Every event is followed by a check of the invariants."""
+    """An ExecutionGraph whose invariants are checked after every event."""
 
     def __init__(self, job_graph: JobGraph = TWO_VERTICES) -> None:
         self.graph = RescalableExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
@@ -38,56 +38,56 @@ class Running:
         self.effects: list[Effect] = []
 
     def tell(self, event: RescalableEvent) -> list[Effect]:
-        """The effects of one event."""
+        """Handle one event, and return its effects."""
         self.now += 1
         made = self.graph.handle(event, self.now)
         self.graph.check()
         self.effects += made
         return made
 
-    def made(self, kind: type[E]) -> list[E]:
+    def effects_of(self, kind: type[E]) -> list[E]:
         """The effects of one kind so far."""
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
-    def told(self, kind: type[E]) -> list[E]:
-        """The messages of one kind to TaskManagers and the coordinator so far."""
+    def messages_of(self, kind: type[E]) -> list[E]:
+        """The messages of one kind so far to TaskManagers and to the coordinator."""
         told = [each.message for each in self.effects if isinstance(each, Tell)]
         return [message for message in told if isinstance(message, kind)]
 
     def statuses(self) -> list[JobStatus]:
         """The statuses that the job has reached."""
-        return [moved.status for moved in self.made(JobStatusMoved)]
+        return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
     def cancelled(self) -> list[str]:
         """The attempts that were cancelled."""
-        return [cancel.attempt for cancel in self.told(CancelTask)]
+        return [cancel.attempt for cancel in self.messages_of(CancelTask)]
 
     def schedule(self) -> list[Effect]:
         return self.tell(SchedulingRequested())
 
     def give_slots(self) -> list[Effect]:
         """Serve every slot of the last request, all on one TaskManager."""
-        return [effect for place in self.wanted() for effect in self.give_slot(place)]
+        return [effect for place in self.attempts_by_place() for effect in self.give_slot(place)]
 
-    def wanted(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
-        """Sharers of a slot in these tests: the subtasks of one subtask number of one group."""
+    def attempts_by_place(self) -> dict[str, tuple[ExecutionAttemptId, ...]]:
+        """The attempts of the last slot request by place: subtasks with equal numbers in one group share a slot."""
         wanted: dict[str, tuple[ExecutionAttemptId, ...]] = {}
-        for request in self.made(RequestSlots)[-1].requests:
+        for request in self.effects_of(RequestSlots)[-1].requests:
             place = f"{request.slot_sharing_group}/{request.subtask}"
             wanted[place] = (*wanted.get(place, ()), request.attempt)
         return wanted
 
     def give_slot(self, place: str) -> list[Effect]:
-        """Serve one of the slots of the last request."""
-        return self.tell(SlotAllocated(attempts=self.wanted()[place], slot=slot_for(place)))
+        """Fulfil the last slot request for one place."""
+        return self.tell(SlotAllocated(attempts=self.attempts_by_place()[place], slot=slot_for(place)))
 
     def lose_slots(self, *places: str) -> list[Effect]:
         """Lose these slots of the last request."""
-        lost = tuple(attempt for place in places for attempt in self.wanted()[place])
+        lost = tuple(attempt for place in places for attempt in self.attempts_by_place()[place])
         return self.tell(SlotsLost(attempts=lost, cause=failure("gone")))
 
     def restore(self, checkpoint_id: int | None = None) -> list[Effect]:
-        """Report the state that the attempts of this version start from."""
+        """Report the state from which the attempts of this version start."""
         return self.tell(RestoreStateReady(version=self.graph.version, checkpoint_id=checkpoint_id, states={}))
 
     def deploy(self) -> list[Effect]:
@@ -103,13 +103,15 @@ class Running:
         return self.tell(UpdateTaskExecutionState(state=update))
 
     def finalize(self, cause: SerializedThrowable | None = None) -> list[Effect]:
-        """Complete or fail the finalization of the vertices, after all tasks have finished."""
+        """Complete or fail the finalization of the vertices; all tasks must have finished."""
         return self.tell(JobVerticesFinalized(job_id=JOB, version=self.graph.version, cause=cause))
 
     def pass_pauses(self) -> list[Effect]:
-        """End the pauses before all restarts so far."""
+        """End the delays of all restarts so far."""
         return [
-            made for timer in self.made(RestartScheduled) for made in self.tell(JobRestartDue(version=timer.version))
+            made
+            for timer in self.effects_of(RestartScheduled)
+            for made in self.tell(JobRestartDue(version=timer.version))
         ]
 
     def report_all(self, state: ExecutionState) -> list[Effect]:
@@ -136,5 +138,5 @@ class Running:
 
 
 def slot_for(place: str) -> AssignedSlot:
-    """The slot that is given for a place in these tests."""
+    """The slot that these tests assign to a place."""
     return slot(f"slot-of-{place}")

@@ -1,4 +1,4 @@
-"""The accumulators of a job, merged from those of its attempts."""
+"""The accumulators of a job are merged from those of its attempts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_two_kinds_of_one_name_have_no_result_whatever_follows() -> None:
     assert results.failed == (FailedAccumulatorResult(name="rows", reason=reason),)
 
 
-def test_a_job_counts_what_its_finished_attempts_have_counted() -> None:
+def test_a_job_adds_the_counts_of_its_finished_attempts() -> None:
     running = Running(graph_of(vertex("source", 2)))
     running.run()
 

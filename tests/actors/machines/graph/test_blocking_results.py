@@ -1,4 +1,4 @@
-"""Results that outlive their producers: when they may go, and which tasks restart when they are lost."""
+"""Results that outlive their producers: they are released after the last reader, and lost ones are produced again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made_and_read(makers: int = 1) -> JobGraph:
 
 
 def reading() -> Running:
-    """A job whose producer has finished and whose consumers run."""
+    """A job whose producer has finished and whose consumers are running."""
     running = Running(made_and_read())
     running.deploy()
     running.report("job_maker_0_0", RUNNING)
@@ -40,7 +40,6 @@ def reading() -> Running:
 
 
 def finish_attempt(running: Running, attempt: str) -> None:
-    """Let the attempt finish."""
     running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
     running.report(attempt, FINISHED)
 
@@ -50,7 +49,7 @@ def attempts(running: Running) -> dict[str, int]:
 
 
 def restart(running: Running) -> None:
-    """End the pause and fulfil everything that the tasks wait for."""
+    """End the restart delay, and fulfil everything that the tasks wait for."""
     running.pass_pauses()
     running.restore()
 
@@ -66,7 +65,7 @@ def test_a_reader_of_a_blocking_result_begins_when_it_is_finished() -> None:
 
     assert before == [RUNNING, ExecutionState.CREATED, ExecutionState.CREATED]
     assert [each.state for each in running.graph.executions] == [FINISHED, *[ExecutionState.DEPLOYING] * 2]
-    (coordinated,) = running.made(CoordinateTasks)
+    (coordinated,) = running.effects_of(CoordinateTasks)
     assert coordinated.tasks[0].state is FINISHED
 
 
@@ -74,11 +73,11 @@ def test_a_result_is_released_when_all_its_readers_have_finished() -> None:
     running = reading()
 
     finish_attempt(running, "job_reader_0_0")
-    before = running.told(ReleasePartitions)
+    before = running.messages_of(ReleasePartitions)
     finish_attempt(running, "job_reader_1_0")
 
     assert before == []
-    (released,) = running.told(ReleasePartitions)
+    (released,) = running.messages_of(ReleasePartitions)
     assert released.partition_ids == (ResultPartitionId("job_maker_0_0:0"),)
 
 
@@ -90,7 +89,7 @@ def test_a_reader_that_fails_reads_the_same_result_again() -> None:
 
     assert attempts(running) == {"maker0": 0, "reader0": 1, "reader1": 0}
     assert running.graph.status is JobStatus.RUNNING
-    assert running.told(ReleasePartitions) == []
+    assert running.messages_of(ReleasePartitions) == []
 
 
 def test_a_lost_result_is_produced_again_for_all_its_readers() -> None:
@@ -130,7 +129,7 @@ def test_a_reader_that_never_began_is_not_restarted_with_the_task_whose_result_i
     running.give_slots()
 
     assert attempts(running) == {"maker0": 1, "reader0": 0, "reader1": 0}
-    assert [timer.tasks for timer in running.made(RestartScheduled)] == [("maker (1/1)",)]
+    assert [timer.tasks for timer in running.effects_of(RestartScheduled)] == [("maker (1/1)",)]
     moved = [effect for effect in running.effects[before:] if isinstance(effect, ExecutionMoved)]
     assert [each.state for each in moved if "reader" in each.task_name] == [SCHEDULED] * 2 + [DEPLOYING] * 2
 

@@ -20,7 +20,7 @@ FIRST = "deployment-1"
 
 
 class Deploying(Running):
-    """A job whose three tasks are deployed together, and are not acknowledged yet."""
+    """A job whose three tasks are deployed together and not acknowledged yet."""
 
     def __init__(self, failover: FailoverStrategyKind = FailoverStrategyKind.FULL) -> None:
         super().__init__(replace(TWO_VERTICES, rpc_timeout_ms=TIMEOUT_MS, failover_strategy=failover))
@@ -46,7 +46,7 @@ def timer(delay_ms: int = TIMEOUT_MS) -> StartTimer:
 def test_tasks_deployed_together_share_one_timer() -> None:
     running = Deploying()
 
-    assert running.made(StartTimer) == [timer()]
+    assert running.effects_of(StartTimer) == [timer()]
 
 
 def test_a_late_timer_of_an_acknowledged_deployment_is_ignored() -> None:
@@ -75,8 +75,8 @@ def test_an_unacknowledged_attempt_fails_and_is_cancelled_at_its_task_manager() 
     running.look_after(2 * TIMEOUT_MS)
 
     assert running.state("sink") is ExecutionState.FAILED
-    assert SINK in [cancel.attempt for cancel in running.told(CancelTask)]
-    failing = running.made(JobStatusMoved)[-1]
+    assert SINK in [cancel.attempt for cancel in running.messages_of(CancelTask)]
+    failing = running.effects_of(JobStatusMoved)[-1]
     assert failing.status is JobStatus.FAILING
     assert failing.cause is not None
     assert failing.cause.type_name == "DeploymentTimeoutError"
@@ -85,7 +85,7 @@ def test_an_unacknowledged_attempt_fails_and_is_cancelled_at_its_task_manager() 
     )
 
 
-def test_it_is_restarted_as_after_any_other_failure() -> None:
+def test_an_unacknowledged_attempt_restarts_as_after_any_failure() -> None:
     running = Deploying()
     running.acknowledge(*SOURCES)
     running.look_after(2 * TIMEOUT_MS)
@@ -97,10 +97,10 @@ def test_it_is_restarted_as_after_any_other_failure() -> None:
     running.give_slots()
 
     assert running.graph.status is JobStatus.RUNNING
-    assert running.made(StartTimer)[-1].key == "deployment-2"
+    assert running.effects_of(StartTimer)[-1].key == "deployment-2"
 
 
-def test_the_time_counts_from_the_last_answer_so_that_a_large_deployment_has_its_time() -> None:
+def test_the_deployment_timeout_counts_from_the_last_acknowledgement() -> None:
     running = Deploying()
     running.now += 3_000
     running.acknowledge(*SOURCES)
@@ -118,7 +118,7 @@ def test_all_unacknowledged_deployments_are_one_failure() -> None:
     running.look_after(TIMEOUT_MS)
 
     assert [running.state("source", number) for number in (0, 1)] == [ExecutionState.FAILED] * 2
-    assert len(running.made(RestartScheduled)) == 1
+    assert len(running.effects_of(RestartScheduled)) == 1
 
 
 def test_a_cancelled_attempt_that_is_unknown_counts_as_ended() -> None:
@@ -133,11 +133,11 @@ def test_a_cancelled_attempt_that_is_unknown_counts_as_ended() -> None:
     assert running.graph.status is JobStatus.CANCELED
 
 
-def test_attempts_with_slots_of_their_own_are_waited_for_by_themselves() -> None:
+def test_attempts_with_separate_slots_are_waited_for_separately() -> None:
     running = Running(graph_of(vertex("left"), vertex("right"), failover=FailoverStrategyKind.REGION))
     running.deploy()
-    keys = {each.key for each in running.made(StartTimer)}
+    keys = {each.key for each in running.effects_of(StartTimer)}
 
     running.report_all(ExecutionState.RUNNING)
 
-    assert {each.key for each in running.made(CancelTimer)} == keys != set()
+    assert {each.key for each in running.effects_of(CancelTimer)} == keys != set()

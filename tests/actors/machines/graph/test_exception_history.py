@@ -53,7 +53,7 @@ def deployed(checkpoint: int | None = None) -> Deploy:
 
 
 def history_of(*effects: Effect, every_ms: int = 10) -> ExceptionHistory:
-    """The history after these effects, one every ten milliseconds."""
+    """The exception history after these effects, which occur every ten milliseconds."""
     history = ExceptionHistory()
     for number, effect in enumerate(effects, 1):
         history.on_effect(effect, number * every_ms)
@@ -219,7 +219,7 @@ def test_a_repeated_failure_is_not_new() -> None:
     assert history.take_new() == []
 
 
-def test_labels_go_to_the_failure_that_they_are_of() -> None:
+def test_labels_are_added_to_their_failure() -> None:
     history = history_of(execution_failed(), failing(), execution_failed("map (1/2)", LOST))
     owner, kind = FailureLabel(key="owner", value="a"), FailureLabel(key="kind", value="lost")
 

@@ -1,4 +1,4 @@
-"""One attempt, in the state transitions that Flink's own cases leave open."""
+"""State transitions of an attempt that Flink's own test cases leave open."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_attempt_without_a_slot_cannot_be_deployed() -> None:
         new_execution().deploy(now=1)
 
 
-def test_the_state_to_start_from_leaves_with_the_deployment() -> None:
+def test_the_initial_state_is_sent_with_the_deployment() -> None:
     execution = new_execution()
     execution.restore = TaskStateSnapshot()
     execution.assign(slot())
@@ -99,7 +99,7 @@ def test_a_slot_is_released_before_the_end_is_reported() -> None:
     assert [type(effect) for effect in effects] == [LeaveSlot, ExecutionMoved]
 
 
-def test_a_failure_without_a_cause_has_one_all_the_same() -> None:
+def test_a_failure_without_a_cause_gets_a_default_one() -> None:
     execution = deployed()
 
     execution.update(execution_state(ExecutionState.FAILED), now=3)

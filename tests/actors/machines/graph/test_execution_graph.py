@@ -1,4 +1,4 @@
-"""From CREATED to RUNNING and to a good end: events in, effects out."""
+"""A job from CREATED to RUNNING and to FINISHED: events in, effects out."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def test_a_scheduled_job_runs_and_asks_for_its_slots_and_its_state() -> None:
 
     assert effects[0] == JobStatusMoved(status=JobStatus.RUNNING)
     assert effects[-2] == AskForRestoreState(version=1)
-    assert running.wanted() == {FIRST: ("job_source_0_0", "job_sink_0_0"), SECOND: ("job_source_1_0",)}
-    assert {moved.state for moved in running.made(ExecutionMoved)} == {ExecutionState.SCHEDULED}
+    assert running.attempts_by_place() == {FIRST: ("job_source_0_0", "job_sink_0_0"), SECOND: ("job_source_1_0",)}
+    assert {moved.state for moved in running.effects_of(ExecutionMoved)} == {ExecutionState.SCHEDULED}
 
 
-def test_an_attempt_asks_for_a_slot_near_to_what_it_reads_with_those_that_it_is_co_located_with() -> None:
+def test_an_attempt_requests_a_slot_near_its_inputs_together_with_co_located_ones() -> None:
     needs = ResourceSpec(cpu_millis=500)
     sink = replace(
         vertex("sink", 2, reads=("source",), ship_strategy=ShipStrategy.FORWARD, group="apart"),
@@ -58,7 +58,7 @@ def test_an_attempt_asks_for_a_slot_near_to_what_it_reads_with_those_that_it_is_
 
     running.schedule()
 
-    assert running.made(RequestSlots)[0].requests[3] == SlotRequest(
+    assert running.effects_of(RequestSlots)[0].requests[3] == SlotRequest(
         attempt=ExecutionAttemptId("job_sink_1_0"),
         vertex_id=JobVertexId("sink"),
         subtask=1,
@@ -74,7 +74,7 @@ def test_a_consumer_with_too_many_inputs_has_no_preferred_locations() -> None:
 
     running.schedule()
 
-    assert running.made(RequestSlots)[0].requests[-1].inputs == ()
+    assert running.effects_of(RequestSlots)[0].requests[-1].inputs == ()
 
 
 def test_deployment_waits_for_slots_and_state() -> None:
@@ -86,10 +86,10 @@ def test_deployment_waits_for_slots_and_state() -> None:
     state_first.restore()
     state_first.give_slot(FIRST)
 
-    assert slots_first.made(Deploy) == state_first.made(Deploy) == []
+    assert slots_first.effects_of(Deploy) == state_first.effects_of(Deploy) == []
     slots_first.restore()
     state_first.give_slot(SECOND)
-    assert len(slots_first.made(Deploy)) == len(state_first.made(Deploy)) == 3
+    assert len(slots_first.effects_of(Deploy)) == len(state_first.effects_of(Deploy)) == 3
 
 
 def test_the_coordinator_is_notified_of_attempts_before_their_deployment() -> None:
@@ -99,7 +99,7 @@ def test_the_coordinator_is_notified_of_attempts_before_their_deployment() -> No
 
     kinds = [type(effect) for effect in effects]
     assert kinds == [CoordinateTasks, *[ExecutionMoved] * 3, *[Deploy] * 3, StartTimer]
-    tasks = running.made(CoordinateTasks)[0].tasks
+    tasks = running.effects_of(CoordinateTasks)[0].tasks
     assert [(task.attempt, task.is_source, task.state) for task in tasks] == [
         ("job_source_0_0", True, ExecutionState.DEPLOYING),
         ("job_source_1_0", True, ExecutionState.DEPLOYING),
@@ -115,7 +115,7 @@ def test_a_descriptor_names_the_inputs_and_the_consumers() -> None:
 
     running.deploy()
 
-    source, _, _, sink = [deploy.descriptor for deploy in running.made(Deploy)]
+    source, _, _, sink = [deploy.descriptor for deploy in running.effects_of(Deploy)]
     assert [(output.partition_id, output.subpartitions) for output in source.outputs] == [("job_source_0_0:0", 2)]
     assert [(channel.partition_id, channel.subpartition) for channel in sink.inputs[0].channels] == [
         ("job_source_0_0:0", 1),
@@ -132,7 +132,7 @@ def test_every_attempt_is_deployed_with_its_own_state() -> None:
     running.tell(RestoreStateReady(version=1, checkpoint_id=7, states={(JobVertexId("source"), 1): state}))
     running.give_slots()
 
-    descriptors = [deploy.descriptor for deploy in running.made(Deploy)]
+    descriptors = [deploy.descriptor for deploy in running.effects_of(Deploy)]
     assert [descriptor.restore for descriptor in descriptors] == [None, state, None]
     assert {descriptor.restored_checkpoint_id for descriptor in descriptors} == {7}
 
@@ -145,34 +145,34 @@ def test_a_vertex_and_its_producers_adopt_the_key_groups_of_a_checkpoint() -> No
     running.tell(RestoreStateReady(version=1, checkpoint_id=7, states={}, max_parallelism=taken_over))
     running.give_slots()
 
-    descriptors = [deploy.descriptor for deploy in running.made(Deploy)]
-    [coordinated] = running.made(CoordinateTasks)
+    descriptors = [deploy.descriptor for deploy in running.effects_of(Deploy)]
+    [coordinated] = running.effects_of(CoordinateTasks)
     assert [descriptor.vertex.max_parallelism for descriptor in descriptors] == [128, 128, 64]
     assert [output.max_parallelism for descriptor in descriptors for output in descriptor.outputs] == [64, 64]
     assert [task.max_parallelism for task in coordinated.tasks] == [128, 128, 64]
 
 
-def test_a_late_slot_has_been_returned_before() -> None:
+def test_a_slot_that_comes_after_a_cancellation_is_not_returned_again() -> None:
     running = Running()
     running.schedule()
     running.tell(CANCEL)
-    returned = running.made(ReturnSlot)
+    returned = running.effects_of(ReturnSlot)
 
     running.give_slot(FIRST)
 
     assert [each.attempt for each in returned] == ["job_source_0_0", "job_source_1_0", "job_sink_0_0"]
-    assert running.made(ReturnSlot) == returned
+    assert running.effects_of(ReturnSlot) == returned
 
 
-def test_a_slot_that_cannot_be_had_is_a_failure_of_the_job() -> None:
+def test_an_unavailable_slot_is_a_failure_of_the_job() -> None:
     running = Running()
     running.schedule()
 
-    running.tell(SlotAllocationFailed(attempts=running.wanted()[SECOND], cause=failure("no slot")))
+    running.tell(SlotAllocationFailed(attempts=running.attempts_by_place()[SECOND], cause=failure("no slot")))
 
     assert running.graph.failure_cause == failure("no slot")
     assert running.statuses()[-1] is JobStatus.RESTARTING
-    assert len(running.made(ReturnSlot)) == 3
+    assert len(running.effects_of(ReturnSlot)) == 3
 
 
 # The end
@@ -190,12 +190,12 @@ def test_a_job_whose_tasks_have_all_finished_is_finished_when_its_vertices_are_f
     again = running.finalize()
 
     assert asked == FinalizeVertices(version=1, vertices=running.graph.job_graph.vertices, has_read_all=True)
-    assert running.made(JobStatusMoved)[-1] == JobStatusMoved(status=JobStatus.FINISHED)
-    assert len(running.made(FinalizeVertices)) == 1
+    assert running.effects_of(JobStatusMoved)[-1] == JobStatusMoved(status=JobStatus.FINISHED)
+    assert len(running.effects_of(FinalizeVertices)) == 1
     assert [type(effect) for effect in again] == [Ignore]
 
 
-def test_a_finalization_that_fails_fails_the_job_which_may_begin_again() -> None:
+def test_a_failed_finalization_fails_the_job_which_may_restart() -> None:
     running = Running()
     running.run()
     running.report_all(ExecutionState.FINISHED)
@@ -215,7 +215,7 @@ def test_a_job_that_fails_is_not_finalized() -> None:
     running.report("job_source_0_0", ExecutionState.FAILED)
     running.report_all(ExecutionState.CANCELED)
 
-    assert running.made(FinalizeVertices) == []
+    assert running.effects_of(FinalizeVertices) == []
 
 
 def test_the_end_of_reading_is_reported_once_by_the_last_task() -> None:
@@ -225,7 +225,7 @@ def test_the_end_of_reading_is_reported_once_by_the_last_task() -> None:
     for attempt in ("job_source_0_0", "job_source_1_0", "job_source_1_0", "job_sink_0_0", "job_sink_0_0"):
         running.tell(NotifyEndOfData(attempt=ExecutionAttemptId(attempt)))
 
-    assert running.told(FinalCheckpointRequest) == [FinalCheckpointRequest(job_id=JOB)]
+    assert running.messages_of(FinalCheckpointRequest) == [FinalCheckpointRequest(job_id=JOB)]
 
 
 def test_new_attempts_have_everything_still_to_read() -> None:
@@ -240,7 +240,7 @@ def test_new_attempts_have_everything_still_to_read() -> None:
 
     running.tell(NotifyEndOfData(attempt=ExecutionAttemptId("job_source_1_1")))
 
-    assert running.told(FinalCheckpointRequest) == []
+    assert running.messages_of(FinalCheckpointRequest) == []
 
 
 def test_a_cancelled_job_waits_for_its_tasks() -> None:
@@ -264,4 +264,4 @@ def test_a_job_that_is_cancelled_while_it_fails_does_not_restart() -> None:
     running.report_all(ExecutionState.CANCELED)
 
     assert running.statuses()[-1] is JobStatus.CANCELED
-    assert running.made(RestartScheduled) == []
+    assert running.effects_of(RestartScheduled) == []

@@ -72,18 +72,18 @@ def test_a_restart_makes_new_attempts_that_ask_for_new_slots_and_the_latest_stat
 
     assert effects[:2] == [JobStatusMoved(status=JobStatus.CREATED), JobStatusMoved(status=JobStatus.RUNNING)]
     assert effects[-2] == AskForRestoreState(version=2)
-    assert running.wanted() == {FIRST: ("job_source_0_1", "job_sink_0_1"), SECOND: ("job_source_1_1",)}
+    assert running.attempts_by_place() == {FIRST: ("job_source_0_1", "job_sink_0_1"), SECOND: ("job_source_1_1",)}
     assert running.graph.execution(ExecutionAttemptId("job_sink_0_1")) is not None
 
 
-def test_an_attempt_leaves_its_slot_for_good_when_it_has_finished_and_else_for_its_successor() -> None:
+def test_a_finished_attempt_returns_its_slot_and_others_leave_it_to_their_successors() -> None:
     running = Running()
     running.run()
 
     running.report("job_sink_0_0", ExecutionState.FINISHED)
     running.report("job_source_0_0", ExecutionState.FAILED)
 
-    assert running.made(ReturnSlot) == [
+    assert running.effects_of(ReturnSlot) == [
         ReturnSlot(attempt=ExecutionAttemptId("job_sink_0_0"), will_return=False),
         ReturnSlot(attempt=ExecutionAttemptId("job_source_0_0"), will_return=True),
     ]
@@ -118,7 +118,7 @@ def test_an_attempt_that_returns_after_its_loss_is_cancelled() -> None:
     assert running.cancelled() == ["job_sink_0_0"]
 
 
-def test_a_failure_that_no_restart_can_mend_ends_the_job() -> None:
+def test_an_unrecoverable_failure_ends_the_job() -> None:
     running = Running()
     running.run()
 
@@ -143,11 +143,11 @@ def test_a_job_fails_when_its_restarts_are_used_up() -> None:
     running.give_slots()
     running.report("job_source_0_1", ExecutionState.FAILED)
 
-    assert running.made(RestartScheduled) == [RestartScheduled(delay_ms=100, version=2, cause=failure())]
+    assert running.effects_of(RestartScheduled) == [RestartScheduled(delay_ms=100, version=2, cause=failure())]
     assert running.effects[-1] == JobStatusMoved(
         status=JobStatus.FAILED,
         cause=failure(),
-        why="the restart strategy forbids it: it allows 1 restart",
+        why="the restart strategy allows 1 restart",
     )
 
 
@@ -161,11 +161,11 @@ def test_a_failure_repeated_without_a_checkpoint_ends_the_job_with_that_reason(
     running.fail_and_restart("job_source_0_0")
     running.report("job_source_0_1", ExecutionState.FAILED)
 
-    repeated = "failed 2 times in a row with the same failure, no checkpoint completed in between"
+    repeated = "failed 2 times in a row with the same failure, without a completed checkpoint in between"
     assert running.effects[-1] == JobStatusMoved(
         status=JobStatus.FAILED,
-        cause=failure(f"boom\n{repeated}; it is not retried any more"),
-        why=f"restarts are suppressed: it {repeated}",
+        cause=failure(f"boom\n{repeated}; the job is not restarted again"),
+        why=f"restarts are suppressed: the job {repeated}",
     )
 
 
@@ -189,10 +189,10 @@ def test_a_restart_of_an_older_version_is_ignored() -> None:
     effects = running.tell(JobRestartDue(version=2))
 
     assert [type(effect) for effect in effects] == [Ignore]
-    assert [timer.version for timer in running.made(RestartScheduled)] == [2, 3]
+    assert [timer.version for timer in running.effects_of(RestartScheduled)] == [2, 3]
 
 
-def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
+def test_a_state_requested_by_an_older_version_is_ignored() -> None:
     running = Running()
     running.schedule()
     running.tell(GlobalFailureReported(cause=failure()))
@@ -201,15 +201,15 @@ def test_a_state_that_was_asked_for_by_an_older_version_is_ignored() -> None:
 
     running.tell(RestoreStateReady(version=1, checkpoint_id=None, states={}))
 
-    assert running.made(Deploy) == []
+    assert running.effects_of(Deploy) == []
 
 
-def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_asked_for_it_has_failed() -> None:
+def test_the_state_of_the_whole_job_is_awaited_although_all_requesting_tasks_failed() -> None:
     running = Running(IN_REGIONS)
     running.schedule()
     running.give_slots()
 
-    running.lose_slots(*running.wanted())
+    running.lose_slots(*running.attempts_by_place())
 
     assert running.graph.restoring(1) == ()
     assert running.graph.restores_all(1)
@@ -217,21 +217,21 @@ def test_the_state_of_all_of_the_job_is_waited_for_though_every_task_that_had_as
     assert running.graph.restoring(1) is None
 
 
-def test_the_state_of_a_part_of_the_job_is_not_waited_for_when_no_task_is_left_that_had_asked_for_it() -> None:
+def test_the_state_of_a_region_is_not_awaited_without_a_requesting_task() -> None:
     running = Running(IN_REGIONS)
     running.deploy()
-    running.lose_slots(*running.wanted())
+    running.lose_slots(*running.attempts_by_place())
     running.tell(JobRestartDue(version=2))
     running.give_slots()
     asked = running.graph.restoring(2)
 
-    running.lose_slots(*running.wanted())
+    running.lose_slots(*running.attempts_by_place())
 
     assert asked
     assert running.graph.restoring(2) is None
 
 
-def test_tasks_that_all_ended_by_themselves_without_finishing_fail_the_job() -> None:
+def test_a_job_fails_if_all_tasks_ended_without_finishing() -> None:
     running = Running()
     running.run()
 
@@ -248,7 +248,7 @@ def test_a_status_has_its_failure_and_a_new_start_has_no_failure() -> None:
 
     running.tell(JobRestartDue(version=2))
 
-    causes = {moved.status: moved.cause for moved in running.made(JobStatusMoved)}
+    causes = {moved.status: moved.cause for moved in running.effects_of(JobStatusMoved)}
     assert causes == {
         JobStatus.FAILING: failure(),
         JobStatus.RESTARTING: failure(),

@@ -48,7 +48,7 @@ happenings = st.one_of(
 
 @pytest.mark.slow
 @given(events=st.lists(happenings, max_size=40))
-def test_no_sequence_of_events_breaks_an_invariant_or_leaves_an_end(events: list[Event]) -> None:
+def test_no_sequence_of_events_breaks_an_invariant_or_leaves_an_end_state(events: list[Event]) -> None:
     running = Running()
     ended: JobStatus | None = None
 
@@ -69,8 +69,8 @@ def test_every_attempt_that_asks_for_a_slot_returns_it_once(events: list[Event])
     running.tell(CANCEL)
     running.report_all(ExecutionState.CANCELED)
 
-    asked = [request.attempt for effect in running.made(RequestSlots) for request in effect.requests]
-    assert sorted(asked) == sorted(back.attempt for back in running.made(ReturnSlot))
+    asked = [request.attempt for effect in running.effects_of(RequestSlots) for request in effect.requests]
+    assert sorted(asked) == sorted(back.attempt for back in running.effects_of(ReturnSlot))
 
 
 @pytest.mark.slow

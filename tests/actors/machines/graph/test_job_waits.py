@@ -1,4 +1,4 @@
-"""The waits of a job itself and their begins, from the effects of its graph."""
+"""The start times of the waits of a job, derived from the effects of its graph."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCE = "Source: flights (1/1)"
 
 
 def explained(*effects: Effect) -> JobExplained:
-    """The waits after these effects, one every ten milliseconds, at a hundred."""
+    """The waits at 100 ms, after these effects at intervals of 10 ms."""
     graph = graph_of(vertex("source", 2))
     waits = JobWaits(0)
     for number, effect in enumerate(effects, 1):
@@ -75,7 +75,7 @@ def test_state_is_waited_for_until_the_first_attempt_is_deployed() -> None:
     assert explained(AskForRestoreState(version=1), deployed()).waits_for_state is None
 
 
-def test_the_end_is_waited_for_when_the_vertices_are_finalized_and_when_the_job_is_put_away() -> None:
+def test_finalization_and_archiving_are_reported_as_waits() -> None:
     finalizing = FinalizeVertices(version=1, vertices=(), has_read_all=True)
 
     assert explained(finalizing).waits_for_end == 10

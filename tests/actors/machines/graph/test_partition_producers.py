@@ -1,4 +1,4 @@
-"""The answer to a consumer that has not found its producer's partition."""
+"""The answer to a consumer that asks for the state of its partition's producer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invariants of a job of many regions: random topologies, random failures."""
+"""Invariants of a job of many regions, with random topologies and random failures."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def job_graphs(draw: st.DrawFn) -> JobGraph:
 
 
 class Job:
-    """A graph in an environment that fulfils its requests on command."""
+    """A graph, and an environment that fulfils its requests on command."""
 
     def __init__(self, job_graph: JobGraph) -> None:
         self.graph = ExecutionGraph(job_graph, restart_strategy(job_graph.restart_strategy), now=0)
@@ -138,7 +138,7 @@ class Job:
         self.tell(SlotsLost(attempts=attempts, cause=failure("lost"), task_manager_id=here))
 
     def settle(self) -> None:
-        """Let everything succeed from here on: requests are fulfilled, running tasks finish, cancelled ones end."""
+        """Let everything succeed from here on: requests are fulfilled, running tasks finish, cancelled tasks end."""
         for _ in range(1_000):
             while self.owed:
                 self.pay(0)
@@ -185,7 +185,7 @@ def test_a_job_ends_after_any_failures_once_they_stop(job_graph: JobGraph, happe
 
 @pytest.mark.slow
 @given(job_graph=job_graphs(), happened=st.lists(happenings, max_size=40))
-def test_whenever_a_job_is_cancelled_it_is_cancelled_and_late_timers_change_nothing(
+def test_a_job_can_be_cancelled_at_any_time_and_late_timers_are_ignored(
     job_graph: JobGraph, happened: list[tuple[str, int]]
 ) -> None:
     job = Job(job_graph)
@@ -199,7 +199,7 @@ def test_whenever_a_job_is_cancelled_it_is_cancelled_and_late_timers_change_noth
 
 
 def happen(job: Job, happened: list[tuple[str, int]]) -> None:
-    """Apply the events in turn; one that does not apply to its attempt is skipped."""
+    """Apply the events in order; events that do not fit the state of their attempt are skipped."""
     for what, chosen in happened:
         match what:
             case "pay":

@@ -1,4 +1,4 @@
-"""Tasks that are deployed together."""
+"""The regions of a job: tasks that are deployed together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TWO_PIPELINES = replace(
 
 
 def regions(graph: JobGraph) -> list[set[str]]:
-    """The regions of a job by the names of their tasks."""
+    """The regions of a job, as names of tasks."""
     return [{f"{name}{subtask}" for name, subtask in region} for region in execution_topology(graph).regions]
 
 
@@ -46,14 +46,14 @@ def test_a_job_in_which_tasks_have_to_share_a_slot_is_one_region() -> None:
     assert regions(bound) == [{"a0", "b0", "x0", "x1", "y0", "y1"}]
 
 
-def test_a_region_whose_slots_are_there_does_not_wait_for_the_others() -> None:
+def test_a_region_with_all_slots_does_not_wait_for_the_others() -> None:
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()
-    first, *rest = running.wanted()
+    first, *rest = running.attempts_by_place()
 
     of_the_first = running.give_slot(first)
-    coordinated_before = running.made(CoordinateTasks)
+    coordinated_before = running.effects_of(CoordinateTasks)
     for place in rest:
         running.give_slot(place)
 
@@ -62,7 +62,7 @@ def test_a_region_whose_slots_are_there_does_not_wait_for_the_others() -> None:
         "job_b_0_0",
     ]
     assert coordinated_before == []
-    (coordinated,) = running.made(CoordinateTasks)
+    (coordinated,) = running.effects_of(CoordinateTasks)
     assert len(coordinated.tasks) == 6
 
 
@@ -70,7 +70,7 @@ def test_a_cancelled_partially_deployed_job_waits_for_its_running_tasks() -> Non
     running = Running(TWO_PIPELINES)
     running.schedule()
     running.restore()
-    running.give_slot(next(iter(running.wanted())))
+    running.give_slot(next(iter(running.attempts_by_place())))
 
     running.tell(CANCEL)
     status_before = running.graph.status

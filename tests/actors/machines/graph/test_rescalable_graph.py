@@ -1,4 +1,4 @@
-"""An ExecutionGraph whose parallelism changes: all tasks end, others begin, and events meanwhile are handled."""
+"""The ExecutionGraph of a job that is rescaled: all tasks end, new ones start, and events in between are handled."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Rescaled(Running):
         return self.tell(RescaleRequested(parallelism={SOURCE: source, SINK: sink}))
 
     def statuses(self) -> list[JobStatus]:
-        return [moved.status for moved in self.made(JobStatusMoved)]
+        return [moved.status for moved in self.effects_of(JobStatusMoved)]
 
     def asked(self) -> list[tuple[str, int, int]]:
-        """The vertex, subtask and number of each attempt in the last request for slots."""
-        return [vertex_subtask_and_number(each.attempt, JOB) for each in self.made(RequestSlots)[-1].requests]
+        """The vertex, subtask and attempt number of each attempt in the last slot request."""
+        return [vertex_subtask_and_number(each.attempt, JOB) for each in self.effects_of(RequestSlots)[-1].requests]
 
 
 def test_all_tasks_end_and_others_begin_from_a_checkpoint() -> None:
@@ -48,17 +48,17 @@ def test_all_tasks_end_and_others_begin_from_a_checkpoint() -> None:
     running.run()
 
     running.rescale(1, 3)
-    assert len(running.told(CancelTask)) == 3
-    assert running.told(AbortPendingCheckpoints) != []
-    assert running.made(GraphRescaled) == []
+    assert len(running.messages_of(CancelTask)) == 3
+    assert running.messages_of(AbortPendingCheckpoints) != []
+    assert running.effects_of(GraphRescaled) == []
     running.report_all(ExecutionState.CANCELED)
 
     assert running.statuses()[-3:] == [JobStatus.RESTARTING, JobStatus.CREATED, JobStatus.RUNNING]
-    assert running.made(JobStatusMoved)[-3].cause is None
+    assert running.effects_of(JobStatusMoved)[-3].cause is None
     assert [each.parallelism for each in running.graph.job_graph.vertices] == [1, 3]
-    assert running.made(AskForRestoreState)[-1].version == running.graph.version
-    assert running.made(ForgetPriorSlots) != []
-    assert all(each.will_return for each in running.made(ReturnSlot))
+    assert running.effects_of(AskForRestoreState)[-1].version == running.graph.version
+    assert running.effects_of(ForgetPriorSlots) != []
+    assert all(each.will_return for each in running.effects_of(ReturnSlot))
     running.restore(7)
     running.give_slots()
     running.report_all(ExecutionState.RUNNING)
@@ -98,7 +98,7 @@ def test_a_job_that_is_about_to_restart_does_so_rescaled() -> None:
     running.rescale(1, 1)
     running.report_all(ExecutionState.CANCELED)
     assert running.statuses()[-1] is JobStatus.RESTARTING
-    assert running.made(GraphRescaled) == []
+    assert running.effects_of(GraphRescaled) == []
     running.pass_pauses()
 
     assert running.asked() == [(SOURCE, 0, 1), (SINK, 0, 1)]
@@ -116,7 +116,7 @@ def test_an_attempt_that_fails_or_finishes_during_cancellation_is_cancelled() ->
     ):
         running.report(attempt, state)
 
-    assert running.made(RestartScheduled) == []
+    assert running.effects_of(RestartScheduled) == []
     assert running.statuses()[-1] is JobStatus.RUNNING
     assert len(running.asked()) == 2
 
@@ -129,10 +129,10 @@ def test_a_job_that_fails_globally_while_rescaling_restarts_rescaled_after_its_d
     running.tell(GlobalFailureReported(cause=failure()))
     running.report_all(ExecutionState.CANCELED)
     assert running.statuses()[-3:] == [JobStatus.RESTARTING, JobStatus.FAILING, JobStatus.RESTARTING]
-    assert running.made(GraphRescaled) == []
+    assert running.effects_of(GraphRescaled) == []
     running.pass_pauses()
 
-    assert len(running.made(GraphRescaled)) == 1
+    assert len(running.effects_of(GraphRescaled)) == 1
     assert len(running.asked()) == 2
 
 
@@ -145,7 +145,7 @@ def test_a_job_that_is_cancelled_while_its_tasks_end_begins_nothing() -> None:
     running.report_all(ExecutionState.CANCELED)
 
     assert running.statuses()[-3:] == [JobStatus.RESTARTING, JobStatus.CANCELLING, JobStatus.CANCELED]
-    assert running.made(GraphRescaled) == []
+    assert running.effects_of(GraphRescaled) == []
 
 
 def test_a_job_is_not_rescaled_after_its_stop_checkpoint_or_end_of_input() -> None:

@@ -61,9 +61,10 @@ def program(
     chaining: bool = True,
     job_type: JobType = JobType.STREAMING,
 ) -> StreamGraph:
-    """The program of these arrows; `given` replaces the plain operators, `keys` names targets of keyed edges.
+    """The program that these arrows describe. `given` replaces plain operators; `keys` names the targets of keyed
+    edges.
 
-    Operators into which no arrow leads are sources.
+    Operators without an incoming arrow are sources.
     """
     pairs = [tuple(arrow.strip().split(" > ")) for arrow in arrows.split(",")]
     own = {each.uid: each for each in given}

@@ -1,6 +1,4 @@
-"""The part of a program that produces broadcast variables: finished before its readers begin, and separate from the
-rest.
-"""
+"""The operators that produce broadcast variables finish before their readers start, and are scheduled separately."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from tests.actors.machines.job_graph.programs import node, program
 
 
 def reading(graph: StreamGraph, source: str, target: str, name: str = "rates") -> StreamGraph:
-    """The program, in which an operator reads another one as a broadcast variable."""
+    """The program with an additional edge: `target` reads `source` as a broadcast variable."""
     edge = StreamEdge(
         source_uid=source,
         target_uid=target,
@@ -48,7 +46,7 @@ def vertices(graph: StreamGraph) -> dict[str, JobVertex]:
     return {vertex.operators[0].ref.uid: vertex for vertex in made.vertices}
 
 
-def test_all_that_a_variable_is_made_of_finishes_before_its_reader_begins() -> None:
+def test_all_producers_of_a_broadcast_variable_finish_before_its_reader_starts() -> None:
     window = node("window", OperatorKind.WINDOW_AGGREGATE, event_time=True)
     sink = node("sink", OperatorKind.SINK, publishes_per_checkpoint=True)
     graph = program("main > reader, reader > sink, rates > window", window, sink, keys="window")

@@ -1,4 +1,4 @@
-"""Operators that run as one task, and their slots."""
+"""Chained operators run as one task in one slot."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def test_only_forward_edges_are_chained_even_at_parallelism_one(strategy: ShipSt
         (ExchangeMode.BATCH, [["in"], ["out"]]),
     ],
 )
-def test_rows_that_are_exchanged_when_all_are_made_leave_their_task(
-    mode: ExchangeMode, expected: list[list[str]]
-) -> None:
+def test_operators_with_a_blocking_exchange_are_not_chained(mode: ExchangeMode, expected: list[list[str]]) -> None:
     assert fused(pair(replace(edge("in", "out"), exchange_mode=mode))) == expected
 
 

@@ -1,4 +1,4 @@
-"""From programs to vertices: which operators are chained, their names, and what depends on the uids alone."""
+"""Generates a job graph from a program: chains, names of vertices, and ids that depend only on uids."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_an_operators_maximum_parallelism_overrides_the_derived_one() -> None:
     assert [vertex.max_parallelism for vertex in made.vertices] == [128, 17]
 
 
-def test_a_parallelism_above_the_largest_that_is_derived_is_refused() -> None:
+def test_a_parallelism_above_the_derived_maximum_is_refused() -> None:
     graph = StreamGraph()
     graph.add_node(source_node("in", parallelism=32_769))
 
@@ -269,7 +269,7 @@ def test_the_last_of_two_windows_may_wait() -> None:
     assert vertex_of(generated(graph), "v").firing_mode is FiringMode.ON_CHECKPOINT
 
 
-def test_a_vertex_without_windows_goes_with_the_watermark() -> None:
+def test_a_vertex_without_windows_fires_on_the_watermark() -> None:
     made = generated(program("in > w, w > out", window_node("w"), published("out"), keys="w"))
 
     assert vertex_of(made, "in").firing_mode is FiringMode.ON_WATERMARK
@@ -323,7 +323,7 @@ def test_a_batch_sink_is_chained_if_it_is_the_only_reader() -> None:
     assert chains(made) == [["in", "out", "log"]]
 
 
-def test_a_sink_of_a_batch_job_is_a_task_of_its_own_beside_what_others_read() -> None:
+def test_a_sink_of_a_batch_job_beside_other_readers_is_a_separate_task() -> None:
     arrows = "in > log, in > map, map > sums, sums > out"
     sums = node("sums", OperatorKind.WINDOW_AGGREGATE)
     made = generated(program(arrows, sums, sinks="out log", keys="sums", job_type=JobType.BATCH))

@@ -1,4 +1,4 @@
-"""The minimal buffers of a job's tasks are those that their TaskManager will require."""
+"""The minimum of network buffers in a job's plan equals the minimum that the TaskManager requires."""
 
 from __future__ import annotations
 

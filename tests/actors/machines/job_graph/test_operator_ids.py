@@ -1,4 +1,4 @@
-"""Changes of a program that change the id of an operator, and those that do not."""
+"""Some changes of a program change the id of an operator, the others do not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def automatic(
     renamed: bool = False,
     chaining: bool = True,
 ) -> StreamGraph:
-    """A program in which only the `named` operators were given a uid."""
+    """A program in which only the operators in `named` have a uid."""
     pairs = [tuple(arrow.strip().split(" > ")) for arrow in arrows.split(",")]
     targets = {target for _, target in pairs}
     graph = StreamGraph(chaining_enabled=chaining)
@@ -105,7 +105,7 @@ def test_a_uid_hash_is_no_id_of_another_operator() -> None:
     for source, target in (("in", "new"), ("new", "map"), ("map", "out")):
         graph.add_edge(edge(source, target))
 
-    with pytest.raises(GraphError, match=r"the uid hash of 'map', [0-9a-f]{32}, is the id that 'new' has now"):
+    with pytest.raises(GraphError, match=r"the uid hash of 'map', [0-9a-f]{32}, is the current id of 'new'"):
         operator_ids(graph)
 
 

@@ -1,4 +1,4 @@
-"""Valid programs: any other one is refused with the uid at fault."""
+"""Valid programs are accepted; invalid ones are refused with the uid at fault."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ REFUSED: dict[str, tuple[Callable[[StreamGraph], object], str]] = {
     "maximum too large": (lambda graph: graph.add_node(node("d", max_parallelism=32_769)), "'d' is 32769"),
     "a uid hash is taken": (
         lambda graph: add_both(graph, hashed("d"), hashed("e")),
-        "'d' and 'e' have one uid hash",
+        "'d' and 'e' have the same uid hash",
     ),
     "unknown source": (lambda graph: graph.add_edge(edge("nobody", "b")), "'nobody'"),
     "unknown target": (lambda graph: graph.add_edge(edge("a", "nobody")), "'nobody'"),

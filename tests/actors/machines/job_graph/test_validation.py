@@ -54,10 +54,10 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
         "uid 'sink' occurs twice",
     ),
     "a vertex without operators": (graph_of(replace(SOURCE, operators=(), outputs=())), "'source' has no operator"),
-    "no slots": (graph_of(replace(SOURCE, slot_sharing_group=""), SINK), "'source' is in no slot sharing group"),
+    "no slots": (graph_of(replace(SOURCE, slot_sharing_group=""), SINK), "'source' has no slot sharing group"),
     "no parallelism": (graph_of(replace(SOURCE, parallelism=0)), "'source': the parallelism is 0"),
     "too much parallelism": (graph_of(replace(SOURCE, parallelism=129)), "above the maximum parallelism 128"),
-    "an input that comes later": (graph_of(SINK, SOURCE), "'source', which does not come before"),
+    "an input that comes later": (graph_of(SINK, SOURCE), "'source', which must come before"),
     "an output that is not there": (
         graph_of(replace(SOURCE, outputs=()), SINK),
         "'sink' reads output 0 of 'source', which does not exist",
@@ -73,7 +73,7 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
     ),
     "a batch job that reads what is being made": (
         batch_graph(SOURCE, SINK),
-        "'sink' reads a PIPELINED_BOUNDED output, and those of a BATCH job are BLOCKING",
+        "'sink' reads a PIPELINED_BOUNDED output, but the outputs of a BATCH job must be BLOCKING",
     ),
     "a batch job whose tasks all run at once": (
         replace(batch_graph(SOURCE, READS_WHAT_IS_WHOLE), schedule_mode=ScheduleMode.EAGER),
@@ -84,11 +84,11 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
             batch_graph(SOURCE, READS_WHAT_IS_WHOLE),
             checkpointing=CheckpointingSettings(directory="/checkpoints", interval_ms=100),
         ),
-        "it takes one, at its end",
+        "takes a single checkpoint, at its end",
     ),
     "a broadcast variable that is read while it is made": (
         regions(SOURCE, with_variable(SINK, result_partition_type=ResultPartitionType.PIPELINED_BOUNDED)),
-        "'sink' reads a PIPELINED_BOUNDED output, and those of a STREAMING job are BLOCKING",
+        "'sink' reads a PIPELINED_BOUNDED output, but the outputs of a STREAMING job must be BLOCKING",
     ),
     "a part of a broadcast variable for each subtask": (
         regions(SOURCE, with_variable(SINK, ship_strategy=ShipStrategy.REBALANCE)),
@@ -96,14 +96,14 @@ UNFIT: dict[str, tuple[JobGraph, str]] = {
     ),
     "a reader of a broadcast variable that begins at once": (
         graph_of(SOURCE, with_variable(SINK)),
-        "scheduled EAGER, and 'sink' reads the broadcast variable 'rates'.* set PIPELINED_REGION",
+        "schedule mode EAGER, but 'sink' reads the broadcast variable 'rates'.* set PIPELINED_REGION",
     ),
     "a sink beside an output of a batch job": (
         batch_graph(
             replace(SOURCE, operators=(*SOURCE.operators, replace(SINK.operators[0], kind=OperatorKind.SINK))),
             replace(vertex("other", reads=("source",)), inputs=READS_WHAT_IS_WHOLE.inputs),
         ),
-        "'source' of a BATCH job has a sink",
+        "'source' of a BATCH job has both a sink",
     ),
     "co-located in two slots": (
         graph_of(

@@ -1,4 +1,4 @@
-"""Subtasks and the subtasks they read, whatever the two parallelisms are."""
+"""Every subtask reads the right subtasks of its producer, at any two parallelisms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The memory of one side of an interval join: which rows match, when they expire, and which stay."""
+"""The buffered rows of one side of an interval join: which rows match, which expire, and which stay."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_only_small_segments_merge_and_those_written_together_merge_together() -
     assert [each.batch_id for each in segments.live] == ["9", "3"]
 
 
-def test_rows_that_nothing_needs_any_more_are_not_written() -> None:
+def test_rows_that_are_no_longer_needed_are_not_written() -> None:
     segments = side(0, 3, segment(1, 0, 9))
 
     segments.close(8)

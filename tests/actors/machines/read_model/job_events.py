@@ -1,4 +1,4 @@
-"""Events of a job for a read model, and the resulting details."""
+"""Folds events of a job into a read model, and returns its details."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.flykka.client.one_job import GRAPH, JOB, WINDOWS
 
 
 def details_after(*messages: Message, at: int = 0, now: int = 0, checkpoints: int = CHECKPOINT_HISTORY) -> JobDetails:
-    """The details at `now`, after messages that all arrived at `at`."""
+    """The details at time `now`, after all messages have arrived at time `at`."""
     overview = JobReadModel(GRAPH)
     for message in messages:
         overview.on_message(message, at)

@@ -1,4 +1,4 @@
-"""The attempts of each subtask with the times of their states, the restarts of regions, and a job in a list."""
+"""The attempts of each subtask with the times of their states, the restarts of regions, and the job in the overview."""
 
 from __future__ import annotations
 

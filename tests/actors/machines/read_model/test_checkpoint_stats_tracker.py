@@ -1,4 +1,4 @@
-"""Statistics of each checkpoint and its subtasks, while it is in progress and when it has ended."""
+"""Statistics of each checkpoint and its subtasks, in progress and completed."""
 
 from __future__ import annotations
 
@@ -29,87 +29,87 @@ def two_subtasks() -> Coordination:
 
 
 def test_a_checkpoint_in_progress_shows_which_subtasks_have_acknowledged() -> None:
-    world = two_subtasks()
-    world.trigger()
+    harness = two_subtasks()
+    harness.trigger()
 
-    world.advance(10)
-    world.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=10))
+    harness.advance(10)
+    harness.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=10))
 
-    [pending] = world.stats.in_progress
+    [pending] = harness.stats.in_progress
     assert (pending.status, pending.trigger_ms) == (CheckpointStatsStatus.IN_PROGRESS, 0)
     assert (pending.num_acknowledged_subtasks, pending.num_subtasks, pending.size_bytes) == (1, 2, 10)
-    [subtask] = world.stats.details(JOB, 1).subtasks
+    [subtask] = harness.stats.details(JOB, 1).subtasks
     assert (subtask.vertex_id, subtask.subtask, subtask.ack_ms) == (V, 1, 10)
 
 
 def test_every_subtask_is_measured_and_summed_up_by_vertex() -> None:
-    world = two_subtasks()
-    world.trigger()
+    harness = two_subtasks()
+    harness.trigger()
 
-    world.advance(10)
-    world.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=10, sync_ms=3, alignment_ms=7, start_delay_ms=1))
-    world.advance(30)
-    world.acknowledge("v0", 1, metrics=CheckpointMetrics(size_bytes=30, async_ms=5, incremental_bytes=4))
+    harness.advance(10)
+    harness.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=10, sync_ms=3, alignment_ms=7, start_delay_ms=1))
+    harness.advance(30)
+    harness.acknowledge("v0", 1, metrics=CheckpointMetrics(size_bytes=30, async_ms=5, incremental_bytes=4))
 
-    stats = world.stats.lookup(1)
+    stats = harness.stats.lookup(1)
     assert stats is not None
     assert (stats.size_bytes, stats.incremental_bytes, stats.duration_ms, stats.path) == (40, 4, 40, "chk-1")
     [vertex] = stats.vertices
     assert (vertex.parallelism, vertex.acknowledged, vertex.duration_ms, vertex.size_bytes) == (2, 2, 40, 40)
     assert vertex.sync_ms == StatsSummary(minimum=0, maximum=3, average=1)
     assert (vertex.async_ms.average, vertex.start_delay_ms.maximum) == (2, 1)
-    assert world.stats.details(JOB, 1).subtasks[0].metrics.alignment_ms == 7
+    assert harness.stats.details(JOB, 1).subtasks[0].metrics.alignment_ms == 7
 
 
 def test_an_aborted_checkpoint_shows_its_progress_including_late_answers() -> None:
-    world = two_subtasks()
-    world.trigger()
-    world.acknowledge("v0", 1, metrics=CheckpointMetrics(size_bytes=5))
-    world.handle(CheckpointTimedOut(checkpoint_id=1))
+    harness = two_subtasks()
+    harness.trigger()
+    harness.acknowledge("v0", 1, metrics=CheckpointMetrics(size_bytes=5))
+    harness.handle(CheckpointTimedOut(checkpoint_id=1))
 
-    world.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=9))
+    harness.acknowledge("v1", 1, metrics=CheckpointMetrics(size_bytes=9))
 
-    stats = world.stats.lookup(1)
+    stats = harness.stats.lookup(1)
     assert stats is not None
     assert (stats.status, stats.reason) == (CheckpointStatsStatus.FAILED, CheckpointDeclineReason.EXPIRED)
     assert stats.num_acknowledged_subtasks == 2
     assert stats.size_bytes == 5
 
 
-def test_a_subtask_is_counted_once_and_of_an_unknown_checkpoint_nothing() -> None:
-    world = two_subtasks()
-    world.trigger()
+def test_a_subtask_counts_once_and_unknown_checkpoints_are_ignored() -> None:
+    harness = two_subtasks()
+    harness.trigger()
     once = SubtaskCheckpointStatistics(vertex_id=V, subtask=0, ack_ms=5)
 
     for checkpoint_id in (1, 1, 2):
-        world.stats.on_message(SubtasksAcknowledged(job_id=JOB, checkpoint_id=checkpoint_id, subtasks=(once,)))
+        harness.stats.on_message(SubtasksAcknowledged(job_id=JOB, checkpoint_id=checkpoint_id, subtasks=(once,)))
 
-    assert world.stats.details(JOB, 1).subtasks == (once,)
-    assert world.stats.details(JOB, 2).checkpoint is None
+    assert harness.stats.details(JOB, 1).subtasks == (once,)
+    assert harness.stats.details(JOB, 2).checkpoint is None
 
 
-def test_the_subtasks_are_kept_of_the_last_checkpoints_that_have_ended_and_of_those_in_progress() -> None:
-    world = two_tasks()
-    world.trigger()
+def test_the_last_ended_checkpoints_and_those_in_progress_keep_their_subtasks() -> None:
+    harness = two_tasks()
+    harness.trigger()
 
     for checkpoint_id in range(2, SUBTASK_HISTORY + 4):
-        complete_checkpoint(world, checkpoint_id)
+        complete_checkpoint(harness, checkpoint_id)
 
-    kept = [number for number in range(1, SUBTASK_HISTORY + 4) if world.stats.details(JOB, number).subtasks]
+    kept = [number for number in range(1, SUBTASK_HISTORY + 4) if harness.stats.details(JOB, number).subtasks]
     assert kept == list(range(4, SUBTASK_HISTORY + 4))
-    assert len(world.stats.ended(1_000)) == SUBTASK_HISTORY + 3
+    assert len(harness.stats.ended(1_000)) == SUBTASK_HISTORY + 3
 
 
 def test_the_latest_of_a_kind_is_the_one_with_the_highest_id() -> None:
-    world = two_tasks(retained=2)
-    world.trigger()
-    world.trigger()
+    harness = two_tasks(retained=2)
+    harness.trigger()
+    harness.trigger()
     for checkpoint_id in (1, 2):
-        world.acknowledge("source", checkpoint_id)
-    world.handle(CheckpointTimedOut(checkpoint_id=2))
-    world.handle(CheckpointTimedOut(checkpoint_id=1))
+        harness.acknowledge("source", checkpoint_id)
+    harness.handle(CheckpointTimedOut(checkpoint_id=2))
+    harness.handle(CheckpointTimedOut(checkpoint_id=1))
 
-    latest = world.stats.latest_failed
+    latest = harness.stats.latest_failed
 
     assert latest is not None
     assert latest.checkpoint_id == 2
@@ -124,13 +124,13 @@ def test_a_restore_is_counted_with_its_checkpoint() -> None:
 
 
 def test_checkpoints_in_progress_fail_when_their_coordinator_is_lost() -> None:
-    world = two_subtasks()
-    world.trigger()
+    harness = two_subtasks()
+    harness.trigger()
 
-    world.stats.on_coordinator_lost(70)
+    harness.stats.on_coordinator_lost(70)
 
-    failed = world.stats.latest_failed
+    failed = harness.stats.latest_failed
     assert failed is not None
     assert (failed.reason, failed.duration_ms) == (CheckpointDeclineReason.COORDINATOR_SHUTDOWN, 70)
-    assert world.stats.in_progress == ()
-    assert (world.stats.counts.in_progress, world.stats.counts.failed) == (0, 1)
+    assert harness.stats.in_progress == ()
+    assert (harness.stats.counts.in_progress, harness.stats.counts.failed) == (0, 1)

@@ -1,4 +1,4 @@
-"""Accumulators and latencies of a job, from the reports of its attempts."""
+"""Accumulators and latencies of a job, folded from the reports of its attempts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_the_counts_of_an_attempt_are_kept_when_another_follows_it() -> None:
     assert (subtask.current.accumulators, subtask.accumulators) == ((), (rows_counter(5),))
 
 
-def test_a_late_word_of_an_attempt_before_changes_nothing() -> None:
+def test_a_late_report_of_an_earlier_attempt_changes_nothing() -> None:
     assert details_after(
         metrics_reported(rows_counter(1), number=1), metrics_reported(rows_counter(9))
     ).accumulators.merged == (rows_counter(1),)

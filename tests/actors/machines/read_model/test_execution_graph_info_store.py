@@ -1,4 +1,4 @@
-"""The retained jobs, and their lookup by id."""
+"""Ended jobs are retained, and found by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The read model of a job over time: throughput, lag, and rows read again after a restart."""
+"""A job over time: throughput, lag, and rows that are read again after a restart."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ RUNNING, RESTARTING = JobStatus.RUNNING, JobStatus.RESTARTING
 
 
 def source_metrics(rows_in: int, number: int = 0, watermark_ms: int | None = None) -> MetricsReported:
-    """Metrics of the source."""
+    """A report of the source's metrics."""
     counted = TaskIOMetrics(rows_in=rows_in, watermark_ms=watermark_ms)
     attempt = attempt_id(JOB, SOURCE, 0, number)
     return MetricsReported(job_id=JOB, attempt=attempt, task_name="flights", metrics=counted)
 
 
 def folded(*heard: tuple[int, Message]) -> JobDetails:
-    """The details after messages that arrived at these times, at the last of them."""
+    """The details at the time of the last message, after all messages at their times."""
     overview = JobReadModel(GRAPH)
     for at, message in heard:
         overview.on_message(message, at)
@@ -82,7 +82,7 @@ def test_a_restart_counts_no_published_row_twice_and_drops_staged_rows() -> None
     assert (restarted.vertices[1].rows_published, restarted.vertices[1].rows_staged) == (360, 7)
 
 
-def test_throughput_is_what_sources_read_since_the_job_began() -> None:
+def test_throughput_is_the_rows_that_sources_have_read_since_the_job_began() -> None:
     begun = status(JobStatus.RUNNING, at=1_000)
 
     details = folded((1_000, begun), (1_500, source_metrics(50)), (2_500, source_metrics(250)), (3_000, metrics(999)))
@@ -111,7 +111,7 @@ def test_the_lag_is_the_largest_of_all_vertices_and_ends_with_event_time() -> No
     assert ended.watermark_lag.values == (100.0, 500.0, None)
 
 
-def test_the_times_of_a_status_add_up_without_the_one_that_lasts() -> None:
+def test_the_total_time_of_a_status_excludes_the_current_period() -> None:
     overview = JobReadModel(GRAPH)
     for now, then in ((0, RUNNING), (50, RESTARTING), (70, JobStatus.CREATED), (75, RUNNING), (90, RESTARTING)):
         overview.on_message(status(then, at=now), now)

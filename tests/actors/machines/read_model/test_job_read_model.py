@@ -1,4 +1,4 @@
-"""The details of a job that the REST API shows, from the events of its actors."""
+"""The details of a job that the REST API returns, folded from the events of its actors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_queues_of_a_vertex_are_those_of_its_running_subtasks_together() -> 
     assert (running.input_queue_length, running.output_queue_length) == (4, 10)
 
 
-def test_the_files_that_wait_are_those_of_the_running_readers_and_those_that_no_reader_has() -> None:
+def test_files_of_running_readers_and_unassigned_files_are_waiting() -> None:
     reported = [
         MetricsReported(
             job_id=JOB,
@@ -68,7 +68,7 @@ def test_the_files_that_wait_are_those_of_the_running_readers_and_those_that_no_
     assert (running.files_waiting, ended.files_waiting) == (103, 0)
 
 
-def test_a_vertex_names_what_its_event_time_waits_for_the_longest() -> None:
+def test_a_vertex_names_the_source_that_holds_its_event_time_back_the_longest() -> None:
     holds = [EventTimeHold(subtask=subtask, since_ms=0, watermark_ms=9 - subtask) for subtask in range(2)]
     reported = [
         MetricsReported(
@@ -174,7 +174,7 @@ def test_the_last_restarts_are_kept_and_all_are_counted() -> None:
         ({ExecutionState.CANCELING: 1, ExecutionState.FAILED: 1}, ExecutionState.FAILED),
     ],
 )
-def test_one_state_stands_for_all_subtasks_as_in_flink(
+def test_one_union_state_is_restored_by_all_subtasks_as_in_flink(
     states: dict[ExecutionState, int], shown: ExecutionState
 ) -> None:
     assert aggregate_state(states) is shown

@@ -1,4 +1,4 @@
-"""Series of a fixed number of points, however long a job runs."""
+"""A time series has a fixed number of points, however long a job runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times and targets of a job's rescales: events, and their effects."""
+"""The adaptive scheduler decides when a job is rescaled and to which parallelism: events in, effects out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def require(upper: int, lower: int = 1) -> JobResourceRequirements:
 
 
 class Scheduling:
-    """A scheduler under test; every event is followed by a check of its invariants."""
+    """A scheduler whose invariants are checked after every event."""
 
     def __init__(self, *, adaptive: bool = False) -> None:
         self.scheduler = AdaptiveScheduler(ADAPTIVE if adaptive else DEFAULT, "test")
@@ -51,7 +51,7 @@ class Scheduling:
         self.effects: list[RescalingEffect] = []
 
     def tell(self, *happened: RescalingEvent) -> list[RescalingEffect]:
-        """The effects of the last of these events."""
+        """Handle the events, and return the effects of the last one."""
         made: list[RescalingEffect] = []
         for event in happened:
             made = self.scheduler.handle(event, self.now)
@@ -70,18 +70,18 @@ class Scheduling:
             self.tell(JobMoved(status=status))
         self.tell(events.TasksDeployed())
 
-    def made(self, kind: type[E]) -> list[E]:
+    def effects_of(self, kind: type[E]) -> list[E]:
         return [effect for effect in self.effects if isinstance(effect, kind)]
 
     def sent(self, kind: type[E]) -> list[E]:
-        messages = [effect.message for effect in self.made(Tell)]
+        messages = [effect.message for effect in self.effects_of(Tell)]
         return [message for message in messages if isinstance(message, kind)]
 
     def targets(self) -> list[int]:
-        return [each.parallelism[SOURCE] for each in self.made(events.RescaleGraph)]
+        return [each.parallelism[SOURCE] for each in self.effects_of(events.RescaleGraph)]
 
     def rescales(self) -> list[Rescale]:
-        """The latest reports of the rescales, in their order."""
+        """The latest reports of each rescale, in order."""
         last = {each.rescale.rescale_id: each.rescale for each in self.sent(RescaleChanged)}
         return list(last.values())
 
@@ -102,7 +102,7 @@ def test_a_client_rescales_the_job_after_a_checkpoint() -> None:
     scheduling.run()
 
     scheduling.tell(events.RequirementsChanged(requirements=require(5)))
-    assert scheduling.made(events.CountSlots) != []
+    assert scheduling.effects_of(events.CountSlots) != []
     scheduling.tell(events.SlotsCounted(slots=3, coming=1))
     assert scheduling.targets() == []
     scheduling.answer(is_complete=True)
@@ -113,7 +113,7 @@ def test_a_client_rescales_the_job_after_a_checkpoint() -> None:
     assert (done.trigger, done.reason) == (RescaleTrigger.UPDATE_REQUIREMENT, RescaleTerminatedReason.SUCCEEDED)
 
 
-def test_two_failed_checkpoints_do_not_keep_it_from_that() -> None:
+def test_a_rescale_does_not_wait_for_more_than_two_failed_checkpoints() -> None:
     scheduling = Scheduling()
     scheduling.run()
     scheduling.tell(events.RequirementsChanged(requirements=require(5)), events.SlotsCounted(slots=3))
@@ -148,7 +148,7 @@ def test_requirements_without_effect_are_ignored_with_a_comment() -> None:
 
     [ignored] = scheduling.rescales()
     assert ignored.reason is RescaleTerminatedReason.NO_RESOURCES_OR_PARALLELISMS_CHANGE
-    assert ignored.comment == "it is what 2 slots allow already"
+    assert ignored.comment == "the job has the parallelism already that 2 slots allow"
 
 
 def test_a_job_that_fails_meanwhile_restarts_rescaled() -> None:
@@ -188,7 +188,7 @@ def test_a_job_that_ends_ends_its_rescale() -> None:
     assert scheduling.rescales()[0].reason is RescaleTerminatedReason.JOB_FINISHED
 
 
-def test_an_adaptive_job_waits_for_all_slots_and_then_takes_what_there_are() -> None:
+def test_an_adaptive_job_waits_for_all_slots_and_then_uses_the_available_ones() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.tell(events.StartRequested(), events.SlotsCounted(slots=1))
     assert scheduling.targets() == []
@@ -199,7 +199,7 @@ def test_an_adaptive_job_waits_for_all_slots_and_then_takes_what_there_are() -> 
     assert isinstance(scheduling.effects[-1], events.BeginScheduling)
 
 
-def test_it_restarts_with_the_slots_that_are_left() -> None:
+def test_a_failed_job_restarts_with_the_remaining_slots() -> None:
     scheduling = Scheduling(adaptive=True)
     scheduling.run()
     due = JobRestartDue(version=2)

@@ -1,4 +1,4 @@
-"""The bounds of a job's vertices, and the parallelism that fits into so many slots."""
+"""The parallelism of a job's vertices within their bounds, for a number of available slots."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_vertices_connected_by_forward_edges_are_one_group() -> None:
     assert forward_groups(KEYED) == (("source", "map"), ("sums",))
 
 
-def test_a_job_without_bounds_has_its_parallelism_and_an_adaptive_one_maybe_less() -> None:
+def test_a_job_without_bounds_runs_at_its_parallelism_or_below_if_adaptive() -> None:
     adaptive = replace(KEYED, scheduler_type=SchedulerType.ADAPTIVE)
 
     assert initial_requirements(KEYED) == require(source=(2, 2), map=(2, 2), sums=(3, 3))
@@ -61,14 +61,14 @@ def test_a_job_without_bounds_has_its_parallelism_and_an_adaptive_one_maybe_less
 @pytest.mark.parametrize(
     ("graph", "bounds", "why"),
     [
-        (KEYED, {"sums": (0, 1)}, "'sums' is to run with 0 to 1"),
-        (KEYED, {"sums": (3, 2)}, "'sums' is to run with 3 to 2"),
-        (KEYED, {"sums": (1, 129)}, "'sums' is to run with up to 129 .* maximum parallelism is 128"),
+        (KEYED, {"sums": (0, 1)}, "bounds of the vertex 'sums' are 0 to 1"),
+        (KEYED, {"sums": (3, 2)}, "'sums' are 3 to 2"),
+        (KEYED, {"sums": (1, 129)}, "upper bound of the vertex 'sums' is 129 .* maximum parallelism is 128"),
         (KEYED, {"source": (1, 2), "map": (3, 4)}, "'source' and 'map' are connected by forward edges"),
-        (KEYED, {"other": (1, 2)}, "no vertex other: its vertices are 'source'"),
+        (KEYED, {"other": (1, 2)}, "no vertex other; its vertices: 'source'"),
         (replace(KEYED, job_type=JobType.BATCH), {}, "is a batch job"),
         (graph_of(vertex("source")), {}, "takes no checkpoints"),
-        (a_job(replace(vertex("source"), parallelism_limit=1)), {"source": (1, 2)}, "'source' .* in 1 at most"),
+        (a_job(replace(vertex("source"), parallelism_limit=1)), {"source": (1, 2)}, "'source' .* in at most 1"),
     ],
 )
 def test_impossible_requirements_are_refused_with_the_vertex(
@@ -102,7 +102,7 @@ def test_a_group_has_as_many_slots_as_its_widest_vertex_has_subtasks(slots: int,
         (99, {"source": 2, "sink": 8}),
     ],
 )
-def test_groups_share_the_slots_and_what_one_leaves_is_the_others(slots: int, fitting: dict[str, int] | None) -> None:
+def test_slots_that_one_group_leaves_unused_go_to_the_others(slots: int, fitting: dict[str, int] | None) -> None:
     assert determine_parallelism(APART, require(source=(1, 2), sink=(2, 8)), slots) == fitting
 
 

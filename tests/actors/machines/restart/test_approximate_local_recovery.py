@@ -49,5 +49,5 @@ def test_a_task_that_has_finished_sends_nothing_to_the_next_reader_so_its_region
     assert strategy("join").tasks_to_restart(["left sink"]) == set(TASKS)
 
 
-def test_a_task_that_has_finished_elsewhere_stays_as_it_is() -> None:
+def test_a_task_that_finished_elsewhere_stays_finished() -> None:
     assert strategy("right sink").tasks_to_restart(["left sink"]) == {"left sink"}

@@ -1,4 +1,4 @@
-"""A component that ends is started again: at once, then with a growing pause, and at last not at all."""
+"""A component that ends is restarted at once, then after growing delays, and finally not any more."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flykka.actors.machines.restart.component_restarts import (
 
 
 def delays(restarts: ComponentRestarts, times: int, *, after_ms: int = 0, name: str = "a") -> list[int | None]:
-    """The restart delays of a component that ends so many times in a row, each time `after_ms` after its start."""
+    """The delays before each restart of a component that ends `times` times, each time `after_ms` after its start."""
     answers: list[int | None] = []
     for _ in range(times):
         restarts.started(name, 0)

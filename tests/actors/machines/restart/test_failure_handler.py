@@ -1,4 +1,4 @@
-"""Failures that no restart can mend are distinguished from accidental ones."""
+"""Failures that a restart cannot repair are distinguished from the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A failure that repeats is recognized, and no longer answered by a restart."""
+"""A failure that repeats is recognized, and the job is not restarted again."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from flykka.messages.wire.ids import JobVertexId, ResultPartitionId
 
 CAST = SerializedThrowable(type_name="NumberFormatException", message="stage 4 of 'logs -> counts': 'abc' is no number")
 LOST = SerializedThrowable(type_name="SlotLostError", message="task-manager-1 is lost")
-IN_A_ROW = "failed 3 times in a row with the same failure, no checkpoint completed in between"
+IN_A_ROW = "failed 3 times in a row with the same failure, without a completed checkpoint in between"
 
 
 def count_failures(limit: int | None, *causes: SerializedThrowable) -> list[str | None]:
-    """The verdict on each of these failures of one vertex."""
+    """The reason for not restarting after each of these failures of one vertex, or None."""
     repeated = RepeatedFailures(limit)
     return [repeated.count("counts", cause) for cause in causes]
 
 
-def test_the_same_failure_is_given_up_the_last_time_it_may_come() -> None:
+def test_a_repeated_failure_ends_the_job_at_its_limit() -> None:
     assert count_failures(3, CAST, CAST, CAST) == [None, None, IN_A_ROW]
 
 
@@ -29,12 +29,12 @@ def test_without_a_limit_nothing_is_given_up() -> None:
     assert set(count_failures(None, *[CAST] * 100)) == {None}
 
 
-def test_a_failure_that_befalls_many_regions_at_once_has_befallen_each_of_them_once() -> None:
+def test_a_failure_of_many_regions_counts_once_for_each() -> None:
     repeated = RepeatedFailures(2)
 
     assert {repeated.count("counts", CAST, region) for region in range(10)} == {None}
     assert repeated.count("counts", CAST, 3) == (
-        "failed 2 times with the same failure, no checkpoint completed in between"
+        "failed 2 times with the same failure, without a completed checkpoint in between"
     )
 
 
@@ -47,7 +47,7 @@ def test_a_checkpoint_in_between_resets_the_count() -> None:
     assert repeated.count("counts", CAST) is None
 
 
-def test_two_errors_that_take_turns_are_given_up_as_well() -> None:
+def test_two_alternating_failures_end_the_job_too() -> None:
     other = replace(CAST, message="another one")
 
     last = count_failures(3, CAST, other, CAST, other, CAST)[-1]

@@ -34,7 +34,7 @@ RATE = FailureRateRestartStrategyConfiguration(max_failures=2, interval_ms=100, 
 
 
 def allowed(strategy: RestartStrategy, *failures: int) -> list[bool]:
-    """Return for each failure at these times whether a restart followed."""
+    """For failures at these times, whether each is followed by a restart."""
     told = []
     for now in failures:
         told.append(strategy.can_restart(now))
@@ -59,16 +59,16 @@ def delays(strategy: RestartStrategy, *failures: int) -> list[int]:
         (FixedDelayRestartStrategyConfiguration(attempts=0), "no restart"),
         (FixedDelayRestartStrategyConfiguration(attempts=1), "1 restart"),
         (FixedDelayRestartStrategyConfiguration(attempts=3), "3 restarts"),
-        (FixedDelayRestartStrategyConfiguration(), "restarts without end"),
+        (FixedDelayRestartStrategyConfiguration(), "unlimited restarts"),
         (RATE, "2 restarts within 0.1 s"),
-        (GROWING, "restarts without end"),
+        (GROWING, "unlimited restarts"),
     ],
 )
 def test_a_strategy_describes_its_limit(configuration: RestartStrategyConfiguration, allowance: str) -> None:
     assert restart_strategy(configuration).allowance == allowance
 
 
-def test_without_a_number_of_attempts_there_is_no_end() -> None:
+def test_without_a_number_of_attempts_restarts_are_unlimited() -> None:
     strategy = restart_strategy(FixedDelayRestartStrategyConfiguration(attempts=None))
 
     assert all(allowed(strategy, *range(1_000)))
@@ -133,7 +133,7 @@ def test_invalid_settings_are_refused_by_name() -> None:
         ({"jitter_factor": 1.5}, "jitter"),
     ],
 )
-def test_a_growing_delay_that_makes_no_sense_is_refused_by_name(wrong: dict[str, float], said: str) -> None:
+def test_an_inconsistent_growing_delay_is_refused_by_name(wrong: dict[str, float], said: str) -> None:
     settings = {
         "initial_backoff_ms": 1,
         "max_backoff_ms": 350,

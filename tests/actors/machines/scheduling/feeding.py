@@ -1,4 +1,4 @@
-"""Drives a machine for the tests of this folder: every event is followed by its invariants."""
+"""Feeds events to a machine for the tests of this folder, and checks its invariants after each event."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ Effect = TypeVar("Effect")
 
 
 class Machine(Protocol[Effect]):
-    """The interface of all machines."""
+    """The interface of the machines under test."""
 
     # Any, since the events of one call are of many classes: a machine declares its own.
-    def handle(self, event: Any, now: int) -> list[Effect]:
-        """Take one event."""
+    def handle(self, event: Any, now: int) -> list[Effect]: ...
 
-    def check(self) -> None:
-        """Assert the invariants."""
+    def check(self) -> None: ...
 
 
 def feed(machine: Machine[Effect], *events: Any, now: int = 0) -> list[Effect]:

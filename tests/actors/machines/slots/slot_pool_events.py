@@ -1,4 +1,4 @@
-"""Events and effects of the SlotPool, short enough to be read at a glance."""
+"""Short builders of events and effects of the SlotPool."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def timed_out(request: str) -> SlotRequestTimedOut:
 def wanted(
     request: str, *, held: str | None = None, resources: ResourceSpec = UNSPECIFIED, is_batch: bool = False
 ) -> SlotRequested:
-    """A request that takes the slot `held`, or makes the pool request one: `a-1` first, and so on."""
+    """A request for the free slot `held`, or for a new slot, whose allocation is named `a-1`, `a-2`, ..."""
     return SlotRequested(
         request_id=SlotRequestId(request),
         resources=resources,
@@ -81,7 +81,7 @@ def offered(
     first_index: int = 0,
     resources: ResourceSpec = UNSPECIFIED,
 ) -> OfferSlots:
-    """An offer of the slots `first_index`, `first_index` + 1, ..."""
+    """An offer of slots with the indexes `first_index`, `first_index` + 1, ..."""
     return OfferSlots(
         task_manager_id=task_manager,
         offers=tuple(

@@ -155,7 +155,7 @@ def slot_table(slots: int = 2, total: ResourceSpec = UNSPECIFIED) -> SlotTable:
 
 
 def effects_besides_timers(held: SlotTable, *events: SlotTableEvent) -> list[SlotTableEffect]:
-    """The effects of the events, without timers."""
+    """The effects of the events, without those of timers."""
     effects = feed(held, *events)
     return [effect for effect in effects if not isinstance(effect, StartTimer | CancelTimer)]
 

@@ -1,4 +1,4 @@
-"""Dynamic slots: cut from the free resources of a TaskManager, and gone when they are free."""
+"""Dynamic slots are cut from the free resources of a TaskManager, and removed when they become free."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_dynamic_slots_reduce_the_resources_for_default_slots() -> None:
     assert slots.waiting_requests == ("c",)
 
 
-def test_a_slot_of_the_default_size_takes_what_could_be_cut() -> None:
+def test_a_small_request_waits_while_default_slots_use_all_resources() -> None:
     slots = with_one()
     feed(slots, requested("a"), requested("b"))
 
@@ -117,7 +117,7 @@ def test_a_slot_is_cut_from_the_fullest_task_manager_to_leave_room_elsewhere() -
     assert effects == [gives(FIRST, 3, "b", cut=QUARTER), gives(SECOND, 2, "c", cut=TOTAL)]
 
 
-def test_a_task_manager_that_has_declared_nothing_cuts_nothing() -> None:
+def test_a_task_manager_without_declared_resources_cuts_no_slots() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None))
 
@@ -160,7 +160,7 @@ def test_a_request_that_is_larger_than_all_is_refused_with_both_figures() -> Non
 
     effects = feed(slots, requested("a", resources=ResourceSpec(cpu_millis=2_500)))
 
-    reason = "no slot is large enough: 2.5 cores is needed, and the largest possible one has 2 cores, 1000 MiB of"
+    reason = "no slot is large enough: it must have 2.5 cores, and the largest possible one has 2 cores, 1000 MiB of"
     failed = SlotRequestFailed(allocation_id=AllocationId("a"), reason=f"{reason} memory", is_unfulfillable=True)
     assert effects == [Tell(to=JobMasterOf(JobId("job-1")), message=failed)]
 
@@ -204,7 +204,7 @@ def test_a_cut_slot_is_offered_with_its_size_and_reported() -> None:
     ]
 
 
-def test_more_than_there_is_is_refused() -> None:
+def test_a_slot_larger_than_the_free_resources_is_refused() -> None:
     held = at_table.slot_table(total=TOTAL)
     at_table.effects_besides_timers(
         held, at_table.requested("a", index=0), at_table.requested("b", index=2, cut=QUARTER)

@@ -1,4 +1,6 @@
-"""No more resources are allocated than exist, in any order of messages between ResourceManager and TaskManagers."""
+"""The allocated resources never exceed the existing ones, in any order of messages between ResourceManager and
+TaskManagers.
+"""
 
 from __future__ import annotations
 

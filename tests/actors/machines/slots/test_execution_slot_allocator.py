@@ -1,4 +1,4 @@
-"""Slots of attempts: a restarted attempt finds its slot, and none waits while a slot could be shared."""
+"""Allocates slots for attempts: a restarted attempt gets its former slot, and attempts share slots if they may."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def returned(attempt: str, *, will_return: bool = True) -> ReturnSlot:
 
 
 def allocator(*spare: str, batch: bool = False) -> ExecutionSlotAllocator:
-    """An allocator with these slots of one TaskManager."""
+    """An allocator whose pool has these free slots of one TaskManager."""
     slots = ExecutionSlotAllocator("a", JOB, JOB_MASTER, batch=batch)
     feed(slots, connected(FIRST), offered(*spare))
     return slots
@@ -94,7 +94,7 @@ def test_a_new_vertex_shares_a_slot_reserved_for_another_vertex() -> None:
     assert places(effects) == {"a_0_1": "x", "b_0_1": "x"}
 
 
-def test_tasks_of_a_batch_job_keep_no_place_that_others_need() -> None:
+def test_tasks_of_a_batch_job_hold_no_slot_that_others_need() -> None:
     slots = allocator("x", batch=True)
     feed(slots, wished(wish("a", 0)), returned("a_0_0"))
 

@@ -1,4 +1,4 @@
-"""An unspecified resource is not needed and never runs out; specified ones are compared one by one."""
+"""An unspecified resource has no requirement and no limit; specified ones are compared one by one."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ WHOLE = ResourceSpec(cpu_millis=1_000, heap_mib=1_024, managed_mib=128)
         (ResourceSpec(cpu_millis=2_000), ResourceSpec(heap_mib=1), True),
     ],
 )
-def test_a_slot_serves_what_it_has_enough_for(required: ResourceSpec, slot: ResourceSpec, is_enough: bool) -> None:
+def test_a_slot_serves_requests_within_its_resources(
+    required: ResourceSpec, slot: ResourceSpec, is_enough: bool
+) -> None:
     assert fits(required, slot) == is_enough
 
 
@@ -47,7 +49,7 @@ def test_a_dynamic_slot_has_defaults_for_unspecified_resources() -> None:
 
 def test_resources_are_described_in_words() -> None:
     assert resources_text(WHOLE) == "1 core, 1024 MiB of memory, 128 MiB of managed memory"
-    assert resources_text(UNSPECIFIED) == "no resource of its own"
+    assert resources_text(UNSPECIFIED) == "no declared resources"
 
 
 def test_a_budget_grants_at_most_the_remainder() -> None:
@@ -60,7 +62,7 @@ def test_a_budget_grants_at_most_the_remainder() -> None:
     assert not budget.has_room_for(total_of([HALF, ResourceSpec(cpu_millis=1)]))
 
 
-def test_a_resource_that_is_not_declared_never_runs_out() -> None:
+def test_an_undeclared_resource_is_unlimited() -> None:
     budget = ResourceBudget(ResourceSpec(heap_mib=100))
     budget.take(ResourceSpec(cpu_millis=64_000, heap_mib=40))
 

@@ -1,4 +1,6 @@
-"""The ResourceManager's slots: requests are served, the TaskManager's report prevails, lost ones are replaced."""
+"""The ResourceManager's slots: requests are fulfilled, reports of TaskManagers take precedence, lost slots are
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def test_a_lost_task_manager_is_replaced_at_once_under_a_new_name() -> None:
     assert effects == [StartTaskManager(task_manager=THIRD)]
 
 
-def test_one_that_ended_before_it_registered_is_replaced_after_a_pause() -> None:
+def test_a_task_manager_that_ended_before_registering_is_replaced_after_a_delay() -> None:
     slots = manager(task_managers=1)
 
     effects = feed(slots, gone(FIRST))
@@ -73,7 +75,7 @@ def test_a_loss_is_answered_once() -> None:
     assert effects == [Ignore(reason="task-manager-1 is not known")]
 
 
-def test_one_that_was_given_up_is_refused_when_it_comes_back() -> None:
+def test_an_abandoned_task_manager_is_refused_when_it_returns() -> None:
     slots = manager(task_managers=1)
     feed(slots, registered(FIRST, None), gone(FIRST))
 
@@ -140,7 +142,7 @@ def test_slots_are_taken_evenly_from_the_task_managers_in_the_order_of_their_reg
     assert effects == [gives(FIRST, 0, "a"), gives(SECOND, 0, "b"), gives(FIRST, 1, "c"), gives(SECOND, 1, "d")]
 
 
-def test_a_larger_task_manager_takes_more() -> None:
+def test_a_task_manager_with_more_slots_serves_more_requests() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None, None, None), registered(SECOND, None, "x"))
 
@@ -252,7 +254,7 @@ def test_a_refusal_because_of_another_request_fulfils_that_one() -> None:
     assert slots.slot_states == {slot_id(FIRST, 0): SlotState.ALLOCATED}
 
 
-def test_a_report_moves_the_request_whose_slot_turns_out_to_be_taken() -> None:
+def test_a_report_of_an_occupied_slot_moves_its_request_to_another() -> None:
     slots = manager()
     feed(slots, registered(FIRST, None, None), requested("a"))
 
@@ -280,7 +282,7 @@ def test_a_report_frees_slots_that_were_wrongly_believed_allocated() -> None:
     assert effects == [gives(FIRST, 0, "a")]
 
 
-def test_a_report_of_one_that_is_not_registered_is_ignored() -> None:
+def test_a_report_of_an_unregistered_task_manager_is_ignored() -> None:
     slots = manager()
 
     effects = feed(slots, slot_heartbeat(FIRST, None))

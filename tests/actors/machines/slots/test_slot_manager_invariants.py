@@ -1,4 +1,4 @@
-"""Whatever TaskManagers and JobMasters do, in any order, the SlotManager's view is correct."""
+"""The SlotManager's view is correct after any order of actions of TaskManagers and JobMasters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.actors.machines.slots.slot_manager_events import (
 
 
 class SlotManagerLives(RuleBasedStateMachine):
-    """TaskManagers that obey their requests, in any order, beside a model of their slots."""
+    """TaskManagers that fulfil slot requests in any order, compared with a model of their slots."""
 
     allocations = st.sampled_from([AllocationId(name) for name in "abcdef"])
     task_managers = st.sampled_from([FIRST, SECOND])

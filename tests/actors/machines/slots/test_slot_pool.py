@@ -1,4 +1,4 @@
-"""A job's slots: free ones are used first, offers are idempotent, all are returned at the end."""
+"""A job's slots: free slots are used first, offers are idempotent, and all slots are returned at the end."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_one_allocation_is_not_accepted_in_two_slots() -> None:
     assert effects == [answered()]
 
 
-def test_slots_of_a_stranger_are_not_taken() -> None:
+def test_slots_of_an_unknown_task_manager_are_refused() -> None:
     slots = pool()
     feed(slots, wanted("r1"))
 

@@ -1,4 +1,4 @@
-"""The request that a slot serves: by reservation, by size, and waiting batch requests."""
+"""The slot pool selects a request for an offered slot: by reservation, by size, and waiting batch requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invariants under any events: a request waits or is served, and a slot is used or free."""
+"""Invariants under any events: a request is pending or fulfilled, and a slot is used or free."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.actors.machines.slots.slot_pool_events import (
 
 
 class SlotPoolLives(RuleBasedStateMachine):
-    """Requests come and go while TaskManagers offer slots and are lost."""
+    """Requests are made and cancelled while TaskManagers offer slots and are lost."""
 
     requests = st.sampled_from("rstu")
     task_managers = st.sampled_from([FIRST, SECOND])

@@ -1,4 +1,4 @@
-"""The minimal number of slots of a job."""
+"""The minimum number of slots of a job."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def test_a_stream_needs_slots_for_all_of_its_tasks() -> None:
     assert slots_needed_at_once(graph_of(vertex("source", 3, outputs=1), sink_vertex("sink", 2, group="own"))) == 5
 
 
-def test_the_tasks_of_a_batch_job_take_turns_but_for_those_that_wait_for_its_end() -> None:
+def test_tasks_of_a_batch_job_share_slots_except_sinks() -> None:
     assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1))) == 1
     assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1), sink_vertex("sink", 2))) == 2
 
 
-def test_sinks_of_a_batch_job_that_do_not_share_slots_keep_theirs_beside_each_other() -> None:
+def test_sinks_of_a_batch_job_without_slot_sharing_hold_separate_slots() -> None:
     apart = (sink_vertex("one", 2, group="one"), sink_vertex("other", 2, group="other"))
 
     assert slots_needed_at_once(batch_graph(vertex("source", 3, outputs=1, group="one"), *apart)) == 4

@@ -1,4 +1,4 @@
-"""A TaskManager's slots: allocated once, offered one answer at a time, free only when their last task has ended."""
+"""A TaskManager's slots: allocated once, offered in one message at a time, and free after their last task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TaskManager's slots when JobMasters are lost, take over, do not answer or disagree, and at the end."""
+"""A TaskManager's slots if JobMasters are lost, replaced, unresponsive or disagree, and at its end."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_unanswered_offer_is_repeated() -> None:
     assert held.slot_states == {slot(0): TaskSlotState.ACTIVE, slot(1): TaskSlotState.ALLOCATED}
 
 
-def test_the_timeout_of_an_offer_that_was_answered_means_nothing() -> None:
+def test_the_timeout_of_an_answered_offer_is_ignored() -> None:
     held = active("a")
 
     effects = effects_besides_timers(held, OfferTimedOut(job_id=JOB, offer=1))
@@ -113,7 +113,7 @@ def test_a_slot_that_no_job_master_accepts_is_freed() -> None:
     assert effects == [cancelled, announces("a")]
 
 
-def test_a_slot_that_was_taken_waits_no_more() -> None:
+def test_an_accepted_slot_no_longer_waits() -> None:
     held = slot_table()
     feed(held, requested("a"), JobConnected(job_id=JOB))
 
@@ -127,7 +127,7 @@ def test_a_slot_that_was_taken_waits_no_more() -> None:
 # Reconciliation
 
 
-def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> None:
+def test_both_sides_drop_allocations_unknown_to_the_other() -> None:
     held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("both"), answered("both"))
     effects_besides_timers(held, requested("only-here", index=1), answered("only-here", number=2))
@@ -139,7 +139,7 @@ def test_both_sides_forget_the_allocations_that_the_other_does_not_know() -> Non
     assert effects == [failed, announces("only-here", index=1)]
 
 
-def test_a_slot_whose_offer_is_not_answered_need_not_be_known_to_the_job_master() -> None:
+def test_a_slot_with_an_unanswered_offer_may_be_unknown_to_the_job_master() -> None:
     held = slot_table()
     effects_besides_timers(held, JobConnected(job_id=JOB), requested("a"))
 
@@ -175,7 +175,7 @@ def test_a_closed_slot_table_waits_for_the_last_task_and_allocates_nothing() -> 
     assert last == [announces("a"), End()]
 
 
-def test_a_table_that_nothing_runs_in_is_closed_at_once() -> None:
+def test_a_slot_table_without_tasks_is_closed_at_once() -> None:
     held = active("a")
 
     effects = effects_besides_timers(held, ReleaseTaskManager())

@@ -1,4 +1,4 @@
-"""Times of split discovery, and the part of it that belongs to a checkpoint."""
+"""The times at which splits are discovered, and the part of the discovery state that a checkpoint contains."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ INTERVAL_MS = 1_000
 
 
 def discovered_files(names: str, *, finished: bool = False, begun_at: str = "", more: bool = False) -> SplitsDiscovered:
-    """A discovery that began after `begun_at`, the names found before."""
+    """A discovery that started at position `begun_at`, the names discovered before."""
     discovered = splits.discovered_splits(names, finished=finished, begun_at=begun_at)
     return replace(discovered, more=more, interval_ms=INTERVAL_MS)
 
@@ -65,7 +65,7 @@ def snapshot(checkpoint_id: int) -> SnapshotOperatorCoordinators:
 
 
 class Coordinated:
-    """A coordinator whose invariants are checked after every event."""
+    """A source coordinator whose invariants are checked after every event."""
 
     def __init__(self, *names: str) -> None:
         self.coordinator = SourceCoordinator(graph_of(*(vertex(name, 2) for name in names or ("left",))))
@@ -133,7 +133,7 @@ def test_a_missing_location_is_reported_once_until_it_has_existed() -> None:
         effects.append(coordinated.tell(seen))
         coordinated.tell(due())
 
-    warned = LogWarning(text="source 'left' waits: there is no folder or file logs yet; looking again every 1 s")
+    warned = LogWarning(text="source 'left' waits: no folder or file logs exists yet; it is checked again every 1 s")
     assert effects == [[warned, later()], [later()], [later()], [warned, later()]]
 
 
@@ -244,7 +244,7 @@ def test_an_abandoned_checkpoint_holds_no_reader_back() -> None:
     assert coordinated.tell(checkpoint_aborted(1)) == [assigns(0, "a")]
 
 
-def test_a_task_that_is_no_source_settles_nothing() -> None:
+def test_a_task_that_is_not_a_source_settles_no_splits() -> None:
     coordinated = Coordinated()
 
     effects = coordinated.tell(settled(0, 1, JobVertexId("sink")))
@@ -308,7 +308,7 @@ def test_messages_about_an_unknown_source_change_nothing() -> None:
     assert [type(effect) for effect in effects] == [Ignore] * 5
 
 
-def test_the_state_of_something_else_is_refused() -> None:
+def test_invalid_coordinator_state_is_refused() -> None:
     coordinated = Coordinated()
 
     with pytest.raises(DecodeError):

@@ -1,4 +1,4 @@
-"""A source's splits: each is assigned once, in order, and never across a snapshot."""
+"""A source's splits: each is assigned once, in order, and never while a snapshot is taken."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_an_attempt_outside_a_checkpoint_waits_until_it_has_ended() -> None:
     assert effects == [assigns(0, "a", attempt=1)]
 
 
-def test_readers_wait_each_for_themselves() -> None:
+def test_each_reader_waits_for_its_own_checkpoint() -> None:
     source = enumerator()
     feed(source, discovered_splits("ab"))
     source.snapshot(1)
@@ -187,7 +187,7 @@ def test_a_reader_waits_for_every_checkpoint_that_is_under_way() -> None:
     assert after_the_second == [assigns(0, "a")]
 
 
-def test_with_a_checkpoint_a_reader_has_settled_all_before_it() -> None:
+def test_a_settled_checkpoint_settles_all_earlier_ones() -> None:
     source = enumerator()
     feed(source, discovered_splits("a"))
     source.snapshot(1)

@@ -1,4 +1,4 @@
-"""A source's splits after a failure of all its readers or of one: each is read once per history."""
+"""A source's splits after the failure of one or all readers: from any checkpoint each is read once."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_the_state_does_not_grow_with_the_splits_read() -> None:
     assert max(sizes) - min(sizes) < 10
 
 
-def test_a_state_that_names_its_splits_is_refused_for_it_would_be_read_twice() -> None:
+def test_state_that_names_its_splits_is_refused() -> None:
     source = enumerator()
 
     with pytest.raises(DecodeError, match="names its splits"):
@@ -203,7 +203,7 @@ def test_a_restarted_subtask_is_notified_again_that_there_are_no_more_splits() -
     assert effects == [no_more(0, attempt=1)]
 
 
-def test_readers_of_before_a_restore_have_no_claims() -> None:
+def test_readers_from_before_a_restore_get_no_splits() -> None:
     source = enumerator()
     feed(source, request_splits(0, 5))
     source.snapshot(1)
@@ -222,11 +222,11 @@ def test_the_bytes_of_another_state_are_refused() -> None:
 
 
 class SplitsAreReadOnce(RuleBasedStateMachine):
-    """A source with readers that take part in overlapping checkpoints, and crash, one by one or all, to resume from the
-    last completed one.
+    """A source whose readers take part in overlapping checkpoints. Readers crash, one by one or all, and resume from
+    the last completed checkpoint.
 
-    `held` has the splits of each reader: its part of a checkpoint is taken at its barrier, that is, when it settles it.
-    Whatever the interleaving, a checkpoint's snapshot and the readers' parts hold every known split exactly once.
+    `held` has the splits of each reader. A reader's part of a checkpoint is taken at its barrier. In any order of
+    events, a checkpoint's snapshot and the readers' parts contain every known split exactly once.
     """
 
     subtasks = st.integers(0, 1)

@@ -1,4 +1,4 @@
-"""Readers of aligned sources may go as far ahead of the slowest of their group as their drift allows."""
+"""Readers of aligned sources stay within the configured drift of the slowest reader in their group."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def handled(machine: WatermarkAlignments, *events: AlignmentEvent) -> list[Align
 
 
 def bounds_by_source(machine: WatermarkAlignments, *events: AlignmentEvent) -> dict[str, int]:
-    """The bounds sent to readers at the next tick, by the first letter of their source."""
+    """The bounds that readers receive at the next tick, by the first letter of their source."""
     handled(machine, *events)
     effects = handled(machine, DUE)
     messages = [effect.message for effect in effects if isinstance(effect, Tell)]
@@ -106,7 +106,7 @@ def test_a_restarted_reader_is_awaited_and_notified_again() -> None:
     assert bounds_by_source(machine, SourcesReset(), reported_watermark("left", 1, number=2)) == {"left": WATERMARK_MIN}
 
 
-def test_each_group_is_of_its_own_and_each_source_has_its_drift() -> None:
+def test_groups_are_independent_and_each_source_has_its_drift() -> None:
     other = replace(ALIGNMENT, group="h")
     machine = alignments(
         aligned("left"), aligned("right", replace(ALIGNMENT, max_drift_ms=50)), aligned("far", other), vertex("free")

@@ -1,4 +1,4 @@
-"""State follows operators to their subtasks, or the restore fails with a reason."""
+"""State is assigned to the subtasks of its operators, or the restore fails with a reason."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def assigned(
     return {place: snapshot.operators for place, snapshot in made.states.items()}
 
 
-def test_at_the_same_parallelism_each_subtask_gets_its_own_back() -> None:
+def test_at_the_same_parallelism_each_subtask_gets_its_own_state_back() -> None:
     states = [
         (list_state_of("source", "0"), keyed_state("window", "x")),
         (list_state_of("source", "1"), keyed_state("window", "y", subtask=1)),
@@ -124,7 +124,7 @@ def test_subtasks_without_state_are_left_out() -> None:
     assert list(made) == [("old", 0)]
 
 
-def test_keyed_state_goes_to_every_subtask_whose_key_groups_it_touches_cut_to_these() -> None:
+def test_keyed_state_is_assigned_to_every_subtask_limited_to_its_key_groups() -> None:
     states = [(keyed_state("window", name, subtask=subtask, parallelism=3),) for subtask, name in enumerate("xyz")]
 
     made = assigned(checkpoint_of_subtasks(*states), chained_vertex("old", "window", parallelism=2))
@@ -149,7 +149,7 @@ def test_the_fired_bound_of_a_window_operator_is_restored_without_rows() -> None
     assert [state.keyed_state for state in made["old", 0]] == [b"bound", b"bound"]
 
 
-def test_the_elements_of_a_list_are_dealt_out_again() -> None:
+def test_the_elements_of_a_split_list_are_redistributed() -> None:
     state = checkpoint_of_subtasks((list_state_of("sink", "a", "b", "c"),), (list_state_of("sink", "d"),))
 
     made = assigned(state, chained_vertex("old", "sink", parallelism=4))
@@ -161,7 +161,7 @@ def test_the_elements_of_a_list_are_dealt_out_again() -> None:
     assert elements == [[b"a"], [b"b"], [b"c"], [b"d"]]
 
 
-def test_union_state_goes_to_everybody_at_an_unchanged_parallelism_too() -> None:
+def test_union_state_is_sent_to_all_subtasks_at_an_unchanged_parallelism() -> None:
     states = [(list_state_of("op", name, mode=OperatorStateMode.UNION),) for name in "ab"]
 
     made = assigned(checkpoint_of_subtasks(*states), chained_vertex("old", "op"))
@@ -197,7 +197,7 @@ def test_a_configured_number_of_key_groups_has_to_be_that_of_the_checkpoint() ->
 def test_the_parallelism_never_exceeds_the_key_groups_of_the_checkpoint() -> None:
     too_wide = chained_vertex("old", "source", parallelism=129, max_parallelism=256)
 
-    with pytest.raises(RescaleNotSupportedError, match=r"Source \(source\) is to run with parallelism 129, .* 128"):
+    with pytest.raises(RescaleNotSupportedError, match=r"the parallelism of Source \(source\) is 129, .* 128"):
         assign(checkpoint_of_subtasks((list_state_of("source", "1"),)), [too_wide])
 
 
@@ -224,7 +224,7 @@ def test_a_removed_operator_without_state_is_no_error() -> None:
     assert assigned(checkpoint_of_subtasks((empty,)), chained_vertex("old", "a", parallelism=1)) == {}
 
 
-def test_files_that_belong_to_the_checkpoint_alone_go_with_the_keyed_state_they_are_of() -> None:
+def test_files_of_one_checkpoint_alone_are_deleted_with_their_keyed_state() -> None:
     copied = ExclusiveStateHandle(path="copy", size_bytes=1)
     state = OperatorSubtaskState(
         operator_id=OperatorId("window"), key_groups=key_groups_of(0, MAX, 1), exclusive=(copied,)

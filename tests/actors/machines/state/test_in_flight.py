@@ -1,4 +1,4 @@
-"""Rows that a barrier has overtaken reach their subtask, each once, at any new parallelism."""
+"""Rows that a barrier has overtaken are restored to the right subtasks, each once, at any new parallelism."""
 
 from __future__ import annotations
 
@@ -75,13 +75,13 @@ def checkpoint_of_states(**states: tuple[OperatorSubtaskState, ...]) -> Complete
 TAKEN = checkpoint_of_states(
     producer=(leaving("left-0", 1), leaving("left-1", 0)), reader=(entering("in-0"), entering("in-1"))
 )
-"""A checkpoint of two producers and two readers: `left-0` was for reader 1, `left-1` for reader 0."""
+"""A checkpoint of two producers and two readers: the batch `left-0` was sent to reader 1, and `left-1` to reader 0."""
 
 
 def arriving(
     checkpoint: CompletedCheckpoint, *vertices: JobVertex
 ) -> dict[int, list[tuple[str, KeyGroupRange | None]]]:
-    """The restored input channel state of each reader, and its key groups that the reader owns."""
+    """The input channel state that each reader restores, and its key groups that the reader owns."""
     return {
         subtask: [
             (part.in_flight.path, part.key_groups) for state in snapshot.operators for part in state.input_channels
@@ -126,7 +126,7 @@ def test_each_keyed_row_arrives_only_at_the_owner_of_its_key_group(producers: in
 
 @pytest.mark.parametrize("readers", [1, 3, 4])
 def test_in_flight_data_of_two_inputs_arrives_once_per_key_group(readers: int) -> None:
-    """Two streams of different parallelisms meet in a reader; producers and reader had rows of both in flight."""
+    """Two streams of different parallelisms have the same reader; rows of both were in flight."""
 
     def held(name: str, *parts: tuple[int, str]) -> OperatorSubtaskState:
         channels = tuple(InputChannelStateHandle(gate=gate, in_flight=in_flight_rows(path)) for gate, path in parts)

@@ -1,4 +1,4 @@
-"""Every key group has one owner, owners have contiguous ranges, and no subtask is without one."""
+"""Every key group has one owner, owners have contiguous ranges, and every subtask has at least one key group."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_the_ranges_of_the_subtasks_divide_the_key_groups(groups: tuple[int, int
     assert all(keys.start <= keys.end for keys in ranges)
 
 
-def test_ranges_that_are_neighbours_have_nothing_in_common() -> None:
+def test_adjacent_ranges_have_no_element_in_common() -> None:
     left, right = KeyGroupRange(start=0, end=4), KeyGroupRange(start=5, end=9)
 
     assert intersection(left, right) is None

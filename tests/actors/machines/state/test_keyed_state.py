@@ -1,4 +1,4 @@
-"""The bounds of keyed state that a checkpoint records, and the state read from them."""
+"""The bounds of keyed state that a checkpoint records, and the state that is selected by them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def taken(of_all: ResultBounds, *of_handles: ResultBounds) -> OperatorSubtaskSta
 
 
 def parts(state: OperatorSubtaskState) -> tuple[StatePart, ...]:
-    """The parts of the only state."""
+    """The parts of the only keyed state."""
     (found,) = restored_keyed_state([state]).parts.values()
     return found
 
@@ -64,7 +64,7 @@ def test_the_emitted_bounds_of_several_state_parts_are_kept() -> None:
     assert [part.bounds for part in read.parts[""]] == [bounds(10, 20), bounds(15, 30)]
 
 
-def test_a_piece_that_has_emitted_nothing_leaves_all_results_open() -> None:
+def test_state_of_a_subtask_without_results_leaves_all_results_open() -> None:
     read = restored_keyed_state([taken(bounds(10, 20), bounds(10, 20)), taken(bounds(None, None), bounds(None, None))])
 
     assert read.bounds == bounds(None, None)

@@ -1,4 +1,4 @@
-"""Each element of a split list goes to one subtask, union state to all, broadcast state once to each."""
+"""Each element of split list state is assigned to one subtask; union and broadcast state to all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A state may gain and lose values and widen them between two versions of a program; nothing else may change."""
+"""Between two versions of a program a state may gain, lose and widen values; other changes are refused."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_another_type_is_named_with_both_and_so_are_other_keys() -> None:
 
     assert schema_mismatches(TOTALS, now) == [
         "keys: was `user string`, is `user bigint`",
-        "sum(amount): was `int`, is `string`, which is not wider",
+        "sum(amount): its type was `int` and is `string`, which is not wider",
     ]
 
 
@@ -109,12 +109,12 @@ def test_lists_of_a_function_may_come_and_go_and_become_wider_and_nothing_else()
     now = lists(("wider", "bigint", split), ("other", "string", split), ("mode", "int", union), ("new", "date", split))
 
     assert schema_mismatches(was, now) == [
-        "operator state other: was `int`, is `string`, which is not wider",
+        "operator state other: its type was `int` and is `string`, which is not wider",
         "operator state mode: was SPLIT_DISTRIBUTE, is UNION",
     ]
 
 
-def test_values_without_names_are_not_found_again_by_them() -> None:
+def test_values_without_names_are_not_matched_by_name() -> None:
     unnamed = StateSchema(keys="user string", columns="sum int, rows bigint")
 
     assert not is_evolvable(unnamed, TOTALS)

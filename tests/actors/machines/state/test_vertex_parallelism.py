@@ -36,10 +36,10 @@ def test_a_configured_number_may_not_be_replaced() -> None:
         (0, None, "the parallelism is 0; it must be 1 or more"),
         (4, 0, "the maximum parallelism is 0; it must be between 1 and 32768"),
         (4, 32_769, "the maximum parallelism is 32769"),
-        (172, 4, "the parallelism 172 is above the maximum parallelism 4; lower the one"),
+        (172, 4, "the parallelism 172 is above the maximum parallelism 4: lower the parallelism"),
         (32_769, None, "the parallelism 32769 is above the maximum parallelism 32768"),
     ],
 )
-def test_numbers_that_make_no_sense_are_refused(parallelism: int, configured: int | None, refusal: str) -> None:
+def test_out_of_range_numbers_are_refused(parallelism: int, configured: int | None, refusal: str) -> None:
     with pytest.raises(GraphError, match=refusal):
         VertexParallelism.of(parallelism, configured)

@@ -1,4 +1,4 @@
-"""The watermarks of a checkpoint reach the tasks whose sources continue, also at another parallelism."""
+"""The watermarks of a checkpoint are restored by tasks that continue from the sources, also at another parallelism."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def window_vertex(*sources: str, parallelism: int = 2) -> JobVertex:
 
 
 def checkpoint_of_watermarks(**watermarks: tuple[WatermarkState | int | None, ...]) -> CompletedCheckpoint:
-    """A checkpoint of these watermarks by operator and subtask, in which `source` has taken part."""
+    """A checkpoint with these watermarks by operator and subtask; the operator `source` has taken part in it."""
     entries = [
         TaskStateEntry(
             vertex_id=JobVertexId(name),
@@ -144,7 +144,7 @@ def test_neither_end_of_event_time_is_stored(watermark_ms: int) -> None:
     assert list(watermark_states(window_vertex(), watermark_state(watermark_ms))) == []
 
 
-def test_the_head_of_a_chain_and_what_uses_event_time_keep_the_watermark() -> None:
+def test_chain_heads_and_event_time_operators_store_the_watermark() -> None:
     chain = timed_vertex("map", OperatorKind.STATELESS, chained=OperatorKind.PROCESS)
 
     assert [each.operator_id for each in watermark_states(chain, watermark_state(7))] == ["map", "map-behind"]

@@ -1,4 +1,4 @@
-"""Windows as arithmetic, compared with Flink's loop over the windows of a time."""
+"""Windows are computed by arithmetic, and compared with Flink's loop over the windows of a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TIMES = st.integers(-100, 100)
 
 @st.composite
 def event_time_windows(draw: st.DrawFn) -> EventTimeWindows:
-    """Tumbling windows, sliding ones, and ones with gaps."""
+    """Tumbling windows, sliding windows, and windows with gaps between them."""
     slide_ms = draw(LENGTHS)
     size_ms = draw(st.one_of(LENGTHS, st.just(slide_ms)))
     return EventTimeWindows(size_ms=size_ms, slide_ms=slide_ms, offset_ms=draw(st.integers(0, slide_ms - 1)))
@@ -42,7 +42,7 @@ def test_the_watermark_closes_a_window_after_its_allowed_lateness(
 
 
 @given(event_time_windows())
-def test_however_long_the_lateness_is_the_bound_is_a_number_of_64_bits(windows: EventTimeWindows) -> None:
+def test_the_bound_of_any_allowed_lateness_fits_64_bits(windows: EventTimeWindows) -> None:
     assert windows.last_closed_start(0, 10**30) > WATERMARK_MIN
     assert windows.last_closed_start(WATERMARK_MAX, 10**30) == WATERMARK_MAX
 

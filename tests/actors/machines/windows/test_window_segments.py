@@ -1,4 +1,4 @@
-"""The memory of a window operator, as values: which windows fire, which rows stay, and what a snapshot may refer to."""
+"""The segments of a window operator: which windows fire, which rows stay, and which segments a snapshot contains."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_a_segment_that_straddles_the_bound_is_read_on_both_sides_of_it_once() -
     segments.check()
 
 
-def test_a_segment_within_the_bound_is_read_without_one() -> None:
+def test_a_segment_within_the_bound_is_read_without_a_bound() -> None:
     segments = of(segment(1, 0, 2))
 
     (reading,) = segments.fire(2).readings
@@ -88,7 +88,7 @@ def test_the_bound_never_moves_back() -> None:
     assert (again.readings, again.finished, segments.emitted_to_ms) == ((), (), 4)
 
 
-def test_only_what_a_complete_checkpoint_holds_is_durable() -> None:
+def test_only_segments_of_a_complete_checkpoint_are_durable() -> None:
     segments = of(segment(1, 0, 1), segment(2, 0, 1))
 
     segments.mark_written([BatchId("1")], written_state(7))
@@ -188,7 +188,7 @@ def test_fired_rows_are_written_apart_from_late_unfired_ones() -> None:
     ]
 
 
-def test_before_the_first_watermark_nothing_is_closed_that_was_not_before() -> None:
+def test_before_the_first_watermark_no_further_window_is_closed() -> None:
     segments: WindowSegments[frozenset[int]] = WindowSegments(SECONDS, allowed_lateness_ms=10)
     before = segments.closed_at(WATERMARK_MIN)
     segments.fire(20)
@@ -205,7 +205,9 @@ def test_before_the_first_watermark_nothing_is_closed_that_was_not_before() -> N
 def test_every_row_is_in_each_of_its_windows_that_was_open_once(
     sizes: tuple[int, int], batches: list[tuple[int, int, int]], fired_behind: list[bool]
 ) -> None:
-    """Rows are their times; a batch comes when the watermark has closed some windows, which may not have fired yet."""
+    """Rows are times. A batch arrives after the watermark has passed the end of some windows, which may not have fired
+    yet.
+    """
     windows = EventTimeWindows(size_ms=sizes[0], slide_ms=sizes[1])
     segments: WindowSegments[frozenset[int]] = WindowSegments(windows)
     fired: list[tuple[BatchId, int, int]] = []
@@ -233,7 +235,7 @@ def test_every_row_is_in_each_of_its_windows_that_was_open_once(
 
 @dataclass
 class Storage:
-    """Snapshots of segments whose rows are (batch, time), and their written parts."""
+    """Snapshots of segments whose rows are pairs of batch and time, and their written files."""
 
     segments: WindowSegments[frozenset[tuple[int, int]]] = field(default_factory=lambda: WindowSegments(SECONDS))
     rows: set[tuple[int, int]] = field(default_factory=set)
@@ -243,7 +245,7 @@ class Storage:
     made: int = 0
 
     def take_in(self, times: range) -> None:
-        """Add a batch, and merge if there are three of a level."""
+        """Add a batch, and merge if a level has three segments."""
         rows = frozenset((self.made, time) for time in times)
         self.rows |= rows
         self.segments.add(self._made(rows, level=0))

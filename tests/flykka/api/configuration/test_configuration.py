@@ -71,14 +71,16 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "flykka.yaml").write_text("parallelism: 4\n")
     (tmp_path / "pyproject.toml").write_text(PYPROJECT)
 
-    with pytest.raises(ConfigurationError, match=r"flykka\.yaml and in \[tool\.flykka\] of .*: keep one of them"):
+    with pytest.raises(
+        ConfigurationError, match=r"flykka\.yaml and \[tool\.flykka\] of .* contain options: keep one of them"
+    ):
         configuration_file({}, tmp_path)
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("paralelism: 4", r"flykka\.yaml: paralelism: there is no such option \(did you mean parallelism\?\)$"),
+        ("paralelism: 4", r"flykka\.yaml: paralelism: unknown option \(did you mean parallelism\?\)$"),
         ("parallelism: many", r"flykka\.yaml: parallelism: 'many' is not a whole number from 1$"),
         ("parallelism: true", "parallelism: True is not a whole number from 1$"),
         ("parallelism:", "parallelism: None is not a whole number from 1$"),
@@ -87,7 +89,7 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
         ("operator_chaining: 1", "operator_chaining: 1 is neither true nor false$"),
         ("overwrite: {a: b}", "overwrite: {'a': 'b'} is not a list of paths$"),
         ("checkpoint_dir: ''", "checkpoint_dir: it is empty$"),
-        ("otel: localhost", "otel: 'localhost' is not a URL of a receiver"),
+        ("otel: localhost", "otel: 'localhost' is not the URL of an OTLP receiver"),
         ("restart_strategy: often", "restart_strategy: there is no restart strategy 'often'"),
         ("high_availability: 'zookeeper:zk'", "high_availability: 'zookeeper:zk' contains no address of ZooKeeper"),
         (
@@ -96,7 +98,7 @@ def test_two_options_files_are_refused(tmp_path: Path) -> None:
         ),
         ("ring: 5\nmax_bytes: 7", "ring bounds a recording already"),
         ("parallelism: [", "cannot be read: while parsing"),
-        ("- parallelism", "it has no options, each on a line of its own such as parallelism: 4$"),
+        ("- parallelism", "contains no options: write each on its own line, such as parallelism: 4$"),
     ],
 )
 def test_errors_in_a_file_name_the_file(text: str, told: str, tmp_path: Path) -> None:
@@ -125,9 +127,7 @@ FLYKKA_JOBS_PORT
 def test_an_unknown_variable_is_ignored_with_a_warning_unless_kubernetes_sets_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    warning = (
-        "FLYKKA_PARALELISM: there is no such environment variable, and it is ignored (did you mean FLYKKA_PARALLELISM?)"
-    )
+    warning = "FLYKKA_PARALELISM: unknown environment variable, which is ignored (did you mean FLYKKA_PARALLELISM?)"
     for variable in ("FLYKKA_PARALELISM", *KUBERNETES.split()):
         monkeypatch.setenv(variable, "tcp://10.0.0.7:8081")
     launch = Launch()

@@ -1,5 +1,5 @@
-"""Precedence of each option: the command line overrides a variable, which overrides the program, which overrides the
-file.
+"""Precedence of each option: a command-line option overrides a variable, which overrides the program, which overrides
+the options file.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ FIELDS = {
     "fresh": "start.restore_from",
     "overwrite": "start.overwritten",
 }
-"""Fields of `JobSettings` that options set by a function, not by the path of the field."""
+"""Fields of `JobSettings` for the options that are set by a function instead of the path of a field."""
 
 NETWORK = frozenset(field.name for field in fields(NetworkSettings))
 

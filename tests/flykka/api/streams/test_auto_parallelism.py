@@ -1,4 +1,4 @@
-"""Slots are shared by the operators with automatic parallelism, beside those whose parallelism is fixed."""
+"""Operators with automatic parallelism share the slots with operators whose parallelism is fixed."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def self_broadcast(env: Env) -> DataStream:
     ("write", "refusal"),
     [
         (twice, r"with_broadcast_set\(\.\.\., 'rates'\) of process\(Rated\): it has a broadcast variable of this name"),
-        (self_broadcast, "the stream is made of rows of the operator itself"),
+        (self_broadcast, "the broadcast variable is computed from rows of the operator itself"),
         (
             lambda env: rated(env).with_broadcast_set(stream_of_numbers(env), " "),
             "must be a non-empty text, not ' '",

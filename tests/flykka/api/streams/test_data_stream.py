@@ -89,7 +89,7 @@ def test_exceptions_of_a_function_are_passed_on_with_a_note(spark: SparkSession)
 
 
 def test_two_columns_of_one_name_are_refused(spark: SparkSession) -> None:
-    with pytest.raises(StreamTypeError, match="two columns are called 'PRICE'"):
+    with pytest.raises(StreamTypeError, match="two columns are named 'PRICE'"):
         bids(spark).select("price", F.col("bidder").alias("PRICE"))
 
 

@@ -141,8 +141,8 @@ def test_incompatible_streams_are_refused(
         (lambda join: join.select(), ProgramError, "needs at least one column"),
         (lambda join: join.select("price"), StreamTypeError, r"(?i)ambiguous"),
         (lambda join: join.select("left.nothing"), StreamTypeError, "nothing"),
-        (lambda join: join.select("left.price", "right.price"), StreamTypeError, "two columns are called 'price'"),
-        (lambda join: join.select("left.*", "right.*"), StreamTypeError, "two columns are called 'auction'"),
+        (lambda join: join.select("left.price", "right.price"), StreamTypeError, "two columns are named 'price'"),
+        (lambda join: join.select("left.*", "right.*"), StreamTypeError, "two columns are named 'auction'"),
         (lambda join: join.select(F.sum("left.price")), StreamTypeError, "computed from one row of each side"),
         (lambda join: join.on("left.price").select("left.*"), StreamTypeError, "(?i)boolean"),
         (
@@ -170,7 +170,7 @@ def test_empty_intervals_are_refused(spark: SparkSession) -> None:
     left, right = two_streams(spark)
     join = left.key_by("auction").interval_join(right.key_by("auction")).between("1s", "1s").upper_bound_exclusive()
 
-    with pytest.raises(ProgramError, match="both bounds are the same and one is exclusive"):
+    with pytest.raises(ProgramError, match="both bounds are equal and one is exclusive"):
         join.select("left.*")
 
 

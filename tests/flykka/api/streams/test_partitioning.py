@@ -1,4 +1,4 @@
-"""Partitioning of a stream: which reader receives which rows."""
+"""Partitioning of a stream: which subtask receives which rows."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ def test_a_watched_folder_without_files_is_named_in_the_error(
         folder.mkdir()
     stream = watched_stream(env, folder)
 
-    with pytest.raises(EmptySourceError, match=rf"numbers \(.* reads parquet .*{folder}, where there are no"):
+    with pytest.raises(EmptySourceError, match=rf"numbers \(.* reads parquet .*{folder}, which contains no"):
         stream.preview()
 
 

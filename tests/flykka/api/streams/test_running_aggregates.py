@@ -60,7 +60,7 @@ def test_running_results_are_upserts_by_their_keys(spark: SparkSession) -> None:
 def test_a_count_named_like_a_key_is_refused(spark: SparkSession, name: str) -> None:
     keyed = bids(spark).key_by("auction")
 
-    with pytest.raises(StreamTypeError, match=r"two columns of the result are called '[Aa]uction': give"):
+    with pytest.raises(StreamTypeError, match=r"two columns of the result are named '[Aa]uction': give"):
         keyed.count(name)
 
 
@@ -92,7 +92,7 @@ def test_columns_are_aggregated_under_their_own_names(spark: SparkSession, verb:
     keyed = bids(spark).key_by("auction")
 
     assert getattr(keyed, verb)("price", "bidder").columns == ["auction", "price", "bidder"]
-    with pytest.raises(StreamTypeError, match="two columns of the result are called 'auction'"):
+    with pytest.raises(StreamTypeError, match="two columns of the result are named 'auction'"):
         getattr(keyed, verb)("auction")
     with pytest.raises(ProgramError, match=rf"{verb} after .* takes names of columns, such as {verb}\('amount'\)"):
         getattr(keyed, verb)()

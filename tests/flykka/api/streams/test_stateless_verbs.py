@@ -109,10 +109,10 @@ def test_a_stream_shows_its_source_and_its_columns(spark: SparkSession) -> None:
         (lambda bids: bids.drop("price", "prize"), "there is no column 'prize' to drop; the columns are auction, "),
         (lambda bids: bids.drop(F.col("prize")), r"there is no column Column<'prize'> to drop"),
         (lambda bids: bids.with_column_renamed("prize", "price"), "there is no column 'prize' to rename; "),
-        (lambda bids: bids.with_column_renamed("price", "at"), "two columns are called 'at'"),
+        (lambda bids: bids.with_column_renamed("price", "at"), "two columns are named 'at'"),
         (lambda bids: bids.with_column("cents", F.col("prize")), "`prize` cannot be resolved"),
         (lambda bids: bids.map_in_pandas(dearer, "price longer"), "LONGER"),
-        (lambda bids: bids.map_in_arrow(None, "price long"), "a function is needed here, not a NoneType"),
+        (lambda bids: bids.map_in_arrow(None, "price long"), "pass a function, not a NoneType"),
         (lambda bids: bids.select(), "at least one column is needed"),
         (lambda bids: bids.select_expr(), "at least one column is needed"),
         (lambda bids: bids.with_columns({}), "at least one column is needed"),
@@ -164,8 +164,8 @@ def test_explode_turns_a_row_into_several(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("function", "what"),
     [
-        (None, "a function is needed here, not a NoneType"),
-        (RichFunction, r"an object is needed here, RichFunction\(...\), and not its class"),
+        (None, "pass a function, not a NoneType"),
+        (RichFunction, r"pass an object, RichFunction\(...\), not its class"),
     ],
 )
 def test_transform_takes_callables_of_rows(spark: SparkSession, function: Any, what: str) -> None:
@@ -244,7 +244,7 @@ def test_a_join_may_have_a_condition(spark: SparkSession, auctions: DataFrame) -
 def test_a_join_that_keeps_static_rows_without_a_match_is_refused(
     spark: SparkSession, auctions: DataFrame, how: str
 ) -> None:
-    with pytest.raises(StreamTypeError, match=f"a '{how}' join would give the static rows that match nothing once per"):
+    with pytest.raises(StreamTypeError, match=f"a '{how}' join would emit static rows without a match once per"):
         bids(spark).join(auctions, "auction", how)
 
 
@@ -253,14 +253,14 @@ def test_a_join_that_keeps_static_rows_without_a_match_is_refused(
     [
         (
             lambda bids, auctions: bids.join(auctions, "auction", "loose"),
-            "no 'loose' join; the kinds are inner, cross,",
+            "unknown join kind 'loose'; known: inner, cross,",
         ),
         (lambda bids, auctions: bids.join(auctions), "the join needs on=..."),
         (lambda bids, auctions: bids.join(auctions, "title"), "`title`"),
         (lambda bids, auctions: bids.join(auctions, [3]), r"on=\.\.\. takes column names or conditions, not \[3\]"),
         (
             lambda bids, auctions: bids.join(auctions.withColumn("price", F.lit(1)), "auction"),
-            "two columns are called 'price'",
+            "two columns are named 'price'",
         ),
     ],
 )

@@ -67,9 +67,9 @@ def test_bounds_of_windows_are_replaced_by_those_of_the_next_windows(spark: Spar
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        pytest.param(lambda rows: rows.where("nothing > 1"), "nothing", id="a column that is not there"),
+        pytest.param(lambda rows: rows.where("nothing > 1"), "nothing", id="a missing column"),
         pytest.param(lambda rows: None, "returned nothing: is a `return` missing?", id="nothing returned"),
-        pytest.param("best", "a function is needed here, not a str", id="no function"),
+        pytest.param("best", "pass a function, not a str", id="no function"),
         pytest.param(OpenedFunction(), "a RichFunction is opened once for all the batches", id="a rich function"),
     ],
 )
@@ -98,7 +98,7 @@ def by_window(rows: DataFrame) -> DataFrame:
         pytest.param(by_window, id="two aggregates and a join, under another name"),
         pytest.param(lambda rows: rows.dropDuplicates(["auction", "window_end"]), id="duplicates of columns"),
         pytest.param(lambda rows: rows.select("window_end", "auction").distinct(), id="duplicates"),
-        pytest.param(lambda rows: rows.orderBy("price").where("price > 1"), id="what sees each row by itself"),
+        pytest.param(lambda rows: rows.orderBy("price").where("price > 1"), id="row-wise operations"),
         pytest.param(
             lambda rows: rows.groupBy("window_end").applyInPandas(lambda group: group[:1], rows.schema), id="groups"
         ),
@@ -164,7 +164,7 @@ def test_windows_over_all_rows_are_preaggregated_locally_and_merged_in_one_subta
     assert counted.columns == ["window_start", "window_end", "bids"]
 
 
-def test_windows_over_all_rows_run_in_one_subtask_and_no_more(spark: SparkSession) -> None:
+def test_windows_over_all_rows_run_in_only_one_subtask(spark: SparkSession) -> None:
     counted = bids(spark).window_all(HOURS).aggregate(F.count("*")).uid("counts")
 
     with pytest.raises(ProgramError, match=r"^the parallelism of counts .* is 1 at most, not 2$"):

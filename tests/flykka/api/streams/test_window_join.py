@@ -91,7 +91,7 @@ def test_groups_have_the_columns_of_the_output(spark: SparkSession) -> None:
         (
             lambda one, two: one.co_group(two).where("auction").equal_to("auction").window(HOURS).apply(3, "n long"),
             StreamTypeError,
-            "a function is needed here",
+            "pass a function",
         ),
     ],
 )

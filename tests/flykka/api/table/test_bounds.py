@@ -1,4 +1,4 @@
-"""Bounds of ROW_NUMBER(): a filter is pushed down only if nothing else changes, and the operator keeps enough rows."""
+"""Bounds of ROW_NUMBER(): a filter is pushed down if the result stays equal, and the operator keeps enough rows."""
 
 from __future__ import annotations
 

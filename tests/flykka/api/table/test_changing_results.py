@@ -110,8 +110,10 @@ ORDINARY = {
     "except all": "SELECT bidder FROM {b} EXCEPT ALL SELECT bidder FROM person",
     "union": "SELECT bidder, price FROM {b} UNION ALL SELECT bidder, bidder FROM person WHERE city <> 'Bonn'",
     "rank": "SELECT id, rank() OVER (PARTITION BY auction ORDER BY price DESC) AS r FROM {b}",
-    "lag": "SELECT id, lag(price) OVER (PARTITION BY bidder ORDER BY id) AS p, sum(price) OVER (ORDER BY id) AS s FROM {b}",
-    "explode": "SELECT city, x FROM (SELECT city, explode(array(bidder, bidder + 1)) AS x FROM person) JOIN {b} ON x = id",
+    "lag": "SELECT id, lag(price) OVER (PARTITION BY bidder ORDER BY id) AS p, sum(price) OVER (ORDER BY id) AS s"
+    " FROM {b}",
+    "explode": "SELECT city, x FROM (SELECT city, explode(array(bidder, bidder + 1)) AS x FROM person)"
+    " JOIN {b} ON x = id",
     "or bound": f"SELECT id, n FROM (SELECT *, {FIRST} AS n FROM {{b}}) WHERE n <= 2 OR price > 90",
     "not bound": f"SELECT id, n FROM (SELECT *, {FIRST} AS n FROM {{b}}) WHERE NOT n > 2",
     "no key": "SELECT price, city FROM {b} b LEFT JOIN person p ON b.bidder = p.bidder",
@@ -119,7 +121,8 @@ ORDINARY = {
     "number": "SELECT n FROM (SELECT auction, count(*) AS n FROM {b} GROUP BY auction)",
     "value": "SELECT id FROM {b} WHERE price > (SELECT avg(price) FROM {b})",
     "correlated": "SELECT id FROM {b} o WHERE price = (SELECT max(price) FROM {b} i WHERE i.auction = o.auction)",
-    "any function": "SELECT auction, percentile(price, 0.5) AS p, count(DISTINCT bidder, price) AS n FROM {b} GROUP BY auction",
+    "any function": "SELECT auction, percentile(price, 0.5) AS p, count(DISTINCT bidder, price) AS n FROM {b}"
+    " GROUP BY auction",
     "rollup": "SELECT auction, bidder, sum(price) AS s FROM {b} GROUP BY ROLLUP (auction, bidder)",
     "pivot": "SELECT * FROM (SELECT auction, bidder, price FROM {b}) PIVOT (sum(price) FOR bidder IN (1, 2))",
     "limit": "SELECT id, price FROM {b} ORDER BY price DESC, id LIMIT 3 OFFSET 1",
@@ -132,7 +135,7 @@ ORDINARY = {
 """Queries of a view, appended or keyed, beside changing people."""
 
 SOME = ("greatest", "placed", "means", "best")
-"""Each of these needs functions that the others do not."""
+"""Each of these needs functions that the others do not need."""
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_a_join_in_a_common_table_retains_all_columns_of_its_readers(queries: Qu
         ("SELECT DISTINCT bidder FROM auction", "aggregate(bidder)"),
     ],
 )
-def test_duplicates_are_dropped_for_append_only_rows_alone(queries: Queries, query: str, verb: str) -> None:
+def test_duplicates_are_dropped_only_for_append_only_rows(queries: Queries, query: str, verb: str) -> None:
     assert verb in queries.operators(query)
 
 

@@ -362,7 +362,7 @@ def test_every_row_of_the_page_has_a_case_and_vice_versa(first: str, cases: dict
 first_and_all = pytest.mark.parametrize(
     "is_whole", [False, pytest.param(True, marks=pytest.mark.long)], ids=["first", "all"]
 )
-"""The first text of each row, and all of them in long runs: planning has tests of its own."""
+"""The first text of each row; all texts only in long runs, because planning has tests of its own."""
 
 
 @first_and_all

@@ -55,7 +55,7 @@ APPENDED = {
     " SELECT auction, price FROM dear JOIN ids ON auction = i UNION ALL SELECT auction, -price FROM dear",
 }
 SOME_APPENDED = ("exploded", "sessions", "best", "near")
-"""Each of these needs an operator that the others do not; tests of the DataStream API cover the rest."""
+"""Each of these needs an operator that the others do not need; tests of the DataStream API cover the rest."""
 UPSERTS = {
     "counts": (
         "SELECT auction AS a, count(*) AS n, sum(price) FILTER (WHERE price > 50) AS s FROM bid GROUP BY auction",

@@ -143,12 +143,12 @@ ON = "ON b.bidder = v.bidder"
         ),
         (
             f"SELECT 1 AS x FROM bid b JOIN changing {AS_OF} b.at AS v ON b.price = v.price",
-            "upserts and deletes by bidder, which is the key of a version, but the ON has no equality of bidder",
+            "upserts and deletes by bidder: its versions have this key, so ON must contain an equality of bidder",
             26,
         ),
         (
             f"SELECT 1 AS x FROM bid b JOIN versions {AS_OF} b.at AS v ON b.price > v.price",
-            "needs an equality of both streams in its ON, as in o.currency = r.currency",
+            "needs an equality between both streams in its ON, such as o.currency = r.currency",
             26,
         ),
         (

@@ -1,4 +1,4 @@
-"""An app runs as with `python`, and its errors appear as its author expects them."""
+"""An app runs as it does with `python`, and its errors look as its author expects."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def test_two_ctrl_c_cancel_even_if_the_stop_has_failed(said: queue.SimpleQueue[s
 
     assert lines == [
         STOPPING + AGAIN[signal.SIGINT],
-        "not stopped, it keeps running (Ctrl-C again cancels, and keeps the last completed checkpoint):"
+        "not stopped, so it keeps running (Ctrl-C again cancels, and keeps the last completed checkpoint):"
         " job 'delays' (job_1) was not stopped: boom",
     ]
     assert (said.get(timeout=10), interrupts.request) == ("cancelling", StopRequest.CANCEL)
@@ -120,7 +120,7 @@ def test_a_run_without_a_prompt_ends_even_with_an_unstoppable_job(
 
     assert lines == [
         STOPPING + AGAIN[number],
-        "not stopped, ending without a last checkpoint: job 'delays' (job_1) was not stopped: boom",
+        "not stopped; ending it without a last checkpoint: job 'delays' (job_1) was not stopped: boom",
     ]
     assert interrupts.request is StopRequest.STOP
     assert [type(message) for message in job.received[1:]] == [StopJob]

@@ -15,8 +15,8 @@ from flykka.cluster.high_availability.stores import FolderSettings
 from flykka.cluster.local_cluster import LocalCluster
 from flykka.errors import FlykkaError
 from flykka.messages.graph.job_graph import CheckpointingSettings, JobGraph
-from tests.actors.cast import Names
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.whole_cluster import Names
 
 
 class PrintingLaunch(Launch):

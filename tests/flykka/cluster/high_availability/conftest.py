@@ -59,6 +59,6 @@ def zookeeper(zookeeper_settings: ZooKeeperSettings) -> Iterator[Place]:
 
 @pytest.fixture(params=["memory", "file_system", pytest.param("zookeeper", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest) -> Place:
-    """An empty store."""
+    """An empty store of each kind in turn."""
     found: Place = request.getfixturevalue(request.param)
     return found

@@ -8,7 +8,7 @@ from flykka.actors.high_availability.services import HighAvailabilityServices, L
 from flykka.messages.wire.ids import LeaderSessionId
 
 PATIENCE = 60.0
-"""Seconds. Notifications come at once; only a failing test waits this long."""
+"""A time limit in seconds. Notifications come at once; only a failing test waits this long."""
 
 
 class Contender:
@@ -46,7 +46,7 @@ class Contender:
 
     @property
     def has_no_more_notifications(self) -> bool:
-        """True if every notification has been consumed by a wait."""
+        """True if the test has waited for every notification."""
         return self._told.empty()
 
     def _wait(self, what: str) -> object:

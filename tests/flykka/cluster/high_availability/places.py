@@ -1,4 +1,4 @@
-"""A high-availability store that several processes use."""
+"""A high-availability store for several processes."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_a_run_without_an_orderly_end_is_continued(tmp_path: Path) -> None:
         assert second.ask("run one") == "one had finished before"
 
 
-def test_an_environment_does_not_wait_for_another_of_its_process(tmp_path: Path) -> None:
+def test_an_environment_does_not_wait_for_another_one_in_its_process(tmp_path: Path) -> None:
     settings = ClusterSettings(
         slots_per_task_manager=1, high_availability=FolderSettings(directory=str(tmp_path / "store"))
     )
@@ -88,5 +88,5 @@ def test_an_environment_does_not_wait_for_another_of_its_process(tmp_path: Path)
 
     assert str(refused.value) == (
         f"no job can be run: another environment of this process leads in the high-availability folder"
-        f" '{tmp_path}/store'; close that one before, or give each environment a store of its own"
+        f" '{tmp_path}/store'; close it first, or give each environment its own store"
     )

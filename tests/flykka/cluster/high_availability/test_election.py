@@ -1,4 +1,4 @@
-"""One contender leads, and the others can change nothing."""
+"""One contender leads, and the stores of the others are read-only."""
 
 from __future__ import annotations
 

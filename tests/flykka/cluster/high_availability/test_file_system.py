@@ -1,4 +1,4 @@
-"""The folder of this machine: its lock belongs to a process, for as long as that lives."""
+"""A store in a local folder: its lock belongs to a process, and is released when the process ends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def refuse_to_sync_folders(descriptor: int) -> None:
 
 
 class Holder:
-    """Holds the lock, and waits for nothing."""
+    """Holds the lock, and ignores notifications."""
 
     def acquired(self) -> None: ...
 
@@ -52,7 +52,7 @@ class Holder:
 
 
 def backend(folder: Path) -> FileSystemBackend:
-    """A user of the folder that holds its lock."""
+    """A backend that holds the lock of its folder."""
     services = FileSystemBackend(str(folder))
     services.acquire(Holder())
     return services
@@ -185,12 +185,10 @@ def test_removed_values_leave_no_folders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["s3://bucket/flykka", "hdfs://name/flykka"])
 def test_a_folder_of_another_machine_is_refused(address: str) -> None:
-    with pytest.raises(
-        StoreUnavailableError, match=f"'{address}' is not a folder of this machine; its lock holds within"
-    ):
+    with pytest.raises(StoreUnavailableError, match=f"'{address}' is not a local folder; its lock works"):
         FileSystemHaServices(address)
 
-    with pytest.raises(ClusterError, match="is not a folder of this machine"):
+    with pytest.raises(ClusterError, match="is not a local folder"):
         services_of(store_settings(address))
 
 
@@ -215,7 +213,7 @@ def test_a_network_folder_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
     mounts.write_text(f"22 1 0:20 / {tmp_path} rw - nfs4 server:/export rw\n")
     monkeypatch.setattr("flykka.actors.ownership.mounts._MOUNTS", mounts)
 
-    with pytest.raises(StoreUnavailableError, match=r"is on a network file system \(nfs4\); .* or use ZooKeeper"):
+    with pytest.raises(StoreUnavailableError, match=r"is on a network file system \(nfs4\); .* or ZooKeeper"):
         FileSystemHaServices(str(tmp_path / "store"))
 
 
@@ -224,7 +222,7 @@ def test_a_folder_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     file.touch()
 
     with pytest.raises(
-        StoreUnavailableError, match=r"the high-availability folder '.*file/store' cannot be made: Not a dir"
+        StoreUnavailableError, match=r"the high-availability folder '.*file/store' cannot be created: Not a dir"
     ):
         FileSystemHaServices(str(file / "store"))
 
@@ -264,7 +262,7 @@ def test_after_an_uncertain_write_a_leader_steps_down_and_rereads_the_value(
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", refuse_to_sync_folders)
-        with pytest.raises(LeadershipLostError, match="whether jobs/a/owner was written is not known: Input/output"):
+        with pytest.raises(LeadershipLostError, match="it is unknown whether jobs/a/owner was written: Input/output"):
             services._backend.write("jobs/a/owner", value, {})
 
     assert contender.wait_revoked() == session
@@ -276,5 +274,5 @@ def test_after_an_uncertain_write_a_leader_steps_down_and_rereads_the_value(
 def test_a_folder_that_can_never_be_synced_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", refuse_to_sync_folders)
 
-    with pytest.raises(StoreUnavailableError, match=r"the high-availability folder .* cannot be made: Input/output"):
+    with pytest.raises(StoreUnavailableError, match=r"the high-availability folder .* cannot be created: Input/output"):
         FileSystemBackend(str(tmp_path))

@@ -254,7 +254,7 @@ def test_a_deleted_file_is_reported_by_name(zookeeper_settings: ZooKeeperSetting
     for file in storage.iterdir():
         file.unlink()
 
-    with pytest.raises(StoreUnavailableError, match=f"the file of results/{JOB} is gone from the storage directory"):
+    with pytest.raises(StoreUnavailableError, match=f"the file of results/{JOB} is missing from the storage directory"):
         store.result(JOB)
     services.close()
 

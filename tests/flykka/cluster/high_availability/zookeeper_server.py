@@ -16,7 +16,7 @@ from time import monotonic
 from tests.flykka.cluster.high_availability.contenders import PATIENCE
 
 TICK_MS = 200
-"""The tick of the server; the shortest session is two ticks."""
+"""The tick of the server in milliseconds; the shortest session is two ticks."""
 
 _JARS = ("zookeeper-*.jar", "slf4j-api-*.jar", "metrics-core-*.jar", "netty-*.jar", "snappy-java-*.jar")
 
@@ -74,7 +74,7 @@ class ZooKeeperServer:
             Event().wait(0.02)
 
     def kill(self) -> None:
-        """End it without a shutdown, as a power failure does."""
+        """End it without a shutdown, as in a power failure."""
         assert self._process is not None
         self._process.kill()
         self._process.wait(PATIENCE)

@@ -1,4 +1,4 @@
-"""Event streams: they send changes only, keep-alives and an end."""
+"""Event streams send changes, keep-alives and an end."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def first_event(served: Served, path: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", ["", "/v1"])
-def test_the_jobs_are_an_event(served: Served, version: str) -> None:
+def test_the_list_of_jobs_is_sent_as_an_event(served: Served, version: str) -> None:
     event = first_event(served, f"{version}/events")
 
     (job,) = event["jobs"]
@@ -102,7 +102,7 @@ def test_a_job_is_an_event_with_its_graph_and_without_its_subtasks(served: Serve
     assert "subtasks" not in event["vertices"][0]
 
 
-def test_an_event_follows_what_happens_to_the_job(served: Served) -> None:
+def test_an_event_is_sent_for_each_change_of_the_job(served: Served) -> None:
     with served.http.stream("GET", JOB_EVENTS) as answer:
         events = (json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: "))
         before = next(events)

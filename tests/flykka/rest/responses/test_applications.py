@@ -1,4 +1,4 @@
-"""The application: the program of this process, with its jobs, failures and settings, and the end of them all."""
+"""The application over REST: the program of this process with its jobs, failures and settings, and its cancellation."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flykka.views.plan.page import layered
 
 
-def test_a_box_follows_all_of_its_inputs() -> None:
+def test_a_box_is_placed_after_all_of_its_inputs() -> None:
     layers = layered(["a", "b", "c", "u"], [("a", "b"), ("b", "u"), ("c", "u")])
 
     assert layers.layers[0] == ("a", "c")

@@ -1,4 +1,4 @@
-"""Of a stack only the author's own lines are shown, those of the failure first, then those of its causes."""
+"""A stack is reduced to the author's own lines: first those of the failure, then those of its causes."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ def test_a_message_class_may_be_given_with_values_of_its_fields() -> None:
     ("text", "said"),
     [
         ("", "no breakpoint: ''"),
-        ("a <- b <- c", "no breakpoint: 'a <- b <- c'; one reads as"),
+        ("a <- b <- c", "no breakpoint: 'a <- b <- c'; a breakpoint is written as"),
         ("Decline(checkpoint_id)", "'checkpoint_id' in breakpoint 'Decline(checkpoint_id)' is not of the form"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The cause of a turn is the effect of the earlier turn that led to it, and no other one."""
+"""The cause of a turn is the effect of the earlier turn that caused it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flykka.runtime.trace.effects import Effect
 from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.text import message_name
-from tests.runtime.players import player, says
+from tests.runtime.scripted_actors import says, scripted_actor
 
 
 def begins_work(context: ActorContext) -> None:
@@ -24,7 +24,7 @@ def begins_work(context: ActorContext) -> None:
 
 
 def looks_after(context: ActorContext) -> None:
-    child = context.spawn(player([]), "child")
+    child = context.spawn(scripted_actor([]), "child")
     context.watch(child)
     context.unwatch(child)
 
@@ -32,12 +32,12 @@ def looks_after(context: ActorContext) -> None:
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
     path: Path = tmp_path_factory.mktemp("traces") / "run.trace"
-    part = {"work": begins_work, "look": looks_after, "wait": lambda context: context.set_receive_timeout("5ms")}
+    script = {"work": begins_work, "look": looks_after, "wait": lambda context: context.set_receive_timeout("5ms")}
     with SeededSystem(1, recorder=TraceRecorder(path)) as system:
-        worker = system.spawn(player([], part), "worker")
+        worker = system.spawn(scripted_actor([], script), "worker")
         worker.tell(says("look"))
         worker.tell(says("work"))
-        system.spawn(player([], part), "waiter").tell(says("wait"))
+        system.spawn(scripted_actor([], script), "waiter").tell(says("wait"))
         system.advance(10)
     return TraceReader.open(path)
 
@@ -53,7 +53,9 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> TraceReader:
         ("Watch", effects.Watch),
     ],
 )
-def test_every_cause_names_the_effect_that_led_on(trace: TraceReader, told: str, by: type[Effect]) -> None:
+def test_every_cause_names_the_effect_that_led_to_the_next_turn(
+    trace: TraceReader, told: str, by: type[Effect]
+) -> None:
     turn = next(t for t in trace if told in (getattr(t.message, "text", None), message_name(t.message)))
 
     assert type(causes_of(trace, turn)[0].effect) is by

@@ -1,4 +1,4 @@
-"""The turns that the flight recorder retains and drops, and its dump on request."""
+"""The flight recorder retains the last turns, drops earlier ones, and writes them to a file on request."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from flykka.runtime.trace.file.reader import TraceReader
 from flykka.runtime.trace.record.flight_recorder import FlightRecorder, FlightRecordState
 from flykka.runtime.trace.record.recorder import TraceRecorder
 from flykka.runtime.trace.records import DeadLetterRecord, Ring
-from tests.runtime.players import Say, fails, player, replies, says
+from tests.runtime.scripted_actors import Say, fails, replies, says, scripted_actor
 
 SOMEONE = Ref("/user/a", 1)
 
 
 def open_recorder(turns: int = 100, payload_bytes: int = 1_000_000) -> FlightRecorder:
-    """A recorder whose system has begun."""
+    """A recorder whose system has started."""
     recorder = FlightRecorder(turns, payload_bytes=payload_bytes)
     recorder.open(system="ring", seed=7)
     return recorder
@@ -60,14 +60,14 @@ def test_the_recorder_reports_the_size_and_time_range_of_a_dump(tmp_path: Path) 
     )
 
 
-def test_a_dump_is_the_trace_that_a_full_recording_of_the_same_run_would_be(tmp_path: Path) -> None:
+def test_a_dump_equals_a_full_recording_of_the_same_run(tmp_path: Path) -> None:
     def run(recorder: FlightRecorder | TraceRecorder) -> None:
         with SeededSystem(5, recorder=recorder) as system:
-            ref = system.spawn(player([], {"question": replies, "fail": fails}), "a")
+            ref = system.spawn(scripted_actor([], {"question": replies, "fail": fails}), "a")
             ref.ask(says("question"))
             ref.tell(says("fail"))
             system.run_until_idle()
-            doomed = system.spawn(player([]), "b")
+            doomed = system.spawn(scripted_actor([]), "b")
             system.kill(doomed)
             doomed.tell(says("too late"))
             if isinstance(recorder, FlightRecorder):
@@ -128,7 +128,7 @@ def test_the_newest_turn_is_kept_whatever_it_carries(tmp_path: Path) -> None:
     assert words(tmp_path / "ring.trace") == ["x" * 5_000]
 
 
-def test_a_message_weighs_what_it_carries() -> None:
+def test_the_weight_of_a_message_is_the_size_of_its_texts_and_bytes() -> None:
     assert weight(says("four")) == 4
     assert weight((says("four"), b"abc", 5, None)) == 4 + 3 + 4 * 8
     assert weight(SOMEONE) == 0
@@ -160,7 +160,7 @@ def test_a_failed_dump_keeps_the_earlier_file(tmp_path: Path) -> None:
 def test_actors_run_while_a_dump_is_written(tmp_path: Path) -> None:
     recorder = FlightRecorder(turns=200)
     with ActorSystem("threads", recorder=recorder) as system:
-        refs = [system.spawn(player([], {"sync": replies}), f"a{number}") for number in range(4)]
+        refs = [system.spawn(scripted_actor([], {"sync": replies}), f"a{number}") for number in range(4)]
         dumps = [threading.Thread(target=recorder.dump, args=(tmp_path / f"{n}.trace",)) for n in range(3)]
         for dump in dumps:
             dump.start()
@@ -208,21 +208,21 @@ def test_fields_are_weighed_only_if_their_type_may_be_large_or_unknown() -> None
 
 @message("weight.inner")
 class Inner(Message):
-    """test: a value of numbers."""
+    """test: a value that contains numbers."""
 
     number: int
 
 
 @message("weight.outer")
 class Outer(Message):
-    """test: a value within which it may be itself."""
+    """test: a value that may contain another one of its class."""
 
     inner: Inner
     text: str = ""
     outer: Outer | None = None
 
 
-def test_a_value_of_numbers_weighs_nothing_and_one_that_holds_its_like_is_weighed_to_the_bottom() -> None:
+def test_numbers_weigh_nothing_and_nested_values_are_weighed_recursively() -> None:
     innermost = Outer(inner=Inner(number=1), text="four")
 
     assert weight(Inner(number=1)) == 0

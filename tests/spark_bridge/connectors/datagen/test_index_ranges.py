@@ -123,7 +123,7 @@ def test_a_restored_source_resumes_after_the_highest_assigned_row() -> None:
 
 
 def test_a_position_that_is_not_a_number_is_refused() -> None:
-    with pytest.raises(SourceError, match="in the checkpoint is b'seven', which is no number"):
+    with pytest.raises(SourceError, match="in the checkpoint is b'seven', which is not a number"):
         discovery(sequence_source(25), Clock()).discover(b"seven")
 
 

@@ -101,8 +101,8 @@ def test_the_row_count_after_a_function_is_unknown() -> None:
     ("field", "wrong"),
     [
         (lambda: F.col("nothing"), "nothing"),
-        (lambda: F.rand(), "made of its index alone"),
-        (lambda: F.count("*"), "made of its index alone"),
+        (lambda: F.rand(), "computed from its index alone"),
+        (lambda: F.count("*"), "computed from its index alone"),
     ],
 )
 def test_a_field_not_derived_from_the_index_is_refused_when_bound(

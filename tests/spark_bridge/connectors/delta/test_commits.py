@@ -233,7 +233,7 @@ def test_endless_commit_conflicts_are_reported(
     with pytest.raises(OperatorFailedError) as raised:
         attempt.publish(2, frame(spark, SCHEMA, (2, "b")))
 
-    assert "times others were faster, at last with" in str(raised.value.__cause__)
+    assert "times other writers committed first, the last time with" in str(raised.value.__cause__)
     assert [row[:2] for row in rows_of_table(table)] == [(1, "a")]
 
 

@@ -1,6 +1,6 @@
 """Tests that each feature of Delta's protocol is supported, or refused on the line that defines the source or sink.
 
-The rows of the table in docs/delta.md are the cases of this test, so neither can have a row that the other lacks.
+The rows of the table in docs/delta.md are the cases of this test, so the page and the test list the same features.
 """
 
 from __future__ import annotations

@@ -185,14 +185,14 @@ def test_a_table_with_unsupported_file_requirements_is_refused(spark: SparkSessi
     Attempt(spark, sink).publish(1, frame(spark, SCHEMA, (1, "a")))
     sink.check_target(filesystem)
 
-    with pytest.raises(SinkError, match=r"is partitioned by no column, and the sink by name: use partition_by\(\)"):
+    with pytest.raises(SinkError, match=r"is partitioned by no column, but the sink by name: use partition_by\(\)"):
         sink.partition_by("name").check_target(filesystem)
     DeltaTable(str(table)).alter.set_table_properties({"delta.appendOnly": "true"})
     sink.check_target(filesystem)
     with pytest.raises(SinkError, match=r"append-only .* this sink replaces rows|replaces rows"):
         DeltaSink.upsert(table, keys=["id"]).check_target(filesystem)
     DeltaTable(str(table)).alter.add_constraint({"positive": "id > 0"})
-    with pytest.raises(SinkError, match="with the check constraint positive, which flykka cannot keep to"):
+    with pytest.raises(SinkError, match="with the check constraint positive, which flykka does not support"):
         sink.check_target(filesystem)
 
 
@@ -200,7 +200,7 @@ def test_unwritable_rows_are_refused(spark: SparkSession, tmp_path: Path) -> Non
     sink = DeltaSink.append(tmp_path / "table")
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(SinkError, match="is a file, and no folder with a Delta table"):
+    with pytest.raises(SinkError, match="is a file: pass the path of a folder for the Delta table"):
         DeltaSink.append(tmp_path / "file").check_target(FileSystem(spark))
     (tmp_path / "unknown" / "_delta_log").mkdir(parents=True)
     features = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["fancy"], "writerFeatures": ["fancy"]}

@@ -1,4 +1,4 @@
-"""Tests that a changelog becomes a table that holds the last change of each key and no other."""
+"""Tests that a changelog is written as a table that contains only the last change of each key."""
 
 from __future__ import annotations
 
@@ -152,10 +152,10 @@ def test_a_restore_merges_once(spark: SparkSession, table: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "text"),
     [
-        ((1, "a", 1, "I"), "the column 'row_kind' has I, which is no kind of a row"),
+        ((1, "a", 1, "I"), "the column 'row_kind' has I, which is not a row kind"),
         pytest.param(
             (1, "a", 1, None),
-            "the column 'row_kind' has null, which is no kind of a row",
+            "the column 'row_kind' has null, which is not a row kind",
             marks=pytest.mark.long,
         ),
         ((None, "a", 1, "+I"), "a change has no 'id', by which it is merged"),

@@ -1,4 +1,4 @@
-"""Reads files through a source."""
+"""Helpers to read files through a source."""
 
 from __future__ import annotations
 

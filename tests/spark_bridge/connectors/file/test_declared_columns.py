@@ -1,4 +1,6 @@
-"""Tests that a parquet file has the declared columns, or is refused with the first that does not match."""
+"""Tests that a parquet file has the declared columns, or is refused with the name of the first column that does not
+match.
+"""
 
 from __future__ import annotations
 

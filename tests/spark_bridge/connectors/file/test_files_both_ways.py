@@ -32,11 +32,11 @@ OBJECTS = b'{"id": 1, "name": "Ann, B."}\n{"id": 2, "name": "Bob"}\n'
 
 
 EACH_RUN = [("parquet", by_spark), ("json", by_fsspec)]
-"""Folder names are parsed alike for all formats."""
+"""One format per reader is enough in each run: folder names are parsed alike for all formats."""
 
 
 by_spark_in_long_runs = pytest.mark.parametrize("reach", [pytest.param(by_spark, marks=pytest.mark.long), by_fsspec])
-"""For files that fsspec must read exactly as Spark's own reader does."""
+"""For files that fsspec must read exactly as Spark's own reader reads them."""
 
 
 def write_contents(folder: Path, files: dict[str, bytes]) -> Path:

@@ -58,7 +58,7 @@ def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 @pytest.fixture(scope="module")
 def read(written: Path) -> Callable[[range], None]:
-    """Run one job that reads in several ways, and write what each gives to a folder named by its index in `READ`."""
+    """Run one job that reads in several ways, and write each result to a folder named by its index in `READ`."""
 
     @cache
     def run(places: range) -> None:

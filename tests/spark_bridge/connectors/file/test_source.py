@@ -1,4 +1,4 @@
-"""Tests how a folder of parquet files becomes batches: which files, in which order, until when."""
+"""Tests how a folder of parquet files is divided into batches: which files, in which order, until when."""
 
 from __future__ import annotations
 

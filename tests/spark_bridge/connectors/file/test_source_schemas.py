@@ -36,7 +36,7 @@ def test_an_empty_bounded_source_is_refused_when_bound(spark: SparkSession, tmp_
         empty.bound(spark, None)
     assert nowhere.monitor_continuously("1s").bound(spark, None).interval_ms == 1000
     with pytest.raises(
-        SourceNotFoundError, match=r"folder or file yet to take the schema from: declare it with schema"
+        SourceNotFoundError, match=r"contains no files yet from which to infer the schema: declare it with schema"
     ):
         reach(FileSource.parquet(tmp_path / "nowhere")).monitor_continuously("1s").bound(spark, None)
 

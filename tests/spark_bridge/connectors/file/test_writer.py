@@ -53,7 +53,7 @@ class Sink:
         return self.spark.createDataFrame([(number,) for number in numbers], "number long").repartition(len(numbers))
 
     def seen(self) -> list[int]:
-        """Return what a reader of the folder sees."""
+        """Return the rows that a reader of the folder sees."""
         return sorted(read_table(self.folder)["number"].to_pylist())
 
     def staged(self, suffix: str = ".parquet") -> list[Path]:
@@ -138,7 +138,7 @@ def test_a_missing_staged_file_fails_the_commit(sink: Sink) -> None:
     for path in sink.staged():
         path.unlink()
 
-    with pytest.raises(SinkError, match="is gone: its rows would be lost"):
+    with pytest.raises(SinkError, match="is missing: its rows would be lost"):
         sink.writer(attempt=1).restore(state)
 
 
@@ -177,7 +177,7 @@ def test_staged_files_on_an_unavailable_disk_are_not_considered_published(
     if leaves_an_empty_folder:
         sink.folder.mkdir()
 
-    with pytest.raises(SinkError, match="is the disk or the share away that it is on"):
+    with pytest.raises(SinkError, match="is its disk or share unavailable"):
         sink.writer(attempt=1).restore(state)
 
     if leaves_an_empty_folder:
@@ -305,7 +305,7 @@ def test_an_empty_batch_leaves_no_file(sink: Sink) -> None:
 
 
 def test_a_state_of_another_sink_kind_is_refused(sink: Sink) -> None:
-    with pytest.raises(SinkError, match="'my sink' is a file sink, but the checkpoint holds a StagedBatch"):
+    with pytest.raises(SinkError, match="'my sink' is a file sink, but the checkpoint contains a StagedBatch"):
         sink.writer().restore([StagedBatch(checkpoint_id=1, path="a", schema="{}")])
 
 

@@ -207,7 +207,7 @@ def test_unwritable_rows_are_refused(spark: SparkSession, warehouse: Warehouse) 
     columns = Schema(NestedField(1, "id", LongType(), required=True), NestedField(2, "name", StringType()))
     with closing(warehouse.catalog()) as catalog:
         catalog.create_table("shop.strict", columns)
-    with pytest.raises(SinkError, match="its column 'id' is required, and files of Spark's may have nulls"):
+    with pytest.raises(SinkError, match="its column 'id' is required, but files that Spark writes may contain nulls"):
         warehouse.sink("shop.strict").check_target(FileSystem(spark))
 
     def partition(table: Table) -> None:
@@ -215,7 +215,9 @@ def test_unwritable_rows_are_refused(spark: SparkSession, warehouse: Warehouse) 
             update.add_identity("name")
 
     warehouse.act(partition)
-    with pytest.raises(SinkError, match="it is partitioned by name, and files are added to tables without partitions"):
+    with pytest.raises(
+        SinkError, match="it is partitioned by name, but flykka writes only to tables without partitions"
+    ):
         warehouse.sink().check_target(FileSystem(spark))
 
 
@@ -231,7 +233,9 @@ def test_endless_commit_conflicts_are_reported(
     with pytest.raises(OperatorFailedError) as raised:
         attempt.publish(1, frame(spark, SCHEMA, (1, "a")))
 
-    assert "times others were faster, at last with branch main has changed" in str(raised.value.__cause__)
+    assert "times other writers committed first, the last time with branch main has changed" in str(
+        raised.value.__cause__
+    )
 
 
 def test_an_error_names_the_missing_library(monkeypatch: pytest.MonkeyPatch) -> None:

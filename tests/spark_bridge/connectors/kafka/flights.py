@@ -63,7 +63,7 @@ def expected_counts() -> list[tuple[str, str, int]]:
 
 
 def assert_none_is_there_twice(seen: Sequence[tuple[Any, ...]]) -> None:
-    """Check that each row is expected and occurs once."""
+    """Check that each row is expected and occurs at most once."""
     assert len(set(seen)) == len(seen)
     assert set(seen) <= set(expected_counts())
 

@@ -27,7 +27,9 @@ class Request(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """The moment before the broker receives the nth request of a type, or before the client receives its answer."""
+    """A moment in the protocol: before the broker receives the nth request of a type, or before the client gets its
+    answer.
+    """
 
     request: Request
     of_answer: bool = False
@@ -39,7 +41,7 @@ class Moment:
 
 @dataclass(slots=True)
 class HeldRequest:
-    """A held request: `reached` is set when the moment has come, and the request continues when `release` is called."""
+    """A held request: `reached` is set when the moment has come, and `release` lets the request continue."""
 
     moment: Moment
     seen: int = 0

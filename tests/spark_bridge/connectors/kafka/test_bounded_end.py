@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes a reader fail soon if it waits for records that do not exist."""
+    """Shorten the time that a reader waits for records that do not exist."""
     monkeypatch.setattr(reading, "_PATIENCE_SECONDS", 15.0)
 
 

@@ -21,7 +21,7 @@ def test_a_too_large_record_is_refused_with_advice() -> None:
         next(ProduceRecords(cluster=cluster, topic="topic")([rows]))
 
     assert str(refused.value) == (
-        "Kafka at 127.0.0.1:1 does not take the records: Unable to produce message: Broker: Message size too large:"
+        "Kafka at 127.0.0.1:1 does not accept the records: Unable to produce message: Broker: Message size too large:"
         " make the rows smaller, or raise max.message.bytes of the topic and message_max_bytes of the sink"
     )
 
@@ -43,5 +43,5 @@ def test_each_commit_is_tried_even_if_an_earlier_consumer_failed(
     messages = [record.getMessage() for record in caplog.records]
     assert (
         messages
-        == ['group group at 127.0.0.1:1 does not take offsets: No such configuration property: "no.such.setting"'] * 2
+        == ['group group at 127.0.0.1:1 refuses offsets: No such configuration property: "no.such.setting"'] * 2
     )

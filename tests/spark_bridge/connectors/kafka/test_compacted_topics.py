@@ -52,7 +52,7 @@ def test_remaining_records_are_read_by_any_number_of_tasks(kafka: Broker, compac
         pytest.param(10, 50, [29, 48, 49], id="begins in a gap", marks=pytest.mark.long),
         pytest.param(0, 40, [0, 29], id="ends in a gap", marks=pytest.mark.long),
         pytest.param(10, 40, [29], id="begins and ends in gaps"),
-        pytest.param(5, 20, [], id="is in a gap"),
+        pytest.param(5, 20, [], id="within a gap"),
     ],
 )
 def test_a_range_may_begin_and_end_at_a_missing_offset(

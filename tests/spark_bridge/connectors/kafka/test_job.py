@@ -29,7 +29,7 @@ PATIENCE_S = 60
 
 @pytest.fixture
 def flown(broker: Broker, tmp_path: Path) -> Broker:
-    """A broker that has the flights and has saved them to disk."""
+    """A broker that has the flights, and has written them to disk."""
     flights.send(broker, tmp_path)
     if broker.program.forgets:
         broker.stop()

@@ -1,4 +1,4 @@
-"""Tests what a split contains about the partitions of its source."""
+"""Tests the content of a split about the partitions of its source."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ DEADLINE_S = 60.0
 
 
 def make_again(broker: Broker, topic: str, *values: bytes) -> None:
-    """Delete a topic and create another with its name and these values."""
+    """Delete a topic, and create another one with the same name and these values."""
     broker.delete(topic)
     deadline = time.monotonic() + DEADLINE_S
     while True:
@@ -41,7 +41,7 @@ def make_again(broker: Broker, topic: str, *values: bytes) -> None:
 
 def replaced(topic: str, offset: int) -> str:
     return (
-        rf"the topic {topic} at 127.* was deleted and made again since it was read \({topic}-0 up to offset {offset}\)"
+        rf"the topic {topic} at 127.* was deleted and created again since it was read \({topic}-0 up to .* {offset}\)"
     )
 
 
@@ -96,7 +96,7 @@ def test_an_error_names_a_deleted_topic(kafka: Broker, topic: str) -> None:
 
 
 def start_topic_to_files(env: StreamExecutionEnvironment, broker: Broker, topic: str, folder: Path) -> JobClient:
-    """Start a job from the topic into files."""
+    """Start a job from the topic to files."""
     env.enable_checkpointing("100ms", tolerable_failures=100).set_checkpoint_dir(str(folder / "checkpoints"))
     source = KafkaSource.of_topics(broker.address, topic, log_level=0).discover_partitions_every("100ms")
     rows = env.from_source(source, WatermarkStrategy.no_watermarks(), uid="in")

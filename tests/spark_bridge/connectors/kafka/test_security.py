@@ -24,12 +24,12 @@ pytestmark = pytest.mark.slow
 
 WRONG = "barley-4711"
 PROMPT_S = 15.0
-"""By default librdkafka retries in vain for twice as long."""
+"""A time limit in seconds: librdkafka's default would be twice as long."""
 
 
 @dataclass(frozen=True)
 class Secured:
-    """A broker that takes passwords at some ports, and the CA file for its certificate."""
+    """A broker that requires passwords on some ports, and the CA file for its certificate."""
 
     broker: Broker
     ports: SecuredPorts

@@ -78,7 +78,7 @@ class JobMessages:
             assert self._told.wait_for(holds, DEADLINE_S)
 
     def comes(self, holds: Callable[[], bool]) -> bool:
-        """Return whether the condition holds within a moment; fail if it has not held for long."""
+        """Return whether the condition becomes true within a short time."""
         assert time.monotonic() < self._deadline
         with self._told:
             return self._told.wait_for(holds, 0.1)

@@ -27,7 +27,7 @@ from flykka.spark_bridge.program.prototype import PrototypeError
 from flykka.spark_bridge.rows.marks import IS_CORRUPT, PARTITION
 
 NOW_MS = round(time.time() * 1000)
-"""A broker deletes old records."""
+"""The time of records must be current, because a broker deletes old records."""
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -252,7 +252,7 @@ def test_deleted_records_are_not_skipped_silently(spark: SparkSession, broker: B
     broker.delete_before(topic, 0, 2)
 
     with pytest.raises(
-        Exception, match=rf"does not give the records of {topic}-0: it has deleted them before they were read"
+        Exception, match=rf"does not return the records of {topic}-0: it has deleted them before they were read"
     ):
         read_splits(spark, source, discovered).collect()
 

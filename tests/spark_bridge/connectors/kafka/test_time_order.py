@@ -1,4 +1,4 @@
-"""Tests that a backlog is read in portions of the earliest records of all partitions, whatever each holds."""
+"""Tests that a backlog is read in portions of the earliest records of all partitions, whatever each partition holds."""
 
 from __future__ import annotations
 

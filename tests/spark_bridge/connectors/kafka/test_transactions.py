@@ -1,4 +1,4 @@
-"""Tests that a reader of committed records sees rows once, whatever dies within a transaction of a sink."""
+"""Tests that a reader of committed records sees rows once, whichever process dies within a transaction of a sink."""
 
 from __future__ import annotations
 

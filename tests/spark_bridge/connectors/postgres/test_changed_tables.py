@@ -1,4 +1,4 @@
-"""Tests changes of partitions, inheriting tables and replica identities: read as they are, or refused with the table's
+"""Tests changes of partitions, inheriting tables and replica identities: they are read, or refused with the table's
 name.
 """
 
@@ -107,7 +107,7 @@ def test_attaching_a_partition_with_rows_fails_the_job(
         one.execute("ALTER TABLE parts ATTACH PARTITION later FOR VALUES FROM (10) TO (20)")
 
     with pytest.raises(
-        MissingChangesError, match=r"public\.later had rows already when it was attached to public\.parts"
+        MissingChangesError, match=r"public\.later contained rows already when it was attached to public\.parts"
     ):
         discover_all_splits(parts, begun.position)
 

@@ -1,4 +1,6 @@
-"""Tests jobs from table to table: a copy follows its original, joined with a refreshed table, whatever is killed."""
+"""Tests jobs from table to table: a copy follows its original, joined with a refreshed table, whichever process is
+killed.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def start_priced_orders(env: StreamExecutionEnvironment, shop: Database, folder:
 
 
 def differences(shop: Database) -> list[tuple[object, ...]]:
-    """Return the rows that are on one side only."""
+    """Return the rows that only one of both tables contains."""
     expected = "SELECT id, item, pieces * price FROM orders LEFT JOIN items USING (item)"
     there = "SELECT id, item, amount FROM priced"
     return shop.rows(f"({expected} EXCEPT {there}) UNION ALL ({there} EXCEPT {expected})")

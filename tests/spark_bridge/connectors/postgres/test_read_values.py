@@ -1,4 +1,4 @@
-"""Tests that PostgreSQL's texts become the same values in Spark or are reported as unreadable; without a server."""
+"""Tests that PostgreSQL's texts are converted to equal values in Spark or reported as unreadable; without a server."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_the_error_names_table_column_value_key_and_the_option() -> None:
         read_days("fail")
 
     assert str(raised.value) == (
-        "the column 'day' of public.days has the value 'infinity' in the row id = 2, and date of Spark has no such"
+        "the column 'day' of public.days has the value 'infinity' in the row id = 2, but date of Spark has no such"
         ' value: with on_unreadable="null" it is read as null, with on_unreadable="side-output" its row goes to a side'
         " output"
     )
@@ -134,7 +134,7 @@ def test_a_key_is_never_read_as_null() -> None:
         read_days("null", keys=("day",))
 
 
-def test_a_row_goes_to_the_side_output_with_its_texts() -> None:
+def test_an_unreadable_row_goes_to_the_side_output_as_texts() -> None:
     first, second, third = read_days("side-output").to_pylist()
 
     assert (first[UNREADABLE], third[UNREADABLE]) == (None, None)

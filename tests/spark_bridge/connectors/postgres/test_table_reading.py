@@ -79,7 +79,7 @@ def test_a_worker_reuses_rows_until_they_expire(
 def test_unreadable_tables_are_refused(spark: SparkSession, prices: Database) -> None:
     with pytest.raises(SourceError, match="there is no table nowhere at"):
         postgres_table(spark, prices.conninfo, "nowhere")
-    with pytest.raises(SourceError, match=r"ranges of 'item', which is of type text: name an integer column"):
+    with pytest.raises(SourceError, match=r"ranges of 'item', which is of type text: use an integer column"):
         postgres_table(spark, prices.conninfo, "prices", partition_by="item", partitions=2)
     with pytest.raises(ValueError, match="partition_by names the integer column"):
         postgres_table(spark, prices.conninfo, "prices", partitions=2)

@@ -1,4 +1,4 @@
-"""Tests that texts and messages of PostgreSQL are parsed as they are written; without a server."""
+"""Tests that texts and messages of PostgreSQL are parsed in the forms that PostgreSQL writes; without a server."""
 
 from __future__ import annotations
 

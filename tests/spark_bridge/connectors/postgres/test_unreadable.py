@@ -218,7 +218,9 @@ def test_names_that_spark_considers_equal_are_refused_at_the_source(
     database.run('CREATE TABLE names (id int PRIMARY KEY, "Name" text, name text, "LSN" int)')
     source = source_of(database, "fail", "names")
 
-    with pytest.raises(StreamTypeError, match=r"names .* has the columns 'Name' and 'name', which Spark takes for one"):
+    with pytest.raises(
+        StreamTypeError, match=r"names .* has the columns 'Name' and 'name', which Spark considers equal"
+    ):
         env.from_source(source)
     with pytest.raises(PrototypeError, match=r"has the columns 'Name' and 'name'"):
         postgres_table(env.spark, database.conninfo, "names")
@@ -249,5 +251,5 @@ def test_a_rerun_job_reads_changes_before_a_widening_but_not_retyped_ones(
     database.run("ALTER TABLE days ALTER COLUMN name TYPE date USING NULL")
 
     assert rows == [(7, None, "8", "+I")]
-    with expect_refusal(r"'name' of public\.days had another type than date when it was changed at"):
+    with expect_refusal(r"'name' of public\.days had another type than date when a row was changed at"):
         read_splits(spark, odd, widened)

@@ -124,7 +124,7 @@ def test_a_table_is_created_for_the_rows(
         (
             "id bigint, twice bigint GENERATED ALWAYS AS (2 * id) STORED",
             "SELECT 1L AS id, 2L AS twice",
-            "makes the values of its column 'twice' itself",
+            "generates the values of its column 'twice'",
         ),
     ],
 )

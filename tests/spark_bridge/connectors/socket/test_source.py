@@ -57,7 +57,7 @@ class Server:
 
 
 class Reading:
-    """Drives the discovery of a source with the test's clock and collects its lines."""
+    """Drives the discovery of a source with the test's clock, and collects the lines."""
 
     def __init__(self, source: SocketTextSource) -> None:
         self.now_s = 0.0

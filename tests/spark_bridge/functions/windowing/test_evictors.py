@@ -21,7 +21,7 @@ from flykka.spark_bridge.functions.windowing.windows import GLOBAL_WINDOW
 
 
 class Times:
-    """Times that no evictor here reads."""
+    """A context of times, which no evictor here reads."""
 
     def get_current_watermark(self) -> int:
         raise AssertionError

@@ -46,7 +46,7 @@ from tests.spark_bridge.functions.windowing.operators import (
 
 
 class Firings(ProcessWindowFunction):
-    """Counts the firings per window and per key; keeps its context, which is forbidden."""
+    """Counts the firings per window and per key; keeps its context for later calls, which is forbidden."""
 
     in_window = ReducingStateDescriptor("in_window", lambda one, two: one + two, "bigint")
     in_key = ValueStateDescriptor("in_key", "bigint", 0)
@@ -157,12 +157,12 @@ def test_a_context_is_invalid_after_its_call(use: Callable[[ProcessWindowContext
     table.process(window_row("a", None))
 
     assert kept is not None
-    with pytest.raises(KeyContextError, match="used outside of the call"):
+    with pytest.raises(KeyContextError, match="used outside of its call"):
         use(kept)
 
 
 class Undeclared(Contents):
-    """Accesses a state that it did not declare."""
+    """Accesses a state that was not declared."""
 
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Iterator[Row]:
         context.window_state().get_list_state(ListStateDescriptor("seen", "bigint"))
@@ -177,7 +177,7 @@ def test_undeclared_state_is_refused() -> None:
 
 
 class Forever(Contents):
-    """Declares window state that expires."""
+    """Declares window state with a time-to-live."""
 
     @property
     def window_states(self) -> tuple[StateDescriptor, ...]:  # type: ignore[override]

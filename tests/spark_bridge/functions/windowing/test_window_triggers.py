@@ -120,7 +120,7 @@ def test_a_trigger_that_cannot_merge_is_refused_for_sessions() -> None:
 
 
 class AtTen(Trigger):
-    """Fires at time 10 in every window, and deletes one timer when a row 9 arrives."""
+    """Fires at time 10 in every window, and deletes a timer when row 9 arrives."""
 
     asks = ValueStateDescriptor("asked", "bigint")
 

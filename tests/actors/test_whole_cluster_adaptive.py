@@ -1,4 +1,4 @@
-"""A whole cluster with the adaptive scheduler: a job runs with the available slots, and does everything once."""
+"""A whole cluster with the adaptive scheduler: a job runs in the available slots, and each row counts once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from flykka.messages.graph.job_graph import Operator, SchedulerType
 from flykka.messages.tasks.source import SplitsDiscovered
 from flykka.messages.wire.ids import JobId
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster, seeds
-from tests.actors.keyed_cast import ALL_ROWS, Folder, KeyedRows, keyed_job
+from tests.actors.keyed_cluster import ALL_ROWS, Folder, KeyedRows, keyed_job
 from tests.actors.peer import Utter
+from tests.actors.whole_cluster import WholeCluster, seeds
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ WAIT_MS, COOLDOWN_MS = 400, 300
 
 
 class SlowFolder(Folder):
-    """A folder in which one row appears after the other."""
+    """A folder in which one row appears after another."""
 
     found_at_once = 1
 
@@ -44,14 +44,14 @@ class EmptyFolder(Folder):
 
 
 class TwoJobs(KeyedRows):
-    """A data plane whose other job holds its slots without any data."""
+    """A data plane with a second job, which occupies slots and reads nothing."""
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
         return (EmptyFolder if job_id == OTHER else SlowFolder)(operator.operator_id)
 
 
 class Adaptive:
-    """A cluster of four slots for submitted jobs."""
+    """A cluster with four slots."""
 
     def __init__(self, system: SeededSystem, folder: Path) -> None:
         self.system = system
@@ -69,7 +69,7 @@ class Adaptive:
         )
 
     def submit_other(self, parallelism: int) -> None:
-        """A job with the default scheduler, which waits for all of its slots."""
+        """Submit a job with the default scheduler, which waits for all of its slots."""
         self.stage.submit(OTHER, vertices=keyed_job(parallelism))
 
     def cancel_other(self) -> None:
@@ -77,12 +77,12 @@ class Adaptive:
         self.stage.client.ref.tell(Utter(receiver=self.stage.job_manager, message=cancel))
 
     def parallelism(self) -> list[int]:
-        told = self.stage.client.told(JobParallelismChanged)
+        told = self.stage.client.recorded(JobParallelismChanged)
         return [changed.vertices[0].parallelism for changed in told if changed.job_id == JOB]
 
     def advance_until(self, parallelism: int) -> None:
         while self.parallelism()[-1:] != [parallelism]:
-            assert JOB not in [success.job_id for success in self.stage.client.told(JobResultSuccess)]
+            assert JOB not in [success.job_id for success in self.stage.client.recorded(JobResultSuccess)]
             self.system.advance(10)
 
     def triggers(self) -> list[tuple[RescaleTrigger, RescaleTerminatedReason | None]]:
@@ -91,13 +91,13 @@ class Adaptive:
             Utter(receiver=self.stage.job_manager, message=RequestRescales(job_id=JOB, reply_to=client.ref))
         )
         self.system.advance(100)
-        return [(each.trigger, each.reason) for each in client.heard(RescalesSnapshot)[-1].rescales]
+        return [(each.trigger, each.reason) for each in client.received(RescalesSnapshot)[-1].rescales]
 
     def finish(self) -> None:
         self.stage.run(seconds=60)
-        assert JOB in [success.job_id for success in self.stage.client.told(JobResultSuccess)]
-        assert self.plane.world.rows() == ALL_ROWS
-        assert self.plane.world.late == []
+        assert JOB in [success.job_id for success in self.stage.client.recorded(JobResultSuccess)]
+        assert self.plane.durable.rows() == ALL_ROWS
+        assert self.plane.durable.late == []
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -181,8 +181,8 @@ def test_a_job_without_a_single_slot_fails_when_it_has_waited_for_long(tmp_path:
         job.submit(2)
         job.stage.run(seconds=8)
 
-        [failed] = [each for each in job.stage.client.told(JobResultFailure) if each.job_id == JOB]
+        [failed] = [each for each in job.stage.client.recorded(JobResultFailure) if each.job_id == JOB]
         assert failed.cause.type_name == "NoResourceAvailableError"
         assert "needs 1 slots at least" in failed.cause.message
-        statuses = [each.status for each in job.stage.client.told(JobStatusChanged) if each.job_id == JOB]
+        statuses = [each.status for each in job.stage.client.recorded(JobStatusChanged) if each.job_id == JOB]
         assert statuses == [JobStatus.FAILING, JobStatus.FAILED]

@@ -1,6 +1,7 @@
-"""A data plane with state of every kind: slowly read splits, keyed rows, and unpublished rows of a sink. A row is a
-split. It has the event time and the key group of its number. Rows of even numbers are staged as they come; the others
-wait, as in an open window, for the end of event time.
+"""A data plane with state of every kind: slowly read splits, keyed rows, and unpublished rows of a sink.
+
+A row is a split; its number is its event time and determines its key group. Rows with even numbers are staged at once;
+the others are buffered, as in an open window, until event time ends.
 """
 
 from __future__ import annotations
@@ -27,14 +28,16 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, SplitId
-from tests.actors.cast import Names, OneFileAtATime
 from tests.actors.engines import Batches, BatchesEngine, Sink
 from tests.actors.machines.graph.graphs import vertex
+from tests.actors.whole_cluster import Names, OneFileAtATime
 
 ROWS = 40
 ALL_ROWS = [f"row-{number}" for number in range(ROWS)]
 READ_MS, RUN_MS = 80, 200
-"""Durations of stages in subtask 0; a little longer in the others. Rows pile up downstream of the keyed edge."""
+"""Durations of stages in subtask 0; the other subtasks take a little longer. Rows queue up downstream of the keyed
+edge.
+"""
 FOUND_AT_ONCE = 14
 MAX_PARALLELISM = 128
 
@@ -48,13 +51,13 @@ def key_group(row: str) -> int:
 
 
 def keyed_job(parallelism: int) -> tuple[JobVertex, ...]:
-    """A source with ascending event times, and downstream of a keyed edge a vertex that keeps and publishes rows."""
+    """A source with ascending event times and, downstream of a keyed edge, a vertex that keeps and publishes rows."""
     source = replace(vertex("source", parallelism, outputs=1), watermark_delay_ms=0)
     keyed = vertex("keyed", parallelism, reads=("source",), ship_strategy=ShipStrategy.HASH)
     return source, replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT)
 
 
-class World(Sink):
+class DurableData(Sink):
     """Data that outlives the attempts: stored state, published rows, late rows, and batches in flight."""
 
     def __init__(self) -> None:
@@ -64,16 +67,15 @@ class World(Sink):
         self.batches = Batches()
 
     def rows(self) -> list[str]:
-        """Every published row, as often as it was published."""
         return sorted(self.published, key=number_of)
 
 
 class StagedEngine(BatchesEngine):
-    """An engine whose stages take time, one after the other."""
+    """An engine whose stages take time, and run one after another."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        super().__init__(descriptor, world, world.batches)
-        self.world = world
+    def __init__(self, descriptor: TaskDeploymentDescriptor, durable: DurableData) -> None:
+        super().__init__(descriptor, durable, durable.batches)
+        self.durable = durable
         self.takes_ms = {"read_splits": READ_MS + descriptor.subtask, "process_batch": RUN_MS + descriptor.subtask}
 
     def is_mine(self, row: str, read: ChannelStateRead) -> bool:
@@ -88,7 +90,7 @@ class StagedEngine(BatchesEngine):
 
 
 class Reader(StagedEngine):
-    """A source: one split at a time, sent to the owner of its key group."""
+    """A source that reads one split at a time, and sends it to the owner of its key group."""
 
     def read_splits(self, command: ReadSplits) -> StageResult:
         [split] = command.splits
@@ -96,13 +98,13 @@ class Reader(StagedEngine):
 
 
 class KeyedEngine(StagedEngine):
-    """The vertex downstream of the keyed edge: pending rows are keyed state, unpublished ones are operator state."""
+    """The vertex downstream of the keyed edge: buffered rows are keyed state, unpublished rows are operator state."""
 
-    def __init__(self, descriptor: TaskDeploymentDescriptor, world: World) -> None:
-        super().__init__(descriptor, world)
+    def __init__(self, descriptor: TaskDeploymentDescriptor, durable: DurableData) -> None:
+        super().__init__(descriptor, durable)
         self._waiting: tuple[str, ...] = ()
         self._noted: dict[int, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-        """By checkpoint: the pending rows, and those released by it."""
+        """For each checkpoint, the rows that are still buffered, and the rows that the end of event time released."""
 
     def open_chain(self, command: OpenChain) -> ChainOpened:
         self._waiting = tuple(
@@ -110,7 +112,7 @@ class KeyedEngine(StagedEngine):
             for state in (() if command.restore is None else command.restore.operators)
             if state.key_groups is not None
             for handle in state.shared
-            for row in self.world.stored[handle.state_id]
+            for row in self.durable.stored[handle.state_id]
             if key_group(row) in groups_in(state.key_groups)
         )
         assert all(key_group(row) in groups_in(self._owned) for row in self._waiting)
@@ -119,7 +121,7 @@ class KeyedEngine(StagedEngine):
     def process_batch(self, command: ProcessBatch) -> StageResult:
         rows = self.batches.rows[command.batch.batch_id]
         assert all(key_group(row) in groups_in(self._owned) for row in rows), f"{rows} have come to the wrong subtask"
-        self.world.late += [row for row in rows if number_of(row) <= command.watermark_ms]
+        self.durable.late += [row for row in rows if number_of(row) <= command.watermark_ms]
         self._waiting += tuple(row for row in rows if number_of(row) % 2)
         return replace(self.staged(command.stage, [row for row in rows if number_of(row) % 2 == 0]), rows_in=len(rows))
 
@@ -140,7 +142,7 @@ class KeyedEngine(StagedEngine):
         checkpoint_id = command.checkpoint_id
         waiting, _ = self._noted.pop(checkpoint_id)
         state_id = f"{self._descriptor.attempt}-{checkpoint_id}"
-        self.world.stored[state_id] = waiting
+        self.durable.stored[state_id] = waiting
         handle = SharedStateHandle(state_id=state_id, path=state_id, rows=1, size_bytes=1, key_groups=self._owned)
         keyed = OperatorSubtaskState(operator_id=self._operator_id, shared=(handle,), key_groups=self._owned)
         return SnapshotWritten(checkpoint_id=checkpoint_id, operators=(keyed, *command.sinks))
@@ -175,15 +177,15 @@ class Folder(OneFileAtATime):
 
 
 class KeyedRows(Names):
-    """The data plane of these engines."""
+    """The data plane with these engines."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = self.sink = World()
+        self.durable = self.sink = DurableData()
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> StagedEngine:
-        """An engine for each half of the job."""
-        return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.world)
+        """The engine of a reader, or of the keyed vertex."""
+        return (KeyedEngine if descriptor.inputs else Reader)(descriptor, self.durable)
 
     def split_discovery(self, job_id: JobId, operator: Operator) -> Folder:
         return Folder(operator.operator_id)

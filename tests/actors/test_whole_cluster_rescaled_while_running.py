@@ -1,4 +1,4 @@
-"""A whole cluster in which a running job is rescaled: no row is lost, counts twice or comes late."""
+"""A whole cluster in which a running job is rescaled: no row is lost, duplicated or late."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ from flykka.messages.wire.ids import JobId, JobVertexId
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster, is_a, seeds
-from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.keyed_cluster import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.peer import Utter
+from tests.actors.whole_cluster import WholeCluster, is_a, seeds
 
 pytestmark = pytest.mark.slow
 
@@ -50,7 +50,7 @@ JOB = JobId("job")
 
 
 class RescaledJob:
-    """A job of a source and a keyed vertex, both with the same bounds."""
+    """A job of a source and a keyed vertex, both with the same bounds of their parallelism."""
 
     def __init__(self, system: SeededSystem, folder: Path, parallelism: int = 1) -> None:
         self.system = system
@@ -58,12 +58,12 @@ class RescaledJob:
         self.stage = WholeCluster(system, folder, self.plane)
         self.stage.submit(JOB, vertices=keyed_job(parallelism))
 
-    def heard(self, kind: type[M]) -> list[M]:
-        """All messages of this kind to the client since the beginning."""
-        return self.stage.client.told(kind)
+    def received(self, kind: type[M]) -> list[M]:
+        """All messages of this kind that the client has received."""
+        return self.stage.client.recorded(kind)
 
     def statuses(self) -> list[JobStatus]:
-        return [changed.status for changed in self.heard(JobStatusChanged)]
+        return [changed.status for changed in self.received(JobStatusChanged)]
 
     def tell(self, message: Message) -> None:
         self.stage.client.ref.tell(Utter(receiver=self.stage.job_manager, message=message))
@@ -78,24 +78,24 @@ class RescaledJob:
         self.tell(UpdateJobResourceRequirements(job_id=JOB, client=client, requirements=requirements))
 
     def advance_until(self, parallelism: int) -> None:
-        """Run until the job is at this parallelism."""
+        """Run until the job has this parallelism."""
         while self.told_parallelism()[-1:] != [parallelism]:
-            assert not self.heard(JobResultSuccess), "the job has ended before"
+            assert not self.received(JobResultSuccess), "the job has ended before"
             self.system.advance(10)
 
     def told_parallelism(self) -> list[int]:
-        return [changed.vertices[0].parallelism for changed in self.heard(JobParallelismChanged)]
+        return [changed.vertices[0].parallelism for changed in self.received(JobParallelismChanged)]
 
     def rescales(self) -> tuple[Rescale, ...]:
         self.tell(RequestRescales(job_id=JOB, reply_to=self.stage.client.ref))
         self.system.advance(100)
-        return self.heard(RescalesSnapshot)[-1].rescales
+        return self.received(RescalesSnapshot)[-1].rescales
 
     def finish(self) -> None:
         self.stage.run(seconds=60)
-        assert [success.job_id for success in self.heard(JobResultSuccess)] == [JOB]
-        assert self.plane.world.rows() == ALL_ROWS
-        assert self.plane.world.late == []
+        assert [success.job_id for success in self.received(JobResultSuccess)] == [JOB]
+        assert self.plane.durable.rows() == ALL_ROWS
+        assert self.plane.durable.late == []
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -165,8 +165,8 @@ def test_a_checkpoint_is_taken_first_and_the_job_resumes_from_it(tmp_path: Path)
 
         system.advance(100)
 
-        [completed] = job.heard(CheckpointCompleted)
-        [restored] = job.heard(JobRestored)
+        [completed] = job.received(CheckpointCompleted)
+        [restored] = job.received(JobRestored)
         assert completed.checkpoint_id == restored.checkpoint_id
         assert completed.timestamp_ms - completed.duration_ms == 400, "it is the periodic one"
         job.finish()
@@ -174,9 +174,7 @@ def test_a_checkpoint_is_taken_first_and_the_job_resumes_from_it(tmp_path: Path)
 
 @pytest.mark.parametrize("moment", [CheckpointRequest, CancelTask, RestoreState, SubmitTask, NotifyCheckpointComplete])
 @pytest.mark.parametrize("seed", seeds(3))
-def test_a_task_manager_that_dies_while_the_job_is_rescaled_costs_nothing(
-    moment: type[Message], seed: int, tmp_path: Path
-) -> None:
+def test_a_task_manager_killed_during_a_rescale_loses_no_row(moment: type[Message], seed: int, tmp_path: Path) -> None:
     with SeededSystem(seed) as system:
         job = RescaledJob(system, tmp_path, parallelism=2)
         system.advance(400)
@@ -233,7 +231,7 @@ def test_a_job_that_is_cancelled_while_its_tasks_end_is_cancelled(tmp_path: Path
         job.stage.run(seconds=5)
 
         assert job.statuses()[-1] is JobStatus.CANCELED
-        assert job.heard(JobResultFailure)[0].status is JobStatus.CANCELED
+        assert job.received(JobResultFailure)[0].status is JobStatus.CANCELED
 
 
 def test_a_job_that_is_being_stopped_is_not_rescaled(tmp_path: Path) -> None:
@@ -245,7 +243,7 @@ def test_a_job_that_is_being_stopped_is_not_rescaled(tmp_path: Path) -> None:
         job.require(3)
         job.stage.run(seconds=5)
 
-        assert len(job.heard(StoppingSuccess)) == 1
+        assert len(job.received(StoppingSuccess)) == 1
         assert job.told_parallelism() == []
 
 
@@ -259,10 +257,10 @@ def test_impossible_requirements_are_refused_and_current_ones_are_readable(tmp_p
         job.tell(RequestJobResourceRequirements(job_id=JOB, client=job.stage.client.ref))
         system.advance(50)
 
-        [refused] = job.heard(JobResourceRequirementsRefused)
+        [refused] = job.received(JobResourceRequirementsRefused)
         assert refused.cause.type_name == "RescaleNotSupportedError"
         assert "'keyed'" in refused.cause.message
         assert "its maximum parallelism is 128" in refused.cause.message
-        [told] = job.heard(JobResourceRequirementsUpdated)
+        [told] = job.received(JobResourceRequirementsUpdated)
         assert [(each.lower_bound, each.upper_bound) for each in told.requirements.vertices] == [(1, 1), (1, 1)]
         assert not told.is_new

@@ -1,4 +1,4 @@
-"""An attempt that does not end: it is cancelled, interrupted, given up with its TaskManager, and the job continues."""
+"""An attempt ignores its cancellation: it is interrupted, its TaskManager is given up, and the job continues."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.dispatch.dispatcher import Executor, Pipe
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, WholeCluster, is_a, seeds
 from tests.actors.engines import NamesEngine, Sink
+from tests.actors.whole_cluster import ALL_FILES, Names, WholeCluster, is_a, seeds
 
 SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 
@@ -26,8 +26,7 @@ SOON = TaskCancellationSettings(interval_ms=400, timeout_ms=1_000)
 class Nowhere:
     """Never runs its work."""
 
-    def run_blocking(self, work: Pipe[Any]) -> None:
-        """Drop the work."""
+    def run_blocking(self, work: Pipe[Any]) -> None: ...
 
 
 class StubbornEngine(NamesEngine):
@@ -48,7 +47,7 @@ class StubbornEngine(NamesEngine):
 
 
 class StubbornNames(Names):
-    """A data plane whose second source's first attempt cannot be interrupted."""
+    """A data plane on which the first attempt of the second source cannot be interrupted."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,11 +71,11 @@ def test_an_unstoppable_attempt_is_abandoned_and_the_job_ends(seed: int, tmp_pat
 
         stage.run(seconds=20)
 
-        lost = stage.client.heard(TaskManagerLost)
+        lost = stage.client.received(TaskManagerLost)
         assert data_plane.told == ["cancel", *["cancel", "interrupt"] * 2]
         assert len(lost) == 1
         assert "did not end within 1000 ms after it was cancelled" in lost[0].reason
         assert "set_task_cancellation(timeout=...)" in lost[0].reason
-        assert [changed.status for changed in stage.client.heard(JobStatusChanged)][-1] is JobStatus.FINISHED
-        assert len(stage.client.heard(JobResultSuccess)) == 1
+        assert [changed.status for changed in stage.client.received(JobStatusChanged)][-1] is JobStatus.FINISHED
+        assert len(stage.client.received(JobResultSuccess)) == 1
         assert data_plane.sink.published == ALL_FILES

@@ -1,4 +1,4 @@
-"""Actors that do anything an actor can do, driven by their messages: the same messages cause the same deeds."""
+"""Actors that use every feature of the kernel, driven by their messages: equal messages cause equal actions."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ DEEPEST = 3
 MOST_CHILDREN = 3
 
 
-@message("troupe.play")
+@message("random_actors.play")
 class Play(Message):
-    """anyone -> player: do `fuel` deeds, drawn from `seed`; `other` is an actor that you may know."""
+    """anyone -> actor: perform `fuel` actions, drawn from `seed`; `other` is an actor to send messages to."""
 
     seed: int
     fuel: int
     other: Ref | None = None
 
 
-@message("troupe.question")
+@message("random_actors.question")
 class Question(Message):
-    """anyone -> player: answer, or perhaps not."""
+    """anyone -> actor: answer, or perhaps not."""
 
     seed: int
 
 
-@message("troupe.answer")
+@message("random_actors.answer")
 class Answer(Message):
-    """player -> asker: the current count."""
+    """actor -> asker: the current count."""
 
     name: str
     count: int
@@ -68,8 +68,8 @@ STRATEGIES: tuple[SupervisorStrategy, ...] = (
 )
 
 
-class Puppet(Actor):
-    """Knows the actors of its messages, and counts."""
+class RandomActor(Actor):
+    """Performs actions on the actors that it got from messages, and counts them."""
 
     def __init__(self, depth: int, strategy: int) -> None:
         self.depth = depth
@@ -115,7 +115,7 @@ class Puppet(Actor):
             dice.choice(DEEDS)(self, dice, play.fuel - 1)
 
     def puts_aside(self, message: Message) -> None:
-        """The behaviour of a shut puppet: stash, or open."""
+        """The behaviour of a closed actor: stash, or open."""
         match message:
             case Play(seed=seed) if seed % 3:
                 self.context.stash()
@@ -169,13 +169,13 @@ class Puppet(Actor):
         names = {child.path.rpartition("/")[2] for child in self.context.children}
         free = [name for name in (f"c{place}" for place in range(MOST_CHILDREN)) if name not in names]
         if self.depth < DEEPEST and free:
-            props = Props(Puppet, self.depth + 1, dice.randrange(3)).with_dispatcher("pinned")
+            props = Props(RandomActor, self.depth + 1, dice.randrange(3)).with_dispatcher("pinned")
             if dice.random() < 0.3:
                 props = props.with_mailbox(BoundedMailbox(3, "drop_oldest"))
             self.context.spawn(props, dice.choice(free)).tell(self.play(dice, fuel))
 
     def spawns_beside(self, dice: random.Random, fuel: int) -> None:
-        ref = self.context.spawn_top_level(Props(Puppet, DEEPEST, 0), self.context.new_id("beside"))
+        ref = self.context.spawn_top_level(Props(RandomActor, DEEPEST, 0), self.context.new_id("beside"))
         ref.tell(self.play(dice, min(fuel, 1)))
 
     def watches(self, dice: random.Random, _fuel: int) -> None:
@@ -241,38 +241,40 @@ class Puppet(Actor):
         self.unanswered.clear()
 
 
-Deed = Callable[[Puppet, random.Random, int], None]
+Deed = Callable[[RandomActor, random.Random, int], None]
 
 DEEDS: tuple[Deed, ...] = (
-    *[Puppet.tells] * 5,
-    *[Puppet.spawns] * 4,
-    *[Puppet.starts_timer] * 2,
-    Puppet.tells_as_leader,
-    Puppet.forwards,
-    Puppet.selects,
-    Puppet.asks,
-    Puppet.asks_and_waits,
-    Puppet.spawns_beside,
-    Puppet.watches,
-    Puppet.watches_in_own_words,
-    Puppet.unwatches,
-    Puppet.stops,
-    Puppet.stops_itself,
-    Puppet.kills,
-    Puppet.fails,
-    Puppet.cancels_timer,
-    Puppet.has_work_done,
-    Puppet.has_bad_work_done,
-    Puppet.shuts,
-    Puppet.publishes,
-    Puppet.rejects,
+    *[RandomActor.tells] * 5,
+    *[RandomActor.spawns] * 4,
+    *[RandomActor.starts_timer] * 2,
+    RandomActor.tells_as_leader,
+    RandomActor.forwards,
+    RandomActor.selects,
+    RandomActor.asks,
+    RandomActor.asks_and_waits,
+    RandomActor.spawns_beside,
+    RandomActor.watches,
+    RandomActor.watches_in_own_words,
+    RandomActor.unwatches,
+    RandomActor.stops,
+    RandomActor.stops_itself,
+    RandomActor.kills,
+    RandomActor.fails,
+    RandomActor.cancels_timer,
+    RandomActor.has_work_done,
+    RandomActor.has_bad_work_done,
+    RandomActor.shuts,
+    RandomActor.publishes,
+    RandomActor.rejects,
 )
 
 
-def spawn_puppets(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
-    """A few puppets, each with a few messages."""
+def spawn_random_actors(system: ActorSystem, seed: int, actors: int = 3) -> list[ActorRef]:
+    """A few random actors, each with a few messages."""
     dice = random.Random(seed)
-    refs = [system.spawn(Props(Puppet, 0, dice.randrange(3)).with_dispatcher("pinned"), f"p{n}") for n in range(actors)]
+    refs = [
+        system.spawn(Props(RandomActor, 0, dice.randrange(3)).with_dispatcher("pinned"), f"p{n}") for n in range(actors)
+    ]
     for ref in refs:
         for _ in range(6):
             ref.tell(Play(seed=dice.randrange(1 << 30), fuel=dice.randrange(2, 7), other=dice.choice(refs)))

@@ -1,4 +1,4 @@
-"""A whole cluster in which a job is stopped, resumed and monitored: nothing is lost, nothing counts twice."""
+"""A whole cluster in which a job is stopped, resumed and monitored: no row is lost or duplicated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flykka.messages.control.job import (
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, WholeCluster, is_a, seeds
+from tests.actors.whole_cluster import ALL_FILES, FILES, WholeCluster, is_a, seeds
 
 
 @pytest.mark.parametrize("after_ms", [300, 990, 1_010, 1_200])
@@ -36,7 +36,7 @@ def test_a_job_that_is_stopped_and_continued_counts_each_file_once(after_ms: int
         stage.run(seconds=5)
 
         assert len(published) < FILES
-        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
+        assert [success.job_id for success in stage.client.received(JobResultSuccess)] == ["first", "second"]
         assert stage.data_plane.sink.published == ALL_FILES
 
 
@@ -68,7 +68,7 @@ def test_every_attempt_reports_its_time_once_per_interval(seed: int, tmp_path: P
 
         system.advance(1_000)
 
-        told = [(told.vertex_id, told.subtask, told.metrics) for told in stage.client.heard(MetricsReported)]
+        told = [(told.vertex_id, told.subtask, told.metrics) for told in stage.client.received(MetricsReported)]
         spent = {
             of: [each.busy_ms + each.back_pressured_ms + each.idle_ms for *who, each in told if tuple(who) == of]
             for of in {(vertex_id, subtask) for vertex_id, subtask, _ in told}

@@ -1,4 +1,4 @@
-"""A whole cluster in which a job resumes with another parallelism: no row is lost, counts twice or comes late."""
+"""A whole cluster in which a job resumes with another parallelism: no row is lost, duplicated or late."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from flykka.messages.wire.ids import JobId
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster, is_a, seeds
-from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.keyed_cluster import ALL_ROWS, KeyedRows, keyed_job
 from tests.actors.peer import Utter
+from tests.actors.whole_cluster import WholeCluster, is_a, seeds
 
 pytestmark = pytest.mark.slow
 
@@ -25,16 +25,16 @@ RETAINED = ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
 def stopped(stage: WholeCluster, job: str) -> str:
-    """Stop a job and wait for the checkpoint that it leaves."""
+    """Stop a job, and return the checkpoint that it retains."""
     stage.stop(job)
-    while not (heard := stage.client.heard(StoppingSuccess)):
+    while not (heard := stage.client.received(StoppingSuccess)):
         stage.system.advance(10)
     stage.run(seconds=1)
     return heard[0].checkpoint_path
 
 
 def cancelled(stage: WholeCluster, job: str, *, delete_checkpoints: bool = False) -> list[str]:
-    """Cancel a job and wait until it is gone; the checkpoints that it has left."""
+    """Cancel a job, wait until it has ended, and return the retained checkpoints."""
     cancel = CancelJob(job_id=JobId(job), client=stage.client.ref, delete_checkpoints=delete_checkpoints)
     stage.client.ref.tell(Utter(receiver=stage.job_manager, message=cancel))
     stage.run(seconds=5)
@@ -57,14 +57,14 @@ def test_a_stopped_job_resumes_with_another_parallelism(
         stage.submit("first", vertices=keyed_job(before))
         system.advance(after_ms)
         path = stopped(stage, "first")
-        published = len(plane.world.published)
+        published = len(plane.durable.published)
         stage.submit("second", restore_path=path, vertices=keyed_job(after))
         stage.run(seconds=20)
 
         assert published < len(ALL_ROWS)
-        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
-        assert plane.world.rows() == ALL_ROWS
-        assert plane.world.late == []
+        assert [success.job_id for success in stage.client.received(JobResultSuccess)] == ["first", "second"]
+        assert plane.durable.rows() == ALL_ROWS
+        assert plane.durable.late == []
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -81,9 +81,9 @@ def test_a_job_resumes_with_one_two_four_and_one_subtasks(seed: int, tmp_path: P
         stage.submit("last", restore_path=path, vertices=keyed_job(1))
         stage.run(seconds=20)
 
-        assert stage.client.heard(JobResultSuccess)[-1].job_id == "last"
-        assert plane.world.rows() == ALL_ROWS
-        assert plane.world.late == []
+        assert stage.client.received(JobResultSuccess)[-1].job_id == "last"
+        assert plane.durable.rows() == ALL_ROWS
+        assert plane.durable.late == []
 
 
 @pytest.mark.parametrize(
@@ -106,8 +106,8 @@ def test_the_next_run_publishes_the_pending_output_of_a_cancelled_job(
         stage.submit("second", restore_path=kept, vertices=keyed_job(after))
         stage.run(seconds=20)
 
-        assert plane.world.rows() == ALL_ROWS
-        assert plane.world.late == []
+        assert plane.durable.rows() == ALL_ROWS
+        assert plane.durable.late == []
 
 
 def test_a_job_cancelled_with_its_checkpoints_retains_no_checkpoint(tmp_path: Path) -> None:
@@ -135,9 +135,9 @@ def test_a_rescaled_job_resumes_after_it_loses_a_task_manager(moment: type[Messa
         stage.run(seconds=20)
 
         assert kill.done
-        assert stage.client.heard(JobResultSuccess)[-1].job_id == "second"
-        assert plane.world.rows() == ALL_ROWS
-        assert plane.world.late == []
+        assert stage.client.received(JobResultSuccess)[-1].job_id == "second"
+        assert plane.durable.rows() == ALL_ROWS
+        assert plane.durable.late == []
 
 
 @pytest.mark.parametrize("parallelisms", [(2, 3), (2, 1), (1, 4), (2, 2)])
@@ -151,12 +151,12 @@ def test_in_flight_data_of_an_unaligned_checkpoint_reaches_its_current_owner(
         stage = WholeCluster(system, tmp_path, plane)
         stage.checkpointing = {"retention": RETAINED, "unaligned": True}
         stage.submit("first", vertices=keyed_job(before))
-        while not stage.client.heard(CheckpointCompleted):
+        while not stage.client.received(CheckpointCompleted):
             system.advance(10)
         [kept] = cancelled(stage, "first")
         stage.submit("second", restore_path=kept, vertices=keyed_job(after))
         stage.run(seconds=20)
 
-        assert plane.world.batches.restored > 0
-        assert plane.world.rows() == ALL_ROWS
-        assert plane.world.late == []
+        assert plane.durable.batches.restored > 0
+        assert plane.durable.rows() == ALL_ROWS
+        assert plane.durable.late == []

@@ -1,4 +1,6 @@
-"""A data plane of names with a slow sink, so that batches pile up before it: the case for unaligned checkpoints."""
+"""A data plane of names with a slow sink, so that batches queue up upstream of it: the use case of unaligned
+checkpoints.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from flykka.messages.graph.job_graph import Operator
 from flykka.messages.tasks.source import FileSplit, SplitsDiscovered
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import OperatorId, SplitId
-from tests.actors.cast import Names, OneFileAtATime
 from tests.actors.engines import Batches, BatchesEngine
+from tests.actors.whole_cluster import Names, OneFileAtATime
 
 FILES = 16
 ALL_FILES = sorted(f"file-{number}" for number in range(FILES))
 SLOW_MS = 700
-"""The time of the sink for a batch: with sixteen files and two subtasks, a job takes some six seconds."""
+"""The sink's time per batch: with sixteen files and two subtasks, a job takes about six seconds."""
 
 
 class AllAtOnce(OneFileAtATime):
@@ -33,7 +35,7 @@ class AllAtOnce(OneFileAtATime):
 
 
 class SlowEngine(BatchesEngine):
-    """Sources make a batch of each split, sinks take time; stages end one after the other."""
+    """Sources produce a batch for each split, sinks take time, and stages run one after another."""
 
     takes_ms = MappingProxyType({"read_splits": 1, "process_batch": SLOW_MS})
 

@@ -1,4 +1,4 @@
-"""Scripted actors of the kernel's tests: they do what the test assigned to a word, and keep a log."""
+"""Scripted actors for the kernel's tests: they perform the actions that the test scripts for a word, and keep a log."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Deed = Callable[[ActorContext], object]
 
 @message("test.say")
 class Say(Message):
-    """test -> player: a word."""
+    """test -> actor: a word."""
 
     text: str = ""
 
 
-class Player(Actor):
-    """Logs `<name> <event>`, and does what its part prescribes for a word, or for `start`, `stop` and `restart`."""
+class ScriptedActor(Actor):
+    """Logs `<name> <event>`, and does what the script contains for a word, or for `start`, `stop` and `restart`."""
 
-    def __init__(self, log: list[str], part: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
+    def __init__(self, log: list[str], script: Mapping[str, Deed], strategy: SupervisorStrategy) -> None:
         self.log = log
-        self.part = part
+        self.script = script
         self.supervisor_strategy = strategy
 
     def pre_start(self) -> None:
@@ -50,16 +50,16 @@ class Player(Actor):
 
     def happens(self, what: str) -> None:
         self.log.append(f"{self.context.path.rpartition('/')[2]} {what}")
-        deed = self.part.get(what)
+        deed = self.script.get(what)
         if deed is not None:
             deed(self.context)
 
 
-def player(
-    log: list[str], part: Mapping[str, Deed] | None = None, strategy: SupervisorStrategy = DEFAULT_STRATEGY
+def scripted_actor(
+    log: list[str], script: Mapping[str, Deed] | None = None, strategy: SupervisorStrategy = DEFAULT_STRATEGY
 ) -> Props:
-    """The Props of a player."""
-    return Props(Player, log, part or {}, strategy)
+    """The Props of a scripted actor."""
+    return Props(ScriptedActor, log, script or {}, strategy)
 
 
 def says(text: str) -> Say:
@@ -68,18 +68,18 @@ def says(text: str) -> Say:
 
 
 def fails(_context: ActorContext) -> None:
-    """A deed that fails."""
-    raise RuntimeError("as the part says")
+    """An action that fails."""
+    raise RuntimeError("as scripted")
 
 
 def replies(context: ActorContext) -> None:
-    """A deed that answers an ask."""
+    """An action that answers an ask."""
     assert context.sender is not None
     context.sender.tell(says("reply"))
 
 
 def in_turn(*deeds: Deed) -> Deed:
-    """Several deeds as one."""
+    """Several actions as one."""
 
     def perform(context: ActorContext) -> None:
         for deed in deeds:
@@ -89,16 +89,16 @@ def in_turn(*deeds: Deed) -> Deed:
 
 
 def raises(error: type[BaseException]) -> Deed:
-    """A deed that raises this."""
+    """An action that raises this error."""
 
     def deed(_context: ActorContext) -> None:
-        raise error("as the part says")
+        raise error("as scripted")
 
     return deed
 
 
 def spawns(props: Props, *names: str) -> Deed:
-    """A deed that spawns children."""
+    """An action that spawns children."""
     return lambda context: [context.spawn(props, name) for name in names]
 
 

@@ -32,21 +32,23 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster, is_a, seeds
-from tests.actors.keyed_cast import ALL_ROWS, KeyedEngine, KeyedRows, Reader, StagedEngine
+from tests.actors.keyed_cluster import ALL_ROWS, KeyedEngine, KeyedRows, Reader, StagedEngine
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.whole_cluster import WholeCluster, is_a, seeds
 
 pytestmark = pytest.mark.slow
 
 
 def whole(made: JobVertex) -> JobVertex:
-    """A vertex that reads finished results only."""
+    """The vertex, reading only finished results."""
     inputs = (replace(edge, result_partition_type=ResultPartitionType.BLOCKING) for edge in made.inputs)
     return replace(made, inputs=tuple(inputs))
 
 
 def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
-    """Readers of splits, operators that forward rows, and publishers: each begins after the one before has finished."""
+    """Readers of splits, operators that forward rows, and sinks that publish: each starts after the one before has
+    finished.
+    """
     keyed = vertex("keyed", 2, reads=("middle",), ship_strategy=ShipStrategy.HASH)
     last = whole(replace(keyed, firing_mode=FiringMode.ON_CHECKPOINT))
     graph = graph_of(
@@ -67,7 +69,7 @@ def batch_job(folder: Path, sources: int = 2, middles: int = 2) -> JobGraph:
 class Rows(KeyedRows):
     """A data plane that loses a partition before the `count`th batch that the subtasks of a vertex process.
 
-    It loses the first partition that this subtask reads. Without a vertex it loses nothing.
+    It loses the first partition that this subtask reads. Without a vertex no partition is lost.
     """
 
     def __init__(self, vertex: str = "", count: int = 1) -> None:
@@ -88,7 +90,7 @@ class Rows(KeyedRows):
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> StagedEngine:
         if not descriptor.inputs:
-            return Reader(descriptor, self.world)
+            return Reader(descriptor, self.durable)
         return (Middle if descriptor.outputs else Last)(descriptor, self)
 
     def release_partitions(self, job_id: JobId, partition_ids: Sequence[ResultPartitionId]) -> None:
@@ -105,7 +107,7 @@ class Middle(StagedEngine):
     """A task that forwards its input."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
-        super().__init__(descriptor, data.world)
+        super().__init__(descriptor, data.durable)
         self._data = data
 
     def process_batch(self, command: ProcessBatch) -> StageResult:
@@ -117,7 +119,7 @@ class Last(KeyedEngine):
     """The task that publishes."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, data: Rows) -> None:
-        super().__init__(descriptor, data.world)
+        super().__init__(descriptor, data.durable)
         self._data = data
 
     def process_batch(self, command: ProcessBatch) -> StageResult:
@@ -126,7 +128,7 @@ class Last(KeyedEngine):
 
 
 def run_batch_job(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 2) -> WholeCluster:
-    """Submit the job to two TaskManagers; it has a minute."""
+    """Submit the job to two TaskManagers, and run it for at most a minute."""
 
     def note(_recipient: ActorRef, message: Message, _sender: Ref | None) -> None:
         if isinstance(message, KeepPartitions):
@@ -134,7 +136,7 @@ def run_batch_job(system: SeededSystem, data: Rows, job: JobGraph, slots: int = 
 
     system.add_delivery_hook(note)
     stage = WholeCluster(system, job.checkpointing.directory, data, slots=slots)
-    stage.client.say(stage.job_manager, SubmitJob(job_graph=job, client=stage.client.ref))
+    stage.client.send(stage.job_manager, SubmitJob(job_graph=job, client=stage.client.ref))
     stage.run(seconds=60)
     return stage
 
@@ -151,7 +153,7 @@ def test_retained_results_are_freed_with_their_last_reader(seed: int, tmp_path: 
 
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
     assert stage.attempt_numbers() == NOBODY_TWICE
-    assert data.world.rows() == ALL_ROWS
+    assert data.durable.rows() == ALL_ROWS
     assert len(data.kept) == 4
     assert data.freed >= data.kept
 
@@ -166,7 +168,7 @@ def test_only_the_result_whose_rows_are_lost_is_produced_again(count: int, tmp_p
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
     # The downstream tasks had not begun.
     assert stage.attempt_numbers() == NOBODY_TWICE | {"source_0": 1, "middle_0": 1, "middle_1": 1}
-    assert data.world.rows() == ALL_ROWS
+    assert data.durable.rows() == ALL_ROWS
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -178,7 +180,7 @@ def test_freed_inputs_of_a_lost_result_are_produced_again_first(count: int, tmp_
     assert data.gone is not None
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
     assert stage.attempt_numbers() == dict.fromkeys(NOBODY_TWICE, 1)
-    assert data.world.rows() == ALL_ROWS
+    assert data.durable.rows() == ALL_ROWS
 
 
 @pytest.mark.slow
@@ -211,7 +213,7 @@ def test_results_of_a_killed_task_manager_are_produced_again(
     assert kill.done
     assert stage.statuses()[-1] is JobStatus.FINISHED
     assert JobStatus.FAILING not in stage.statuses()
-    assert data.world.rows() == ALL_ROWS
+    assert data.durable.rows() == ALL_ROWS
     assert data.released == [JobId("job")]
 
 
@@ -222,4 +224,4 @@ def test_tasks_take_turns_in_fewer_slots_than_there_are_of_them(seed: int, tmp_p
         stage = run_batch_job(system, data, batch_job(tmp_path, sources=3, middles=5), slots=1)
 
     assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-    assert data.world.rows() == ALL_ROWS
+    assert data.durable.rows() == ALL_ROWS

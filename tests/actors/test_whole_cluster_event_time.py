@@ -1,4 +1,4 @@
-"""Event time, latency and accumulators in a whole cluster, in virtual time: idle sources, kills, every order."""
+"""Event time, latency and accumulators in a whole cluster in virtual time, with idle sources and kills."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.messages.wire.ids import JobId, OperatorId
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, Names, OneFileAtATime, WholeCluster, is_a, seeds
 from tests.actors.engines import NamesEngine, Sink
 from tests.actors.machines.graph.graphs import graph_of, vertex
+from tests.actors.whole_cluster import ALL_FILES, FILES, Names, OneFileAtATime, WholeCluster, is_a, seeds
 
 IDLE_TIMEOUT_MS = 700
 REPORT_MS = 500
 SILENCE_LOOKS = 20
-"""The number of empty discoveries after the first file: five seconds of silence."""
+"""The number of empty discoveries after the first file: five seconds without rows."""
 
 
 def files_counter(count: int) -> AccumulatorSnapshot:
@@ -35,7 +35,7 @@ def files_counter(count: int) -> AccumulatorSnapshot:
 
 
 class TimedEngine(NamesEngine):
-    """File number n has rows up to n seconds; files are counted."""
+    """File number n contains rows with event times up to n seconds; files are counted."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, sink: Sink) -> None:
         super().__init__(descriptor, sink)
@@ -52,7 +52,7 @@ class TimedEngine(NamesEngine):
 
 
 class Trickle:
-    """One file, then a long silence, then one file per discovery."""
+    """One file, then a long time without files, then one file per discovery."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self._files = OneFileAtATime(operator_id)
@@ -86,7 +86,7 @@ def vertices(idle_timeout_ms: int | None) -> tuple[JobVertex, ...]:
 
 def watermarks(stage: WholeCluster) -> list[int]:
     """The watermarks reported by the sinks, without attempts that had none."""
-    reported = [told.metrics for told in stage.client.heard(MetricsReported) if told.vertex_id == "sink"]
+    reported = [told.metrics for told in stage.client.received(MetricsReported) if told.vertex_id == "sink"]
     return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
 
 
@@ -131,7 +131,7 @@ def test_event_time_of_an_attempt_never_goes_back_while_sources_fall_silent_and_
         stage.run(seconds=25)
 
         by_attempt: dict[str, list[int]] = {}
-        for told in stage.client.heard(MetricsReported):
+        for told in stage.client.received(MetricsReported):
             if told.metrics.watermark_ms is not None:
                 by_attempt.setdefault(told.attempt, []).append(told.metrics.watermark_ms)
         assert kill.done
@@ -148,7 +148,7 @@ def test_latency_is_reported_at_every_vertex_by_source_subtask(seed: int, tmp_pa
 
         stage.run(seconds=5)
 
-        at_sinks = [told for told in stage.client.heard(MetricsReported) if told.vertex_id == "sink"]
+        at_sinks = [told for told in stage.client.received(MetricsReported) if told.vertex_id == "sink"]
         last = {told.attempt: told.metrics.latencies for told in at_sinks}
         assert len(last) == 2
         for latencies in last.values():
@@ -165,7 +165,7 @@ def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> N
 
         stage.run(seconds=3)
 
-        assert all(not told.metrics.latencies for told in stage.client.heard(MetricsReported))
+        assert all(not told.metrics.latencies for told in stage.client.received(MetricsReported))
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -176,9 +176,9 @@ def test_a_finished_job_merges_the_accumulators_of_its_subtasks(seed: int, tmp_p
 
         stage.run(seconds=15)
 
-        [success] = stage.client.heard(JobResultSuccess)
+        [success] = stage.client.received(JobResultSuccess)
         assert success.accumulators == AccumulatorResults(merged=(files_counter(FILES),))
-        assert any(told.accumulators for told in stage.client.heard(MetricsReported))
+        assert any(told.accumulators for told in stage.client.received(MetricsReported))
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -190,7 +190,7 @@ def test_counts_of_attempts_before_a_failure_stay_out_of_results(seed: int, tmp_
 
         stage.run(seconds=25)
 
-        [success] = stage.client.heard(JobResultSuccess)
+        [success] = stage.client.received(JobResultSuccess)
         (files,) = success.accumulators.merged
         assert kill.done
         # The first file was read, and counted, by an attempt that has failed or was cancelled.

@@ -1,4 +1,6 @@
-"""A whole cluster with savepoints and dying TaskManagers: nothing is lost or counted twice, no savepoint is partial."""
+"""A whole cluster with savepoints and failing TaskManagers: no row is lost or duplicated, and no savepoint is
+incomplete.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,7 @@ from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, FILES, WholeCluster, is_a, seeds
+from tests.actors.whole_cluster import ALL_FILES, FILES, WholeCluster, is_a, seeds
 
 
 def whole(savepoints: Path) -> list[str]:
@@ -56,7 +58,7 @@ def test_a_job_stopped_with_a_savepoint_resumes_from_its_new_folder(after_ms: in
         stage.run(seconds=5)
 
         assert len(published) < FILES
-        assert [success.job_id for success in stage.client.heard(JobResultSuccess)] == ["first", "second"]
+        assert [success.job_id for success in stage.client.received(JobResultSuccess)] == ["first", "second"]
         assert stage.data_plane.sink.published == ALL_FILES
         assert [path.name for path in (tmp_path / "moved").iterdir()] == ["_metadata"]
 
@@ -144,7 +146,7 @@ def test_a_savepoint_that_completes_while_its_job_fails_is_there_for_the_job_to_
 
         [kept] = whole(tmp_path / "savepoints")
         assert f"A savepoint has been created at {kept}" in stage.client.expect(StoppingFailure).cause.message
-        assert [restored.checkpoint_id for restored in stage.client.heard(JobRestored)] == [1]
+        assert [restored.checkpoint_id for restored in stage.client.received(JobRestored)] == [1]
         assert stage.statuses()[-1] is JobStatus.FINISHED
         assert stage.data_plane.sink.published == ALL_FILES
 
@@ -166,8 +168,8 @@ def test_savepoints_of_a_running_job_are_complete_or_absent_and_change_nothing(
 
         stage.run(seconds=10)
 
-        taken = [success.savepoint_path for success in stage.client.heard(TriggerSavepointSuccess)]
-        refused = stage.client.heard(TriggerSavepointFailure)
+        taken = [success.savepoint_path for success in stage.client.received(TriggerSavepointSuccess)]
+        refused = stage.client.received(TriggerSavepointFailure)
         assert len(taken) + len(refused) == 4
         assert bool(refused) == (moment is not None)
         assert whole(tmp_path / "savepoints") == sorted(taken)

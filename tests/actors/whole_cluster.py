@@ -1,4 +1,4 @@
-"""All actors of a job's cluster with a data plane of names, on a seeded system in virtual time."""
+"""All actors of a job's cluster on a seeded system in virtual time; instead of rows, the data plane moves names."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ from tests.actors.peer import Utter
 FILES = 6
 ALL_FILES = [f"file-{number}" for number in range(FILES)]
 LOOK_MS = 250
-"""Every fourth discovery coincides with a checkpoint: there a split could slip across the barrier."""
+"""Every fourth discovery coincides with a checkpoint, so that a split discovered at a barrier is tested."""
 
 
 def seeds(count: int) -> list[pytest.ParameterSet]:
-    """Seeds for a test of a whole cluster. The first one is part of each run; simulations draw thousands of others."""
+    """Seeds for a test of a whole cluster. Only the first one is part of each run of the tests; simulations draw
+    thousands.
+    """
     return [pytest.param(seed, marks=[pytest.mark.long] if seed else []) for seed in range(count)]
 
 
@@ -69,7 +71,7 @@ class OneFileAtATime:
 
 
 class Names(NoData):
-    """A data plane whose rows are the ids of the splits that were read."""
+    """A data plane whose rows are the names of the splits that were read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -134,7 +136,7 @@ class WholeCluster(ClusterBuilder):
         return replace(graph, job_id=JobId(name), checkpointing=checkpointing, **changed)
 
     def stop(self, name: str = "job", savepoints: Path | str | None = None) -> None:
-        """With a checkpoint, or with a savepoint below this directory."""
+        """Stop the job with a checkpoint, or with a savepoint below this directory."""
         directory = None if savepoints is None else str(savepoints)
         self._ask(StopJob(job_id=JobId(name), client=self.client.ref, savepoint_directory=directory))
 
@@ -158,13 +160,13 @@ class WholeCluster(ClusterBuilder):
             self.system.advance(1_000)
 
     def statuses(self) -> list[JobStatus]:
-        return [changed.status for changed in self.client.heard(JobStatusChanged)]
+        return [changed.status for changed in self.client.received(JobStatusChanged)]
 
     def attempt_numbers(self) -> dict[str, int]:
         """The number of the last attempt of each subtask."""
         attempts = [
             str(changed.attempt).removeprefix("job_").rsplit("_", 1)
-            for changed in self.client.heard(ExecutionStateChanged)
+            for changed in self.client.received(ExecutionStateChanged)
         ]
         return {name: max(int(number) for each, number in attempts if each == name) for name, _ in attempts}
 

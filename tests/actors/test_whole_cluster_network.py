@@ -1,4 +1,4 @@
-"""A whole cluster with few network buffers: less data is in flight, and still each file counts once."""
+"""A whole cluster with few network buffers: less data is in flight, and each file still counts once."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from flykka.messages.control.job import CheckpointCompleted, JobResultFailure, J
 from flykka.messages.graph.job_graph import NoRestartStrategyConfiguration
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds
+from tests.actors.whole_cluster import ALL_FILES, WholeCluster, is_a, seeds
 
 MINIMUM = 14
-"""The buffers of two slots, each with a source (two subpartitions and one more) and a sink (two channels of two
+"""The buffers of two slots, each with a source (two subpartitions and one extra) and a sink (two channels of two
 buffers).
 """
 
@@ -26,7 +26,7 @@ buffers).
         NetworkSettings(network_buffers=MINIMUM + 3, network_memory_bytes=1),
         NetworkSettings(buffers_per_channel=1, floating_buffers_per_gate=0),
     ],
-    ids=["no more than is needed", "a byte for all", "one batch at a time"],
+    ids=["minimal buffers", "minimal bytes", "one batch at a time"],
 )
 @pytest.mark.parametrize("seed", seeds(3))
 def test_a_job_with_few_buffers_runs_to_its_end_whatever_is_killed(
@@ -51,6 +51,6 @@ def test_a_job_that_does_not_fit_fails_with_its_requirements(tmp_path: Path) -> 
 
         stage.run(seconds=5)
 
-        (failure,) = stage.client.heard(JobResultFailure)
+        (failure,) = stage.client.received(JobResultFailure)
         assert failure.cause.type_name == "InsufficientNetworkBuffersError"
         assert f"is currently set to {MINIMUM - 1} per TaskManager" in failure.cause.message

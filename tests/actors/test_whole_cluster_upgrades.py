@@ -1,6 +1,6 @@
-"""Successive versions of a job with random events: every row counts once, and no savepoint is partial. Each version has
-another parallelism, begins from the checkpoint or savepoint that the one before was stopped with, and takes savepoints:
-sometimes two at once, while it checkpoints, or stops; and TaskManagers die. The seed decides.
+"""Successive versions of a job with random events: every row counts once, and no savepoint is incomplete. Each version
+has another parallelism, and starts from the checkpoint or savepoint with which its predecessor was stopped. It takes
+savepoints, also two at once, during checkpoints and while it stops; and TaskManagers are killed. The seed decides.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from flykka.messages.control.job import (
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster, is_a
-from tests.actors.keyed_cast import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.keyed_cluster import ALL_ROWS, KeyedRows, keyed_job
+from tests.actors.whole_cluster import WholeCluster, is_a
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ CHECKPOINTS: Sequence[dict[str, Any]] = (
 
 
 class Upgrades:
-    """A cluster on which one job follows another."""
+    """A cluster that runs one version of a job after another."""
 
     def __init__(self, system: SeededSystem, seed: int, folder: Path) -> None:
         self.plane = KeyedRows()
@@ -88,9 +88,9 @@ class Upgrades:
 
     def _stopped(self) -> str | None:
         for _ in range(1_000):
-            if self.stage.client.heard(StoppingFailure):
+            if self.stage.client.received(StoppingFailure):
                 return None
-            if stopped := self.stage.client.heard(StoppingSuccess):
+            if stopped := self.stage.client.received(StoppingSuccess):
                 return stopped[0].checkpoint_path
             self._system.advance(10)
         raise AssertionError("a request to stop a job is not answered")
@@ -115,10 +115,10 @@ def test_every_row_counts_once_and_no_savepoint_is_half(seed: int, tmp_path: Pat
                 path = upgrades.stop(f"job-{number}")
         upgrades.stage.run(seconds=30)
 
-        taken = [success.savepoint_path for success in client.heard(TriggerSavepointSuccess)]
-        assert client.heard(JobResultSuccess)[-1].job_id == "job-3"
-        assert upgrades.plane.world.rows() == ALL_ROWS
-        assert upgrades.plane.world.late == []
-        assert len(taken) + len(client.heard(TriggerSavepointFailure)) == upgrades.wanted
+        taken = [success.savepoint_path for success in client.received(TriggerSavepointSuccess)]
+        assert client.received(JobResultSuccess)[-1].job_id == "job-3"
+        assert upgrades.plane.durable.rows() == ALL_ROWS
+        assert upgrades.plane.durable.late == []
+        assert len(taken) + len(client.received(TriggerSavepointFailure)) == upgrades.wanted
         there = [str(folder) for folder in upgrades.savepoints.glob("*")]
         assert set(taken) <= {CheckpointStorage(folder).read_metadata(folder).path for folder in there}

@@ -1,5 +1,5 @@
-"""A JobMaster, or the JobManager above it, is killed at any message of a job's run: the output and the client's
-messages are the same.
+"""A JobMaster or the JobManager is killed at each message of a job's run in turn: the output and the messages to the
+client do not change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from flykka.messages.wire.message import Message
 from flykka.messages.wire.ref import Ref
 from flykka.runtime.ref import ActorRef
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, WholeCluster
+from tests.actors.whole_cluster import ALL_FILES, WholeCluster
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ SECONDS = 30
 
 
 class KillAt:
-    """Kills an actor right before the message of this number that reaches it or one of its descendants."""
+    """Kills an actor right before it or one of its descendants handles the message of this number."""
 
     def __init__(self, system: SeededSystem, doomed: str, number: int) -> None:
         self.seen = 0
@@ -48,20 +48,20 @@ def run_with_kill(folder: Path, doomed: str, number: int) -> tuple[int, WholeClu
         kill = KillAt(system, doomed, number)
         stage.submit()
         stage.run(SECONDS)
-        assert stage.client.heard(JobResultFailure) == [], f"killed before message {number}"
+        assert stage.client.received(JobResultFailure) == [], f"killed before message {number}"
         return kill.seen, stage
 
 
 def messages_of_a_life(folder: Path, doomed: str) -> int:
     seen, stage = run_with_kill(folder, doomed, 0)
-    assert len(stage.client.heard(JobResultSuccess)) == 1
+    assert len(stage.client.received(JobResultSuccess)) == 1
     return seen
 
 
 parts = pytest.mark.parametrize(
     "part", [pytest.param(part, marks=() if part == 0 else pytest.mark.long) for part in range(PARTS)]
 )
-"""Every message of a run, divided among so many tests; one of them is part of each run."""
+"""All messages of a run, divided among several tests; only one of these is part of each run of the tests."""
 
 
 @parts
@@ -72,12 +72,12 @@ def test_each_file_is_published_once_if_a_job_master_is_killed(part: int, tmp_pa
         _, stage = run_with_kill(tmp_path / str(number), JOB_MASTER, number)
 
         assert stage.data_plane.sink.published == ALL_FILES, f"killed before message {number}"
-        results = stage.client.heard(JobResultSuccess)
+        results = stage.client.received(JobResultSuccess)
         assert len(results) == 1, f"killed before message {number}"
 
 
 def run_with_client(folder: Path, number: int) -> tuple[int, WholeCluster]:
-    """Run with a client that looks the next JobManager up by itself. Raises if its job does not succeed."""
+    """Run a job with a client that looks up the next JobManager. Raises if the job does not succeed."""
     with SeededSystem(number) as system:
         stage = WholeCluster(system, folder)
         kill = KillAt(system, JOB_MANAGER, number)

@@ -1,4 +1,4 @@
-"""A whole cluster with a data plane of names: whenever a TaskManager is killed, each file counts once."""
+"""Whenever a TaskManager of a whole cluster is killed, each file still counts once. Rows are names."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from flykka.messages.tasks.task import (
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, WholeCluster, is_a, seeds
 from tests.actors.machines.graph.graphs import HEARTBEAT_TIMEOUT_MS
+from tests.actors.whole_cluster import ALL_FILES, WholeCluster, is_a, seeds
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -40,7 +40,7 @@ def test_a_job_without_a_fault_runs_and_finishes(seed: int, tmp_path: Path) -> N
 
         assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
         assert stage.data_plane.sink.published == ALL_FILES
-        assert len(stage.client.heard(JobResultSuccess)) == 1
+        assert len(stage.client.received(JobResultSuccess)) == 1
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -52,7 +52,7 @@ def test_the_slots_of_a_job_that_has_ended_serve_the_next(seed: int, tmp_path: P
 
         stage.run(seconds=10)
 
-        ended = [success.job_id for success in stage.client.heard(JobResultSuccess)]
+        ended = [success.job_id for success in stage.client.received(JobResultSuccess)]
         assert sorted(ended) == ["first", "second"]
         assert sorted(stage.data_plane.released) == ["first", "second"]
 
@@ -71,10 +71,10 @@ def test_a_process_that_was_stopped_does_not_lose_its_own_task_managers(
         system.run_until_idle()
         stage.run(seconds=2 * HEARTBEAT_TIMEOUT_MS // 1_000)
 
-        assert stage.client.heard(TaskManagerLost) == []
+        assert stage.client.received(TaskManagerLost) == []
         assert stage.task_managers() == ["task-manager-1", "task-manager-2"]
         assert stage.statuses() == [JobStatus.RUNNING, JobStatus.FINISHED]
-        assert any("the silence of its peers meanwhile does not count" in line for line in caplog.messages)
+        assert any("heartbeats missed during this time are not counted" in line for line in caplog.messages)
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -88,7 +88,7 @@ def test_a_killed_task_manager_is_replaced_and_its_job_finishes(seed: int, tmp_p
 
         assert kill.done
         assert stage.task_managers() == ["task-manager-1", "task-manager-3"]
-        assert [lost.task_manager for lost in stage.client.heard(TaskManagerLost)] == ["task-manager-2"]
+        assert [lost.task_manager for lost in stage.client.received(TaskManagerLost)] == ["task-manager-2"]
         assert stage.statuses() == [
             JobStatus.RUNNING,
             JobStatus.FAILING,
@@ -98,7 +98,7 @@ def test_a_killed_task_manager_is_replaced_and_its_job_finishes(seed: int, tmp_p
             JobStatus.FINISHED,
         ]
         assert stage.data_plane.sink.published == ALL_FILES
-        assert len(stage.client.heard(CheckpointCompleted)) > 1
+        assert len(stage.client.received(CheckpointCompleted)) > 1
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_slots_are_known_to_the_next_resource_manager_and_serve_the_next_job(see
 
         stage.run(seconds=20)
 
-        assert sorted(success.job_id for success in stage.client.heard(JobResultSuccess)) == ["first", "second"]
+        assert sorted(success.job_id for success in stage.client.received(JobResultSuccess)) == ["first", "second"]
 
 
 @pytest.mark.parametrize("seed", seeds(3))

@@ -1,4 +1,6 @@
-"""A whole cluster with a job of two regions: if a task of one fails, the other continues, and each file counts once."""
+"""A whole cluster with a job of two regions: if a task of one region fails, the other continues, and each file counts
+once.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from flykka.messages.graph.job_graph import (
 )
 from flykka.messages.tasks.task import TaskDeploymentDescriptor
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import ALL_FILES, Names, WholeCluster
 from tests.actors.engines import NamesEngine, Sink
+from tests.actors.whole_cluster import ALL_FILES, Names, WholeCluster
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +38,7 @@ REGIONS: dict[str, Any] = {
     "failover_strategy": FailoverStrategyKind.REGION,
     "restart_strategy": FixedDelayRestartStrategyConfiguration(delay_ms=100),
 }
-"""Two pipelines of one source: its splits go to readers of both."""
+"""Two pipelines of one source: its splits are read by readers of both."""
 
 GROWING = ExponentialDelayRestartStrategyConfiguration(
     initial_backoff_ms=100,
@@ -66,7 +68,7 @@ class FailingEngine(NamesEngine):
 
 
 class OneFails(Names):
-    """The first attempt of one subtask fails, by itself or at its last message."""
+    """A data plane in which the first attempt of one subtask fails, at the `count`th call of this method."""
 
     def __init__(self, vertex: str, call: str, count: int = 1) -> None:
         super().__init__()
@@ -112,8 +114,8 @@ def test_a_region_restores_the_last_checkpoint_and_no_earlier_one(tmp_path: Path
 
         stage.run(seconds=10)
 
-        completed = [each.checkpoint_id for each in stage.client.heard(CheckpointCompleted)]
-        (restored,) = stage.client.heard(JobRestored)
+        completed = [each.checkpoint_id for each in stage.client.received(CheckpointCompleted)]
+        (restored,) = stage.client.received(JobRestored)
         assert restored.checkpoint_id in completed
         assert stage.attempt_numbers()["source_1"] == 0
         assert stage.data_plane.sink.published == ALL_FILES
@@ -130,8 +132,8 @@ def test_splits_read_after_a_savepoint_are_returned_from_the_earlier_checkpoint(
 
         stage.run(seconds=10)
 
-        assert len(stage.client.heard(TriggerSavepointSuccess)) == 1
-        assert [each.checkpoint_id for each in stage.client.heard(JobRestored)] == [None]
+        assert len(stage.client.received(TriggerSavepointSuccess)) == 1
+        assert [each.checkpoint_id for each in stage.client.received(JobRestored)] == [None]
         assert stage.data_plane.sink.published == ALL_FILES
 
 

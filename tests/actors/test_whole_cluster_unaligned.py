@@ -15,8 +15,8 @@ from flykka.messages.tasks.exchange import BufferResponse
 from flykka.messages.wire.message import Message
 from flykka.runtime.testing.faults import kill_when
 from flykka.runtime.testing.seeded import SeededSystem
-from tests.actors.cast import WholeCluster, is_a, seeds
-from tests.actors.slow_cast import ALL_FILES, SlowNames
+from tests.actors.slow_cluster import ALL_FILES, SlowNames
+from tests.actors.whole_cluster import WholeCluster, is_a, seeds
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +34,7 @@ def run_unaligned_job(system: SeededSystem, folder: Path, **checkpointing: objec
 
 
 def durations_ms(stage: WholeCluster) -> list[int]:
-    return [completed.duration_ms for completed in stage.client.heard(CheckpointCompleted)]
+    return [completed.duration_ms for completed in stage.client.received(CheckpointCompleted)]
 
 
 @pytest.mark.parametrize("seed", seeds(3))
@@ -49,7 +49,7 @@ def test_unaligned_checkpoints_do_not_wait_for_queued_batches(
         for stage in (slow, fast):
             assert stage.statuses()[-1] is JobStatus.FINISHED
             assert stage.data_plane.sink.published == ALL_FILES
-            assert stage.client.heard(CheckpointAborted) == []
+            assert stage.client.received(CheckpointAborted) == []
         assert durations_ms(fast)[0] < durations_ms(slow)[0]
         assert batches.batches.files
 
