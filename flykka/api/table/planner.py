@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"})
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
+_ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
+"""Nodes from a LIMIT down to its ORDER BY."""
+
 
 def joined_with_table(
     node: PlanNode, left: Relation | None, right: Relation | None, tables: tuple[PlanNode, ...]
@@ -191,9 +194,8 @@ class Planner:
     def _first_of_all(self, node: PlanNode) -> Relation:
         """Plan LIMIT and OFFSET with the ORDER BY below them."""
         nodes = [node]
-        while nodes[-1].children[0].kind in ("GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"):
-            nodes.append(nodes[-1].children[0])
-        child = nodes[-1].children[0]
+        while (child := nodes[-1].children[0]).kind in _ORDERED and not child.subqueries:
+            nodes.append(child)
         rows = weighted(self._below(child).settled(carries_keys=True))
         return recomputed(nodes[::-1], rows, (), label("first", ()), identity(rows))
 

@@ -113,7 +113,8 @@ def recomputed(
     )
     function = RowsBeforeAndAfter(columns=rows.called, keeps_empty=top.kind == "Aggregate" and not keys)
     results = Recomputed(compute=segment, has_keys=not function.keeps_empty)
-    stream = _operator(rows.stream, keys, name, f"{name} of rows", function, results)
+    does = "; ".join(f"{node.kind} {', '.join(each.sql for each in node.expressions)}" for node in nodes)
+    stream = _operator(rows.stream, keys, name, does, function, results)
     computed = Rows(stream=stream, output=top.output, called=called, roles={})
     return leaf(with_unique(computed, _names(computed, unique)), top)
 
@@ -266,7 +267,7 @@ def _operator(
     function: JoinChanges | RowsBeforeAndAfter,
     results: Callable[[DataFrame], DataFrame],
 ) -> DataStream:
-    """Add an operator of weighted rows; `does` is its part of the fingerprint."""
+    """Add an operator of weighted rows; `does` says in the fingerprint what its earlier results were."""
     flow = stream.flow.keyed(tuple(keys) or (only_key(),))
     prototype, code = try_on_prototype(
         name, lambda: changes_code(flow.type.prototype, flow.keys, does, function, results)
