@@ -377,7 +377,7 @@ def test_a_supported_clause_becomes_its_operator_with_the_documented_state(
         explained = queries.explain_sql(text)
         assert re.search(rf"^ +\d+\. (.*, )?{re.escape(operator)}", explained, re.MULTILINE), explained
         assert ("keeps" in explained) == (keeps != "nothing"), explained
-        assert ("never expires" in explained) == ("for ever" in keeps), explained
+        assert ("never expires" in explained) == ("forever" in keeps), explained
         assert re.search(rf"^changelog  ({changelog})", explained, re.MULTILINE), explained
 
 
