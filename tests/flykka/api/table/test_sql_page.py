@@ -334,7 +334,7 @@ def mean(prices: pd.Series) -> float:
 @pytest.fixture(scope="module")
 def queries(spark: SparkSession) -> Iterator[Queries]:
     spark.createDataFrame([(1, "boots")], "id bigint, title string").createOrReplaceTempView("item")
-    spark.udf.register("mean_of", F.pandas_udf(mean, "double"))
+    spark.udf.register("mean_of", F.pandas_udf(mean, "double"))  # type: ignore[call-overload]
     made = Queries(spark)
     made.create_temporary_view("auction", bids(spark, made.program, event_time=None), primary_key="auction")
     made.create_temporary_view("version", bids(spark, made.program), primary_key="auction")
