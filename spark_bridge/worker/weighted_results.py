@@ -12,7 +12,7 @@ from flykka.spark_bridge.worker.keys import Mask, Rows
 from flykka.spark_bridge.worker.weighted_rows import WeightedRows
 
 IS_AFTER = "__is_after"
-"""True for the rows of a key after a batch, False for those before it; null in the row of `tells_if_known`."""
+"""True for the rows of a key after a batch, False for those before it, null in the row of a key that was known."""
 
 
 class JoinKind(StrEnum):

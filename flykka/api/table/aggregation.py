@@ -47,18 +47,9 @@ class DistinctCalls:
     """
 
     def __init__(self, calls: Sequence[Expression], columns: PlanColumns) -> None:
-        """Use the calls that aggregate distinct values.
-
-        Raises:
-            RefusedError: a call has several arguments.
-        """
+        """Use the calls that aggregate distinct values, each of one argument."""
         self._columns = columns
         self._calls = [call for call in calls if call.java.isDistinct()]
-        for call in self._calls:
-            if len(call.called.children) != 1:
-                raise RefusedError(
-                    f"{call.sql} without windows has several arguments: write struct(...) around them", call.position
-                )
         self._arguments: list[Expression] = []
         for call in self._calls:
             if not any(call.called.children[0].equals(known) for known in self._arguments):

@@ -153,7 +153,7 @@ class Planner:
         match node.kind:
             case "CTERelationRef":
                 return self._common_table(node)
-            case "SubqueryAlias" | "View" | "CTERelationDef":
+            case "SubqueryAlias" | "View" | "CTERelationDef" | "PipeOperator":
                 return self._below(node.children[0])  # It has the columns of its child, under another name.
             case "Project":
                 return self._below(node.children[0]).then(node, tables=self._tables(node))

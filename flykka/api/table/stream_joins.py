@@ -58,7 +58,7 @@ def streams_joined(node: PlanNode, kind: str, left: Relation, right: Relation, s
     """Plan a join of two streams.
 
     Raises:
-        RefusedError: the condition has no equality of the two sides, or results would change later.
+        RefusedError: no rows can match.
     """
     sides = {side: each.settled(carries_keys=True) for side, each in ((Side.LEFT, left), (Side.RIGHT, right))}
     return _Join(node, kind, sides, settings).relation()
@@ -78,7 +78,7 @@ class _Join:
         """Return the rows, with those columns of the node that are read."""
         condition, interval = self._condition, self._condition.interval
         is_changing = any(rows.stream.changelog != APPEND_ONLY for rows in self._sides.values())
-        is_total = interval is None and (not condition.keys or _OUTER.get(self._kind))
+        is_total = not condition.keys or (interval is None and bool(_OUTER.get(self._kind)))
         if is_changing or self._kind not in _OUTER or is_total:
             return joined(self._node, self._sides, condition, self._settings.read | self._node.columns_read)
         self._check()
@@ -98,12 +98,6 @@ class _Join:
         )
 
     def _check(self) -> None:
-        if not self._condition.keys:
-            raise RefusedError(
-                f"{self._kind} JOIN of two streams needs an equality of both in its ON, as in a.id = b.auction: it"
-                " decides to which subtask matching rows go. A join with a fixed table does not need it",
-                self._node.position,
-            )
         interval = self._condition.interval
         if interval is not None and interval.is_empty:
             raise RefusedError(

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
 
-WRITE = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n FROM ...) WHERE n <= 3"
-
 
 def is_first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> bool:
     """Return True if a window function is a ROW_NUMBER() of which only the first numbers are needed."""
