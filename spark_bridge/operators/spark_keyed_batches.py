@@ -25,7 +25,7 @@ from flykka.spark_bridge.rows.exact_names import exactly_named
 from flykka.spark_bridge.rows.materialise import Slices
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.state.segment_files import FileStateBackend, StateRows
-from flykka.spark_bridge.worker.process_batch import BatchFunction, ProcessDueKeys, ProcessKeyedBatch
+from flykka.spark_bridge.worker.process_batch import BatchFunction, KeyedWork, ProcessDueKeys, ProcessKeyedBatch
 from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER, NEXT_PROCESSING_TIMER, POSITION, CleanUp
 from flykka.spark_bridge.worker.segments import CONTROL
 
@@ -161,10 +161,18 @@ class SparkKeyedBatches:
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
         assert element.batch is not None, "keyed state is read over the input gates"
         (rows,) = element.rows
-        keyed = self._code.keyed(rows).withColumn(POSITION, self._groups.position())
         return self._worked(
-            keyed, ProcessKeyedBatch, self._function(element), readings, version, emits=self.emits_with_batches
+            self.keyed(rows), self.work, self._function(element), readings, version, emits=self.emits_with_batches
         )
+
+    @property
+    def work(self) -> Callable[..., KeyedWork]:
+        """The work of a batch in a worker, for a function."""
+        return ProcessKeyedBatch
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        """Return rows with their keys and positions."""
+        return self._code.keyed(rows).withColumn(POSITION, self._groups.position())
 
     def _fired(
         self, firing: TimerFiring, function: BatchFunction, readings: Readings, version: int
@@ -182,7 +190,7 @@ class SparkKeyedBatches:
     def _worked(
         self,
         rows: DataFrame,
-        work: Callable[..., ProcessKeyedBatch],
+        work: Callable[..., KeyedWork],
         function: BatchFunction,
         readings: Readings,
         version: int,

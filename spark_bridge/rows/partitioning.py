@@ -16,7 +16,7 @@ from flykka.spark_bridge.rows.materialise import Materialised, materialise, part
 from flykka.spark_bridge.session.session import has_one_machine
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from pyspark.sql import Column, DataFrame
 
@@ -44,6 +44,11 @@ class KeyGroups:
         """Return the position of a row among the rows of state: its key group, then its hash. It is not negative."""
         hashed = F.xxhash64(*self.keys).bitwiseAND(F.lit((1 << _HASH_BITS) - 1))
         return F.shiftleft(self.of_row().cast("bigint"), _HASH_BITS).bitwiseOR(hashed)
+
+    def position_of_row(self, row: Sequence[Column], row_bits: int) -> Column:
+        """Return the position of a row that is a key of its own: those of equal keys differ in the last bits only."""
+        last = F.lit((1 << row_bits) - 1)
+        return self.position().bitwiseAND(F.bitwise_not(last)).bitwiseOR(F.xxhash64(*row).bitwiseAND(last))
 
     def owner(self, parallelism: int) -> Column:
         return F.floor(self.of_row() * F.lit(parallelism) / F.lit(self.max_parallelism)).cast("int")

@@ -117,6 +117,11 @@ def null_of(type_: DataType) -> Column:
     return F.lit(None).cast(type_)
 
 
+def struct_of(column: Column) -> Column:
+    """Return the column in a struct, which is never null."""
+    return F.struct(column.alias("value"))
+
+
 def first_of(*columns: Column) -> Column:
     return F.coalesce(*columns)
 

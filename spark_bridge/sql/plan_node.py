@@ -243,7 +243,10 @@ class PlanNode(_Node):
 
     @property
     def join_type(self) -> str:
-        return str(self.java.joinType().sql())
+        kind = self.java.joinType()
+        # Spark has no text for joins that only tell if there is a match.
+        is_of_text = str(kind.getClass().getSimpleName()) != "ExistenceJoin"
+        return str(kind.sql()) if is_of_text else "EXISTENCE"
 
     @property
     def condition(self) -> Expression | None:

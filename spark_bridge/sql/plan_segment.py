@@ -52,6 +52,11 @@ class PlanSegment:
             if carried and node.kind == "Project":
                 columns = [*elements(node.java.projectList()), *carried]
                 plan = project(sequence(columns), children[place])
+            elif carried and node.kind == "Expand":
+                expand = jvm_class(session.sparkContext, f"{_LOGICAL}.Expand")
+                rows_made = [sequence([*elements(each), *carried]) for each in elements(node.java.projections())]
+                columns = sequence([*elements(node.java.output()), *carried])
+                plan = expand(sequence(rows_made), columns, children[place])
         if self.tables:
             tables = sequence([each.java for each in self.tables])
             plan = jvm_class(session.sparkContext, f"{_LOGICAL}.WithCTE")(plan, tables)
@@ -60,13 +65,35 @@ class PlanSegment:
         return frame.withColumns(dict(self.added)) if self.added else frame
 
     def _renamed(self, columns: list[Any], carried: list[Any], session: SparkSession) -> Any:
-        """Return the columns of the rows, with the ids that the lowest node reads."""
-        context = session.sparkContext
         sequence = ExpressionBuilder(session).sequence
-        nothing, none = sequence([]), jvm_class(context, "scala.Option").empty()
-        make = jvm_class(context, "org.apache.spark.sql.catalyst.expressions.Alias")
-        renamed = [
-            make(column, name, expression_id, nothing, none, nothing)
-            for column, (name, expression_id) in zip(columns, self.attributes, strict=False)
-        ]
-        return sequence([*renamed, *carried])
+        return sequence([*_with_ids(columns, self.attributes, session), *carried])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinSegment:
+    """A join of an analyzed plan, applied to the rows of its sides, whose columns replace the attributes of each."""
+
+    node: PlanNode
+    left: tuple[tuple[str, Any], ...]
+    right: tuple[tuple[str, Any], ...]
+    names: tuple[str, ...]
+
+    def __call__(self, left: DataFrame, right: DataFrame) -> DataFrame:
+        session = left.sparkSession
+        project = jvm_class(session.sparkContext, f"{_LOGICAL}.Project")
+        sequence = ExpressionBuilder(session).sequence
+        sides = []
+        for rows, attributes in ((left, self.left), (right, self.right)):
+            plan = rows._jdf.queryExecution().analyzed()
+            sides.append(project(sequence(_with_ids(list(elements(plan.output())), attributes, session)), plan))
+        return frame_of_plan(session, self.node.java.withNewChildren(sequence(sides))).toDF(*self.names)
+
+
+def _with_ids(columns: list[Any], attributes: tuple[tuple[str, Any], ...], session: SparkSession) -> list[Any]:
+    """Return columns with the names and ids that a node reads."""
+    nothing, none = ExpressionBuilder(session).sequence([]), jvm_class(session.sparkContext, "scala.Option").empty()
+    make = jvm_class(session.sparkContext, "org.apache.spark.sql.catalyst.expressions.Alias")
+    return [
+        make(column, name, expression_id, nothing, none, nothing)
+        for column, (name, expression_id) in zip(columns, attributes, strict=False)
+    ]

@@ -6,6 +6,7 @@ segment in `CONTROL`; all its other columns are null. In a row of a side output,
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -130,7 +131,7 @@ class BatchFunction(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessKeyedBatch:
+class KeyedWork(ABC):
     """Processes a batch with the state in `segments`, named from oldest to newest, and writes the next segment."""
 
     folder: SegmentFolder
@@ -138,7 +139,6 @@ class ProcessKeyedBatch:
     target: str
     version: int
     schema: pa.Schema
-    function: BatchFunction
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         arrived = [batch for batch in batches if batch.num_rows]
@@ -147,15 +147,8 @@ class ProcessKeyedBatch:
                 with_keys_as_in(self.schema, as_held(pa.Table.from_batches(arrived))), self.folder.read(self.segments)
             )
 
-    def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
-        batch = KeyedBatch(rows)
-        processed = self.function.process(batch, look_up(reversed(segments), batch.keys, state_columns(self.schema)))
-        numbers = [*self._written(batch, processed), self._next_timer(segments), processed.late_rows]
-        control = pa.array([numbers], CONTROL_TYPE)
-        yield from emitted_batches(processed.rows, {**processed.side, CONTROL: control})
-
-    def _next_timer(self, segments: list[Segment]) -> int | None:
-        return None
+    @abstractmethod
+    def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]: ...
 
     def _written(self, batch: KeyedBatch, processed: Processed) -> tuple[int | None, ...]:
         state, changed = processed.state, processed.changed
@@ -169,6 +162,23 @@ class ProcessKeyedBatch:
         report = written(self.folder, self.target, [segment], self.schema)
         self.folder.forget_all_but((*self.segments, self.target))
         return report
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessKeyedBatch(KeyedWork):
+    """Lets a function process a batch with the state of its keys."""
+
+    function: BatchFunction
+
+    def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
+        batch = KeyedBatch(rows)
+        processed = self.function.process(batch, look_up(reversed(segments), batch.keys, state_columns(self.schema)))
+        numbers = [*self._written(batch, processed), self._next_timer(segments), processed.late_rows]
+        control = pa.array([numbers], CONTROL_TYPE)
+        yield from emitted_batches(processed.rows, {**processed.side, CONTROL: control})
+
+    def _next_timer(self, segments: list[Segment]) -> int | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, numbers_of_rows, same_rows
+from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, same_rows
 from flykka.spark_bridge.worker.rows import structs
 
 ROW = "row"
@@ -70,51 +70,12 @@ class KeyedLists:
         rows = pa.Table.from_arrays(lists.flatten().flatten(), names=list(columns))
         return cls(rows=rows, key_of=np.repeat(np.arange(len(counts)), counts))
 
-    def changed(self, changes: pa.Table, key_of: Rows, row_keys: Sequence[str], kind: str | None) -> KeyedLists:
-        """Apply changes to the rows of the keys `key_of`; `row_keys` identify the rows of a key."""
-        columns = self.rows.column_names
-        both = pa.concat_tables([self.rows, changes.select(columns).cast(self.rows.schema)])
-        of_both = np.concatenate([self.key_of, key_of])
-        is_gone = np.concatenate(
-            [
-                np.zeros(self.rows.num_rows, np.bool_),
-                is_kind(changes, kind, DELETE) | is_kind(changes, kind, UPDATE_BEFORE),
-            ]
-        )
-        identity = numbers_of_rows(both.select(list(row_keys)).append_column("key number", pa.array(of_both)))
-        last = np.full(identity.max(initial=-1) + 1, -1)
-        last[identity] = np.arange(len(identity))
-        current = np.sort(last[~is_gone[last]])
-        order = current[np.argsort(of_both[current], kind="stable")]
-        return KeyedLists(rows=both.take(order), key_of=of_both[order])
-
     def lists(self, like: pa.ListArray) -> pa.ListArray:
         """Return the rows as lists, with the type of `like`; null for a key without rows."""
         counts = np.bincount(self.key_of, minlength=len(like))
         offsets = np.concatenate([[0], np.cumsum(counts)])
         mask = pa.array(counts == 0)
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), structs(self.rows), mask=mask).cast(like.type)
-
-
-def changes_between(before: pa.Table, after: pa.Table, keys: Sequence[str], kind: str) -> pa.Table:
-    """Return the upserts and deletes that turn the results `before` into `after`; both have each key once."""
-    was = key_numbers(_keys_of(before, keys), _keys_of(after, keys))
-    is_new = was < 0
-    is_same = np.zeros(after.num_rows, np.bool_)
-    existing = np.flatnonzero(~is_new)
-    is_same[existing] = same_rows(before.take(was[existing]), after.take(existing))
-    gone = np.ones(before.num_rows, np.bool_)
-    gone[was[existing]] = False
-    return pa.concat_tables(
-        [
-            _with_kind(before, gone, np.full(before.num_rows, DELETE), kind),
-            _with_kind(after, ~is_same, np.where(is_new, INSERT, UPDATE_AFTER), kind),
-        ]
-    )
-
-
-def _keys_of(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    return rows.select(list(keys)) if keys else pa.table({"all": np.zeros(rows.num_rows, np.int8)})
 
 
 def is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:

@@ -36,7 +36,6 @@ LONGER_FILES = {
     "flykka/api/configuration/options.py": 800,
     "flykka/api/environment.py": 1200,
     "flykka/api/streams/data_stream.py": 700,
-    "flykka/api/table/stream_joins.py": 420,
     "flykka/client/client_actor.py": 500,
     "flykka/client/job_client.py": 640,
     "flykka/simulation/engine.py": 420,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from flykka.actors.machines.joins.interval_segments import Interval
 from flykka.api.streams.program import check_one_program, try_on_prototype
 from flykka.api.streams.side_outputs import OutputTag, OwnOutputs
-from flykka.api.streams.stream_type import StreamType
+from flykka.api.streams.stream_type import APPEND_ONLY, StreamType
 from flykka.api.streams.transformation import Input, Transformation, format_columns, function_name, partitioned
 from flykka.errors import ProgramError, StreamTypeError
 from flykka.messages.graph.job_graph import ShipStrategy
@@ -76,7 +76,7 @@ class Sides:
 
 def check_append_only(what: str, flow: Dataflow) -> None:
     """Raise `StreamTypeError` if the rows are upserts."""
-    if flow.type.changelog.keys is not None:
+    if flow.type.changelog != APPEND_ONLY:
         raise StreamTypeError(
             f"{what}: the rows of {flow} are {flow.type.changelog}, and results of a row that changes would stay"
         )

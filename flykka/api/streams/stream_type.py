@@ -16,30 +16,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """Append-only if `keys` is None. Else upserts: a row replaces the previous row with the same keys.
+    """The way in which later rows change earlier ones; without `keys`, `row_kind` and `weight` they never do.
 
-    With an empty tuple of keys each row replaces the previous row. If rows can be deleted, `row_kind` is the column
-    with Flink's RowKind: a row of kind `-D` deletes the row of its key.
+    Upserts have keys: a row replaces the previous row with the same keys. With an empty tuple of keys each row replaces
+    the previous row. If rows can be deleted, `row_kind` is the column with Flink's RowKind: a row of kind `-D` deletes
+    the row of its key. Changes have no keys: a row of kind `+I` comes, one of kind `-D` goes. Within a query, a column
+    of weights takes the place of kinds: as many equal rows come, or go if the weight is negative; keys then say that
+    there is at most one row of each, all of whose changes come from one subtask.
     """
 
     keys: tuple[str, ...] | None = None
     row_kind: str | None = None
+    weight: str | None = None
+
+    @property
+    def is_upserts(self) -> bool:
+        return self.keys is not None and self.weight is None
 
     def renamed(self, names: Mapping[str, str], columns: Collection[str]) -> Changelog:
         """Return the changelog after columns were renamed or dropped; append-only if a key was dropped.
 
         Without its keys, the stream is a history of rows, in which nothing shows which of them are current.
         """
-        if self.keys is None:
-            return self
-        keys = tuple(names.get(key, key) for key in self.keys)
-        kind = None if self.row_kind is None else names.get(self.row_kind, self.row_kind)
-        needed = keys if kind is None else (*keys, kind)
-        return Changelog(keys=keys, row_kind=kind) if all(key in columns for key in needed) else APPEND_ONLY
+        keys = None if self.keys is None else tuple(names.get(key, key) for key in self.keys)
+        kind, weight = (None if name is None else names.get(name, name) for name in (self.row_kind, self.weight))
+        if weight is not None and not set(keys or ()) <= set(columns):
+            keys = None
+        needed = [*(keys or ()), *(name for name in (kind, weight) if name is not None)]
+        return replace(self, keys=keys, row_kind=kind, weight=weight) if set(needed) <= set(columns) else APPEND_ONLY
 
     def __str__(self) -> str:
         if self.keys is None:
-            return "append-only"
+            return "append-only" if self == APPEND_ONLY else "changes of whole rows"
         kinds = "upserts" if self.row_kind is None else "upserts and deletes"
         return f"{kinds} by {', '.join(self.keys)}" if self.keys else f"{kinds} of one row"
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from flykka.api.streams.stream_type import APPEND_ONLY
 from flykka.api.streams.transformation import leading_to
 from flykka.messages.graph.job_graph import OperatorKind
 from flykka.runtime.durations import format_ms
@@ -48,7 +49,7 @@ def stream_summary(kind: str, flow: Dataflow, next_step: str) -> Summary:
             "event time",
             str(row_type.event_time or "none: windows need a source with a timestamp column and watermarks"),
         ),
-        *([] if row_type.changelog.keys is None else [("changelog", str(row_type.changelog))]),
+        *([] if row_type.changelog == APPEND_ONLY else [("changelog", str(row_type.changelog))]),
         *(
             (_LABELS[operator.kind], f"{operator}, {watermarks(operator)}")
             for operator in before

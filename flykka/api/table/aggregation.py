@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.stream_type import Changelog
-from flykka.api.table.refusals import RefusedError, without_event_time
+from flykka.api.streams.stream_type import APPEND_ONLY, Changelog
+from flykka.api.table.refusals import RefusedError
 from flykka.api.table.relation import (
     IsEventTime,
     IsKey,
@@ -21,11 +21,14 @@ from flykka.api.table.relation import (
     with_changelog,
 )
 from flykka.api.table.retractions import RetractingAggregates
+from flykka.api.table.weighted import only_columns, recomputed, weighted, with_weights
 from flykka.api.table.windows import CutRows, cut_rows
 from flykka.spark_bridge.functions.event_time import WINDOW_END, WINDOW_START
 from flykka.spark_bridge.functions.windowing.session_windows import EventTimeSessionWindows
 from flykka.spark_bridge.program.functions import counted_rows, only_key
 from flykka.spark_bridge.sql.plan_columns import named, window_struct
+from flykka.spark_bridge.sql.plan_node import COMPUTED
+from flykka.spark_bridge.sql.row_kinds import is_exact_sum
 from flykka.spark_bridge.sql.table_types import marks_type
 from flykka.spark_bridge.worker.first_rows import FirstOfValues
 
@@ -44,18 +47,9 @@ class DistinctCalls:
     """
 
     def __init__(self, calls: Sequence[Expression], columns: PlanColumns) -> None:
-        """Use the calls that aggregate distinct values.
-
-        Raises:
-            RefusedError: a call has several arguments.
-        """
+        """Use the calls that aggregate distinct values, each of one argument."""
         self._columns = columns
         self._calls = [call for call in calls if call.java.isDistinct()]
-        for call in self._calls:
-            if len(call.called.children) != 1:
-                raise RefusedError(
-                    f"{call.sql} without windows has several arguments: write struct(...) around them", call.position
-                )
         self._arguments: list[Expression] = []
         for call in self._calls:
             if not any(call.called.children[0].equals(known) for known in self._arguments):
@@ -95,7 +89,11 @@ class DistinctCalls:
 
 
 _OF_PARTS = frozenset({"Count", "Sum", "Min", "Max", "Average"})
-_GROUPING_SETS = "spark_grouping_id"
+
+
+def is_of_parts(call: Expression) -> bool:
+    """Return True if an aggregate of appended rows can be combined from parts; distinct values may be marked first."""
+    return call.called.kind in _OF_PARTS and (not call.java.isDistinct() or len(call.called.children) == 1)
 
 
 def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relation:
@@ -107,9 +105,19 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relatio
     """
     cut = cut_rows(node)
     relation = below(node.children[0] if cut is None else cut.source)
-    if cut is not None:
-        relation.check_append_only("GROUP BY of a window", node)
+    if cut is not None and not is_of_event_time(cut, relation):
+        relation = with_weights(relation, cut.source) if relation.is_changing else relation
+        for each in reversed(cut.nodes):
+            relation = relation.then(each)
+        cut = None
     return _Aggregate(node, relation.settled(carries_keys=True), cut).relation()
+
+
+def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
+    """Return True if the windows are over the event time of appended rows, so that the watermark ends them."""
+    event_time = relation.stream.flow.type.event_time
+    is_event_time = isinstance(relation.roles.get(cut.time.column_id), IsEventTime)
+    return not relation.is_changing and is_event_time and event_time is not None and not event_time.offset_ms
 
 
 class _Aggregate:
@@ -127,10 +135,13 @@ class _Aggregate:
     def relation(self) -> Relation:
         """Return the result rows, with the columns of the node."""
         windows = self._windows()
-        if self._rows.stream.changelog.keys is not None:
-            self._check_grouping()
+        if self._rows.stream.changelog != APPEND_ONLY:
+            if not all(map(is_exact_sum, (call for call, _ in self._calls))):
+                return self._recomputed()
             keys = tuple(zip(self._key_columns, self._key_names, strict=True))
             stream = RetractingAggregates(self._rows, keys, self._calls).stream
+        elif windows is None and not all(is_of_parts(call) for call, _ in self._calls):
+            return self._recomputed()
         elif windows is None and not self._calls:
             chosen = self._rows.stream.select(*self._key_columns).name(label("select", self._key_names))
             stream = chosen.drop_duplicates()
@@ -138,6 +149,17 @@ class _Aggregate:
             stream = self._running() if windows is None else self._windowed(windows)
             stream.name(label("aggregate", (f"{call.sql} AS {name}" for call, name in self._calls)))
         return self._selected(stream, is_windowed=windows is not None)
+
+    def _recomputed(self) -> Relation:
+        """Let Spark aggregate the rows of groups that changed."""
+        rows = only_columns(weighted(self._rows), self._node.columns_read)
+        keys = [rows.columns.column(key) for key in self._keys if "spark.sessionWindow" not in key.marks]
+        outputs = [
+            next((each.attribute.id for each in self._outputs if _is(each, key)), COMPUTED) for key in self._keys
+        ]
+        is_session = len(keys) < len(self._keys)
+        name = label("aggregate", (call.sql for call, _ in self._calls))
+        return recomputed([self._node], rows, keys, name, None if is_session else outputs)
 
     @cached_property
     def _calls(self) -> tuple[tuple[Expression, str], ...]:
@@ -173,26 +195,8 @@ class _Aggregate:
         return tuple(columns.column(call).alias(name) for call, name in self._calls)
 
     def _windows(self) -> PeriodicEventTimeWindows | EventTimeSessionWindows | None:
-        event_time = self._rows.stream.flow.type.event_time
+        """Return the windows of the aggregation, or None."""
         if self._cut is not None:
-            if event_time is None:
-                raise RefusedError(
-                    f"windows need an event time: {without_event_time(self._rows.stream)}",
-                    self._cut.expression.position,
-                )
-            if event_time.offset_ms:
-                raise RefusedError(
-                    "the event time of window results is the last millisecond of their window, and"
-                    f" {event_time.column} is one later: GROUP BY the window itself, or cut the stream with"
-                    " .window(...)",
-                    self._cut.expression.position,
-                )
-            if not isinstance(self._rows.roles.get(self._cut.time.column_id), IsEventTime):
-                raise RefusedError(
-                    f"windows use the event time of the stream, {event_time.column}, not"
-                    f" {self._cut.time.sql}: window({event_time.column}, ...)",
-                    self._cut.expression.position,
-                )
             return self._cut.windows
         for key in self._keys:
             role = self._rows.roles.get(key.column_id)
@@ -203,24 +207,9 @@ class _Aggregate:
                         key.position,
                     )
                 return role.panes
-            if "Window" in key.marks:
-                raise RefusedError(
-                    "the window was computed in a subquery without an aggregate: use window(...) in this GROUP BY",
-                    key.position,
-                )
         return None
 
-    def _check_grouping(self) -> None:
-        if any(key.kind == "AttributeReference" and key.attribute.name == _GROUPING_SETS for key in self._keys):
-            raise RefusedError(
-                "ROLLUP, CUBE and GROUPING SETS without windows give upserts by a key that the result does not have:"
-                " GROUP BY a window too, or write one query per grouping",
-                self._node.position,
-            )
-
     def _running(self) -> DataStream:
-        self._check_grouping()
-        self._check_parts("without windows")
         calls = DistinctCalls([call for call, _ in self._calls], self._rows.columns)
         stream = calls.marked(self._rows.stream, self._key_columns)
         aggregates = tuple(calls.column(call).alias(name) for call, name in self._calls)
@@ -228,22 +217,20 @@ class _Aggregate:
             return stream.key_by(*self._key_columns).aggregate(*aggregates)
         return with_changelog(stream.key_by(only_key()).aggregate(*aggregates), Changelog(keys=()))
 
-    def _check_parts(self, where: str) -> None:
-        """Check that all calls can be combined from parts; DISTINCT calls cannot in sessions."""
+    def _check_parts_of_sessions(self) -> None:
         for call, _ in self._calls:
-            is_apart = call.called.kind in _OF_PARTS and (where == "without windows" or not call.java.isDistinct())
-            if not is_apart:
+            if call.called.kind not in _OF_PARTS or call.java.isDistinct():
                 instead = call.called.replacement
                 known = "" if instead is None or instead.kind not in _OF_PARTS else f"; write {instead.sql} instead"
                 raise RefusedError(
-                    f"{call.sql} {where} cannot run: count, sum, min, max and avg can, and windows of GROUP BY"
+                    f"{call.sql} in sessions cannot run: count, sum, min, max and avg can, and windows of GROUP BY"
                     f" window(...) have all aggregates{known}",
                     call.position,
                 )
 
     def _windowed(self, windows: PeriodicEventTimeWindows | EventTimeSessionWindows) -> DataStream:
         if isinstance(windows, EventTimeSessionWindows):
-            self._check_parts("in sessions")
+            self._check_parts_of_sessions()
         calls = self._call_columns or (counted_rows("rows"),)
         if not self._keys:
             return self._rows.stream.window_all(windows).aggregate(*calls)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from flykka.api.streams.transformation import leading_to
+from flykka.api.streams.transformation import format_columns, leading_to
 from flykka.runtime.durations import format_ms
+from flykka.spark_bridge.operators.changes import ChangesCode, JoinedBySpark, Recomputed
 from flykka.spark_bridge.operators.group_aggregate import GroupAggregateCode
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_code import PairsCode, RegularJoinCode
@@ -14,6 +15,8 @@ from flykka.spark_bridge.operators.keyed_rows import DropDuplicatesCode, Process
 from flykka.spark_bridge.operators.session_windows import SessionWindowCode
 from flykka.spark_bridge.operators.spark_windows import WindowCode
 from flykka.spark_bridge.operators.temporal_join import TemporalJoinCode
+from flykka.spark_bridge.program.functions import only_key
+from flykka.spark_bridge.worker.weighted_results import JoinChanges
 
 if TYPE_CHECKING:
     from flykka.actors.machines.joins.interval_segments import Interval
@@ -23,9 +26,10 @@ if TYPE_CHECKING:
 
 _FOR_EVER = "forever"
 _OF_JOINS = (
-    "; a join drops old rows if its ON bounds the event times of both sides, as in b.at BETWEEN a.at AND a.at +"
-    " INTERVAL 10 MINUTES, or after set_sql_state_ttl(...)"
+    "; an INNER or OUTER JOIN of appended rows drops old ones if its ON bounds the event times of both sides, as in"
+    " b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES"
 )
+_OF_REGULAR_JOINS = ", or after set_sql_state_ttl(...)"
 
 
 def explanation(stream: DataStream, operators: Iterable[Transformation]) -> str:
@@ -44,27 +48,51 @@ def explanation_of_inserts(inserts: Sequence[tuple[str, DataStream]]) -> str:
 
 
 def _told(operators: Iterable[Transformation]) -> tuple[list[str], list[str]]:
-    """Return lines for operators, and a warning about those whose state never expires."""
+    """Return lines for operators, and warnings about state that never expires and work that grows with all rows."""
     numbers: dict[Transformation, int] = {}
     lines = ["operators"]
     endless: list[str] = []
-    has_endless_join = False
+    costly: list[str] = []
+    hint = ""
     for number, made in enumerate(operators, start=1):
         numbers[made] = number
         inputs = ", ".join(str(numbers[each.source]) for each in made.inputs if each.source in numbers)
-        kept = _kept(made.code)
-        lines.append(f"  {number}. {made.name}{f'  <- {inputs}' if inputs else ''}")
+        kept, name = _kept(made.code), f"{number}. {made.name}"
+        lines.append(f"  {name}{f'  <- {inputs}' if inputs else ''}")
         lines += (f"       keeps {each}" for each in kept)
         if any(each.endswith(_FOR_EVER) for each in kept):
-            endless.append(f"{number}. {made.name}")
-            has_endless_join |= isinstance(made.code, PairsCode)
+            endless.append(name)
+            if isinstance(made.code, RegularJoinCode):
+                hint = f"{_OF_JOINS}{_OF_REGULAR_JOINS}"
+            elif _is_join(made.code):
+                hint = hint or _OF_JOINS
+        if isinstance(made.code, ChangesCode) and _is_without_keys(made.code):
+            costly.append(f"WARNING: {name} {_cost(made.code)}")
     if not endless:
-        return lines, []
+        return lines, costly
     warning = (
         f"WARNING: the state of {', '.join(endless)} never expires: it grows with every new key. GROUP BY window(...)"
-        f" only keeps open windows{_OF_JOINS if has_endless_join else ''}"
+        f" only keeps open windows{hint}"
     )
-    return lines, [warning]
+    return lines, [warning, *costly]
+
+
+def _is_join(code: OperatorCode) -> bool:
+    if isinstance(code, ChangesCode):
+        is_recomputed = isinstance(code.results, Recomputed) and isinstance(code.results.compute, JoinedBySpark)
+        return is_recomputed or isinstance(code.function, JoinChanges)
+    return isinstance(code, PairsCode)
+
+
+def _is_without_keys(code: ChangesCode) -> bool:
+    return format_columns(*code.keys) == format_columns(only_key())
+
+
+def _cost(code: ChangesCode) -> str:
+    """Describe the work of an operator without keys, all of whose rows are in one subtask."""
+    if _is_join(code):
+        return "has no equality of both sides: each change meets all rows of the other side"
+    return "has no keys: each batch computes its results from all current rows"
 
 
 def _kept(code: OperatorCode) -> tuple[str, ...]:
@@ -76,6 +104,9 @@ def _kept(code: OperatorCode) -> tuple[str, ...]:
         case PairsCode(interval=interval):
             bounds = {Side.LEFT: interval, Side.RIGHT: interval.reversed}
             return tuple(f"the rows of the {side} side {_until(each)}" for side, each in bounds.items())
+        case ChangesCode():
+            rows = " of both sides" if _is_join(code) else "" if _is_without_keys(code) else " of each key"
+            return (f"the current rows{rows} {_FOR_EVER}",)
         case TemporalJoinCode():
             return (
                 "the rows of the left side until the watermark reaches their time",

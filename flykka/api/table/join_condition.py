@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from flykka.actors.machines.joins.interval_segments import UNBOUNDED_MS, Interval
 from flykka.api.table.relation import IsEventTime, IsWindow, IsWindowStart, Role, Rows
 from flykka.spark_bridge.functions.times import MICROS_PER_MS, in_ms
 from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.sql.plan_columns import struct_of
 from flykka.spark_bridge.sql.plan_node import Expression
+
+if TYPE_CHECKING:
+    from flykka.spark_bridge.program.prototype import Column
 
 _COMPARISONS = {
     "EqualTo": "=",
@@ -27,6 +32,11 @@ class Key:
 
     left: Expression
     right: Expression
+    matches_null: bool = False
+
+    def matched(self, value: Column) -> Column:
+        """Return a value that is null only if it matches no other one."""
+        return struct_of(value) if self.matches_null else value
 
     def of(self, side: Side) -> Expression:
         return self.left if side is Side.LEFT else self.right
@@ -76,7 +86,8 @@ class _Parts:
         )
 
     def add(self, condition: Expression) -> None:
-        key = self._key(condition) if condition.kind == "EqualTo" else None
+        """Add one condition."""
+        key = self._key(condition) if condition.kind in ("EqualTo", "EqualNullSafe") else None
         if key is not None:
             self._keys.append(key)
             self._is_of_windows |= self._have_one_window(key)
@@ -87,9 +98,11 @@ class _Parts:
     def _key(self, condition: Expression) -> Key | None:
         first, second = condition.children
         of = self._side(first), self._side(second)
+        matches_null = condition.kind == "EqualNullSafe"
         if of == (Side.LEFT, Side.RIGHT):
-            return Key(left=first, right=second)
-        return Key(left=second, right=first) if of == (Side.RIGHT, Side.LEFT) else None
+            return Key(left=first, right=second, matches_null=matches_null)
+        is_mirrored = of == (Side.RIGHT, Side.LEFT)
+        return Key(left=second, right=first, matches_null=matches_null) if is_mirrored else None
 
     def _side(self, expression: Expression) -> Side | None:
         """Return the side whose columns an expression reads; None if it reads both sides or no column."""

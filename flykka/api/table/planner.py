@@ -11,19 +11,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from flykka.api.streams.stream_type import APPEND_ONLY
 from flykka.api.table.aggregation import aggregated
 from flykka.api.table.bounds import Limits, bounds_of, first_alone, is_implied
 from flykka.api.table.changing_rows import columns_of_rows, where_true
-from flykka.api.table.changing_windows import changing_window
 from flykka.api.table.refusals import RefusedError, check_expressions, refused_node
-from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Role, Rows, distinct, leaf
+from flykka.api.table.relation import IsEventTime, IsKey, IsNumber, Relation, Role, Rows, distinct, label, leaf
 from flykka.api.table.retractions import RetractingAggregates
 from flykka.api.table.stream_joins import JoinSettings, streams_joined
 from flykka.api.table.temporal_joins import AsOfClauses, TimeOfVersion, column_of, refused_clause, temporally_joined
-from flykka.api.table.top_n import first_rows, without_number
+from flykka.api.table.top_n import first_rows, is_first_rows, without_number
+from flykka.api.table.weighted import changes, identity, recomputed, upserts, weighted, with_weights
 from flykka.errors import ProgramError
 from flykka.spark_bridge.sql.plan_columns import named
 from flykka.spark_bridge.sql.pushed_filters import PushedFilters
+from flykka.spark_bridge.sql.subqueries import without_subqueries
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
@@ -33,6 +35,9 @@ if TYPE_CHECKING:
 
 _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"})
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
+
+_ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
+"""Nodes from a LIMIT down to its ORDER BY."""
 
 
 def joined_with_table(
@@ -52,7 +57,8 @@ def joined_with_table(
             f" later batch may match them: the kinds that can run are {', '.join(sorted(keeping))}",
             node.position,
         )
-    relation.check_append_only("JOIN", node)
+    if relation.is_changing:
+        relation = with_weights(relation, node.children[place], is_unique=kind in ("LEFT SEMI", "LEFT ANTI"))
     return relation.then(node, place, tables)
 
 
@@ -86,6 +92,11 @@ class Planner:
         Raises:
             RefusedError: a part of it cannot run on a stream.
         """
+        (stream, *_) = self._streams.values() or (None,)
+        if stream is not None:
+            session = stream.flow.type.prototype.sparkSession
+            self._note_common_tables(plan)
+            plan = without_subqueries(session, plan, self._reads_stream)
         self._read = [frozenset(each.id for each in plan.output)]
         self._bounds = bounds_of(plan, self._as_of.is_temporal)
         relation = self._relation(plan)
@@ -97,13 +108,13 @@ class Planner:
             )
         self._as_of.check()
         _check_names(relation, plan)
-        return _placed(plan, lambda: relation.settled(is_result=True)).stream
+        return _placed(plan, lambda: _result(relation))
 
     def _relation(self, node: PlanNode) -> Relation | None:
         """Plan a node; None if it reads no stream."""
         if node.kind == "WithCTE":
-            *common, node = node.children
-            self._common.update((int(each.java.id()), each) for each in common)
+            self._note_common_tables(node)
+            node = node.children[-1]
         if not self._reads_stream(node):
             return None
         self._read.append(node.columns_read)
@@ -111,10 +122,16 @@ class Planner:
         self._read.pop()
         return relation
 
+    def _note_common_tables(self, node: PlanNode) -> None:
+        if node.kind == "WithCTE":
+            self._common.update((int(each.java.id()), each) for each in node.children[:-1])
+        for each in (*node.children, *node.subqueries):
+            self._note_common_tables(each)
+
     def _reads_stream(self, node: PlanNode) -> bool:
         if node.kind == "CTERelationRef":
             return self._reads_stream(self._common[int(node.java.cteId())])
-        return node.view_name in self._streams or any(self._reads_stream(child) for child in node.children)
+        return node.view_name in self._streams or any(map(self._reads_stream, (*node.children, *node.subqueries)))
 
     def _tables(self, node: PlanNode) -> tuple[PlanNode, ...]:
         """Return the common table expressions without a stream, if a node reads one together with its stream."""
@@ -136,31 +153,51 @@ class Planner:
         match node.kind:
             case "CTERelationRef":
                 return self._common_table(node)
-            case "SubqueryAlias" | "View" | "CTERelationDef":
+            case "SubqueryAlias" | "View" | "CTERelationDef" | "PipeOperator":
                 return self._below(node.children[0])  # It has the columns of its child, under another name.
             case "Project":
                 return self._below(node.children[0]).then(node, tables=self._tables(node))
             case "Filter":
                 return self._filtered(node)
             case "Generate" | "Expand":
-                return self._append_only(node, "making several rows from one").then(node, tables=self._tables(node))
+                below = self._below(node.children[0])
+                below = with_weights(below, node.children[0], is_unique=False) if below.is_changing else below
+                return below.then(node, tables=self._tables(node))
             case "Distinct":
                 return self._distinct(node)
             case "Aggregate":
                 return aggregated(node, self._below)
             case "Window":
-                below = self._below(node.children[0])
-                return (changing_window if below.is_upserts else first_rows)(node, below, self._bounds)
+                return self._window(node)
+            case "Sort":
+                return self._below(node.children[0])  # A stream has no end at which its rows could be sorted.
+            case "GlobalLimit" | "LocalLimit" | "Offset":
+                return self._first_of_all(node)
+            case "RepartitionByExpression" | "Repartition" | "RebalancePartitions":
+                return self._below(node.children[0])
             case "Union":
                 return self._united(node)
             case "Join":
                 return self._joined(node)
         raise refused_node(node)
 
-    def _append_only(self, node: PlanNode, clause: str) -> Relation:
+    def _window(self, node: PlanNode) -> Relation:
         below = self._below(node.children[0])
-        below.check_append_only(clause, node)
-        return below
+        if not below.is_changing and is_first_rows(node, below, self._bounds):
+            return first_rows(node, below, self._bounds)
+        rows = weighted(below.settled(carries_keys=True))
+        partitions = node.part("partitionSpec")
+        keys = [rows.columns.column(each) for each in partitions]
+        functions = label("window", (each.children[0].sql for each in node.part("windowExpressions")))
+        return recomputed([node], rows, keys, functions, identity(rows, partitions))
+
+    def _first_of_all(self, node: PlanNode) -> Relation:
+        """Plan LIMIT and OFFSET with the ORDER BY below them."""
+        nodes = [node]
+        while (child := nodes[-1].children[0]).kind in _ORDERED and not child.subqueries:
+            nodes.append(child)
+        rows = weighted(self._below(child).settled(carries_keys=True))
+        return recomputed(nodes[::-1], rows, (), label("first", ()), identity(rows))
 
     def _check_subqueries(self, node: PlanNode) -> None:
         for subquery in node.subqueries:
@@ -176,7 +213,7 @@ class Planner:
         key = int(node.java.cteId())
         if key not in self._common_rows:
             above, self._read = self._read, []
-            self._common_rows[key] = self._below(self._common[key]).settled()
+            self._common_rows[key] = self._below(self._common[key]).settled(carries_keys=True)
             self._read = above
         return leaf(self._common_rows[key], node)
 
@@ -192,18 +229,16 @@ class Planner:
         if is_implied(condition, below.roles):
             return below  # The operator emits no other numbers.
         read = {each.attribute.id for each in condition.walk() if each.kind == "AttributeReference"}
-        if below.is_upserts and not all(isinstance(below.roles.get(column), IsKey | IsNumber) for column in read):
+        is_upserts = below.stream.changelog.is_upserts
+        if is_upserts and not all(isinstance(below.roles.get(column), IsKey | IsNumber) for column in read):
             if node.subqueries:
-                raise RefusedError(
-                    f"the condition has a subquery on rows that are {below.stream.changelog}: use it before the"
-                    " aggregation, or on its keys",
-                    condition.position or node.position,
-                )
-            rows = below.settled()
+                below = with_weights(below, node.children[0])
+                return below.then(node, tables=self._tables(node))
+            rows = below.settled(carries_keys=True)
             return leaf(where_true(rows, rows.columns.column(condition)), node)
         filtered = below.then(node, tables=self._tables(node))
-        number = first_alone(condition, below.roles)
-        return leaf(without_number(filtered, number), node) if below.is_upserts and number is not None else filtered
+        number = first_alone(condition, below.roles) if is_upserts else None
+        return filtered if number is None else leaf(without_number(filtered, number), node)
 
     def _joins_streams(self, node: PlanNode) -> bool:
         return node.kind == "Join" and all(map(self._reads_stream, node.children))
@@ -237,7 +272,7 @@ class Planner:
 
     def _distinct(self, node: PlanNode) -> Relation:
         rows = self._below(node.children[0]).settled(carries_keys=True)
-        if rows.stream.changelog.keys is None:
+        if rows.stream.changelog == APPEND_ONLY:
             return leaf(replace(rows, stream=rows.stream.drop_duplicates(rows.called)), node)
         stream = RetractingAggregates(rows, [(named(name), name) for name in rows.called], ()).stream
         keys: dict[int, Role] = {column: IsKey(name=name) for column, name in rows.names.items()}
@@ -252,9 +287,10 @@ class Planner:
                 " batch; env.from_dataframe(...) makes a stream of a table",
                 node.position,
             )
-        for side in sides:
-            side.check_append_only("UNION", node)
         names = [each.name for each in node.output]
+        if any(side.is_changing for side in sides):
+            pairs = zip(sides, node.children, strict=True)
+            sides = [with_weights(side, child, is_unique=False) for side, child in pairs]
         united = [side.settled(distinct(names), is_result=True) for side in sides]
         stream = united[0].stream.union(*(each.stream for each in united[1:]))
         if stream.flow.type.event_time is None:
@@ -263,6 +299,15 @@ class Planner:
             column: role for column, role in united[0].roles.items() if isinstance(role, IsEventTime)
         }
         return leaf(Rows(stream=stream, output=united[0].output, called=united[0].called, roles=times), node)
+
+
+def _result(relation: Relation) -> DataStream:
+    rows = relation.settled(carries_keys=True)
+    log = rows.stream.changelog
+    if log.weight is None and set(log.keys or ()) <= set(rows.called):
+        return relation.settled(is_result=True).stream
+    rows = weighted(rows)
+    return changes(rows) if rows.stream.changelog.keys is None else upserts(rows)
 
 
 def _view(node: PlanNode, stream: DataStream) -> Relation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from flykka.api.streams.stream_type import APPEND_ONLY
 from flykka.api.streams.transformation import leading_to
 from flykka.errors import ProgramError
 from flykka.spark_bridge.rows.type_support import Use, unsupported_type
@@ -12,28 +13,11 @@ if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode, Position
 
-_NO_ORDER = "the rows of a stream have no order, and no end at which they could be sorted"
-_TOP = "ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) in a subquery, bounded by a WHERE, keeps the first rows"
-
 REFUSED_NODES = {
-    "Sort": ("ORDER BY", f"{_NO_ORDER}; {_TOP}"),
-    "GlobalLimit": ("LIMIT", f"a stream has no first rows; {_TOP}"),
-    "Offset": ("OFFSET", f"a stream has no first rows; {_TOP}"),
-    "Intersect": (
-        "INTERSECT",
-        "it would compare all rows of both sides: use WHERE ... IN (SELECT ...) of a fixed table",
-    ),
-    "Except": (
-        "EXCEPT",
-        "it would compare all rows of both sides: use WHERE ... NOT IN (SELECT ...) of a fixed table",
-    ),
     "Sample": (
         "TABLESAMPLE",
         "it draws other rows each time they are read: WHERE pmod(hash(id), 100) < 10 does not",
     ),
-    "RepartitionByExpression": ("DISTRIBUTE BY", "set_parallelism(...) of the result decides how rows are spread"),
-    "Repartition": ("REPARTITION", "set_parallelism(...) of the result decides how rows are spread"),
-    "RebalancePartitions": ("REBALANCE", "set_parallelism(...) of the result decides how rows are spread"),
 }
 """Nodes without an operator: the clause that a query has for them, and what to write instead."""
 
@@ -64,7 +48,7 @@ def check_compared(value: Expression, use: Use, clause: str, position: Position 
 def without_event_time(stream: DataStream) -> str:
     """Return why a stream has no event time, and how to give it one."""
     marked = [made.name for made in leading_to(stream.flow.inputs) if made.watermark_delay_ms is not None]
-    if stream.changelog.keys is not None:
+    if stream.changelog != APPEND_ONLY:
         return f"its rows are {stream.changelog}, and changing rows have no event time"
     if marked:
         return (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from flykka.actors.machines.state.schema_evolution import ddl_name
 from flykka.api.streams.data_stream import DataStream
-from flykka.api.table.refusals import RefusedError
+from flykka.api.streams.stream_type import APPEND_ONLY
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END
 from flykka.spark_bridge.program.functions import only_key
 from flykka.spark_bridge.sql.plan_columns import PlanColumns, window_end
@@ -120,18 +120,9 @@ class Relation:
     tables: tuple[PlanNode, ...] = ()
 
     @property
-    def is_upserts(self) -> bool:
-        """True if the rows replace earlier ones."""
-        return self.stream.changelog.keys is not None
-
-    def check_append_only(self, clause: str, node: PlanNode) -> None:
-        """Raise `RefusedError` if rows may change later, which the clause cannot handle."""
-        if self.is_upserts:
-            raise RefusedError(
-                f"{clause} of rows that are {self.stream.changelog} is not supported: a row would count again with"
-                " each change. Windows, GROUP BY window(...), emit each result once",
-                node.position,
-            )
+    def is_changing(self) -> bool:
+        """True if rows may replace or delete earlier ones."""
+        return self.stream.changelog != APPEND_ONLY
 
     def then(self, node: PlanNode, place: int = 0, tables: tuple[PlanNode, ...] = ()) -> Relation:
         """Apply a stateless node that reads these rows as its child at a place, and possibly common tables."""
@@ -150,12 +141,10 @@ class Relation:
 
         The end of a window is carried along as event time, but not into the result of the query. The row kinds come
         after the columns, and before them, with `carries_keys`, the keys that are not columns.
-
-        Raises:
-            RefusedError: the rows are upserts, and have lost a key.
         """
-        kind = self.stream.changelog.row_kind
-        carried = (*(self._lost_keys if carries_keys else ()), *(() if kind is None else (kind,)))
+        kind, weight = self.stream.changelog.row_kind, self.stream.changelog.weight
+        kinds = tuple(each for each in (kind, weight) if each is not None)
+        carried = (*(self._lost_keys if carries_keys and weight is None else ()), *kinds)
         called = tuple(names) if names is not None else distinct((each.name for each in self.output), taken=carried)
         rows = Rows(stream=self.stream, output=self.output, called=called, roles=self.roles)
         ids = rows.names
@@ -202,27 +191,12 @@ class Relation:
         return tuple(key for key in self.stream.changelog.keys or () if key not in found)
 
     def _keys(self, names: Mapping[int, str], carried: tuple[str, ...]) -> dict[str, str]:
-        keys = self.stream.changelog.keys or ()
+        """Return the new names of the keys of upserts."""
         # If several columns are the key, the first one is used.
         roles = reversed(list(self.roles.items()))
         found = {role.name: names[column] for column, role in roles if isinstance(role, IsKey | IsNumber)}
-        lost = [self._written(key) for key in self._lost_keys if key not in carried]
-        if lost:
-            raise RefusedError(
-                f"the rows are upserts by {', '.join(map(self._written, keys))}, but the SELECT leaves out"
-                f" {', '.join(lost)}, so the current rows would be unknown; add {' and '.join(lost)} to the SELECT",
-                self.position,
-            )
-        return {**found, **{key: key for key in self._lost_keys}}
-
-    def _written(self, key: str) -> str:
-        """Return a key as written in the query: with its table, if several have such a column."""
-        place = self.stream.columns.index(key)
-        if place >= len(self.attributes):
-            return key
-        column = self.attributes[place]
-        names = [each.attribute.name.lower() for each in self.attributes]
-        return column.qualified if names.count(names[place]) > 1 else column.attribute.name
+        lost = {key: key if key in carried else "" for key in self._lost_keys}
+        return {**found, **lost}
 
     def _label(self, names: tuple[str, ...]) -> str:
         kinds = {"Filter": "where", "Generate": "generate", "Join": "join", "Expand": "expand"}
@@ -284,6 +258,20 @@ def _role_of(expression: Expression, roles: Mapping[int, Role]) -> Role | None:
         return role if isinstance(role, IsKey | IsNumber) else None
     window = roles.get(value.children[0].column_id) if value.kind == "GetStructField" else None
     return window.part(value.field) if isinstance(window, IsWindow) else None
+
+
+def relation_of(rows: Rows, node: PlanNode) -> Relation:
+    """Return the rows as those of a node, whose other columns are left out."""
+    expressions = {each.attribute.id: each for each in node.part("output")}
+    read = frozenset(each.id for each in rows.output)
+    return Relation(
+        stream=rows.stream,
+        attributes=tuple(expressions[each.id] for each in rows.output),
+        output=rows.output,
+        roles=rows.roles,
+        left_out=frozenset(each.id for each in node.output) - read,
+        position=node.position,
+    )
 
 
 def leaf(rows: Rows, node: PlanNode) -> Relation:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flykka.spark_bridge.rows.row_kind import DELETE, ROW_KIND, UPDATE_BEFORE
+from flykka.spark_bridge.rows.row_kind import DELETE, INSERT, UPDATE_BEFORE
 
 if TYPE_CHECKING:
     from flykka.api.streams.stream_type import Changelog
@@ -34,8 +35,7 @@ class ResultTable:
     def __init__(self, columns: Sequence[str], changelog: Changelog) -> None:
         self._columns = tuple(columns)
         self._keys = None if changelog.keys is None else [self._columns.index(key) for key in changelog.keys]
-        is_changes = self._keys is not None and ROW_KIND in self._columns
-        self._kind = self._columns.index(ROW_KIND) if is_changes else None
+        self._kind = None if changelog.row_kind is None else self._columns.index(changelog.row_kind)
         self._rows: deque[TextRow] = deque(maxlen=ROWS_KEPT)
         self._by_key: dict[TextRow, TextRow] = {}
         self._total = self._changes = 0
@@ -45,18 +45,30 @@ class ResultTable:
         """Add the rows of a batch; `left_out` more are not shown."""
         with self._lock:
             self._changes += len(rows) + left_out
-            if self._keys is None:
-                self._rows.extend(rows)
-                self._total += len(rows) + left_out
-            else:
+            if self._keys is not None:
                 self._change(rows, self._keys)
                 self._total = len(self._by_key)
+            elif self._kind is not None:
+                self._come_and_go(rows, self._kind)
+                self._total = len(self._rows)
+            else:
+                self._rows.extend(rows)
+                self._total += len(rows) + left_out
 
     def shown(self, limit: int) -> Shown:
         """Return the last rows, at most `limit`; of upserts those that changed last."""
         with self._lock:
             rows: Iterable[TextRow] = self._rows if self._keys is None else self._by_key.values()
             return Shown(columns=self._columns, rows=tuple(rows)[-limit:], total=self._total, changes=self._changes)
+
+    def _come_and_go(self, rows: Sequence[TextRow], kind: int) -> None:
+        for row in rows:
+            current = (*row[:kind], INSERT, *row[kind + 1 :])
+            if row[kind] in (DELETE, UPDATE_BEFORE):
+                with suppress(ValueError):  # It is older than the rows that are kept.
+                    self._rows.remove(current)
+            else:
+                self._rows.append(current)
 
     def _change(self, rows: Sequence[TextRow], keys: Sequence[int]) -> None:
         for row in rows:

@@ -8,6 +8,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.stream_type import APPEND_ONLY
 from flykka.api.table.catalog import Catalog
 from flykka.api.table.changing_rows import columns_of_rows
 from flykka.api.table.declared_table import DeclaredTable, declared_table
@@ -329,8 +330,15 @@ def _check_changelog(table: DeclaredTable, stream: DataStream) -> None:
     """Raise `RefusedError` if rows that replace others would go to a table that only appends."""
     keys, sink = stream.changelog.keys, table.sink
     assert sink is not None, "it was checked"
-    if keys is None or sink.shows:
+    if stream.changelog == APPEND_ONLY or sink.shows:
         return
+    if keys is None:
+        raise RefusedError(
+            f"the rows are changes of whole rows, of which no column is a key: {table.name}, USING {table.connector},"
+            " would keep all rows ever emitted. Select the key of the rows, or GROUP BY it; tables USING print show"
+            " changes",
+            None,
+        )
     by = f"by ({', '.join(keys)})" if keys else "of one row, without a key"
     if not sink.keys:
         raise RefusedError(

@@ -109,7 +109,11 @@ def temporally_joined(
         RefusedError: the kind of join is not supported, the time is not the event time of the left stream, a side has
             no event time, the left rows change, or the ON has no equality with the key of the right side.
     """
-    left.check_append_only("The left side of a temporal JOIN", node)
+    if left.is_changing:
+        raise RefusedError(
+            f"the left side of a temporal JOIN cannot be rows that are {left.stream.changelog}, as each has one time",
+            node.position,
+        )
     return _TemporalJoin(node, {Side.LEFT: left.settled(), Side.RIGHT: right.settled()}, time, read).relation()
 
 

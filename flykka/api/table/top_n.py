@@ -36,25 +36,18 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.prototype import Column
     from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
 
-WRITE = "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...) AS n FROM ...) WHERE n <= 3"
+
+def is_first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> bool:
+    """Return True if a window function is a ROW_NUMBER() of which only the first numbers are needed."""
+    number, function = _numbered(node)
+    window = next((role for each in node.part("partitionSpec") if (role := _window(each, relation)) is not None), None)
+    return function == "RowNumber" and number.id in bounds and (window is None or window.panes is not None)
 
 
 def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
-    """Plan the first rows of an order, with their number.
-
-    Raises:
-        RefusedError: it is not ROW_NUMBER(), the number has no bound, or the bound is too large.
-    """
-    number, function = _numbered(node)
-    limit = bounds.get(number.id)
-    if function == "RowNumber" and limit is None:
-        raise unbounded(node)
-    if function != "RowNumber" or limit is None:
-        raise RefusedError(
-            "window functions, OVER (...), cannot run on a stream, which may always have more rows."
-            f" ROW_NUMBER() with a bound can: {WRITE}; and so can GROUP BY window(...)",
-            node.position,
-        )
+    """Plan the first rows of an order, with their number, if `is_first_rows`."""
+    number, _ = _numbered(node)
+    limit = bounds[number.id]
     rows = relation.settled()
     window = next((role for each in node.part("partitionSpec") if (role := _window(each, rows)) is not None), None)
     if window is not None:
@@ -72,16 +65,6 @@ def without_number(relation: Relation, column: int) -> Rows:
     return replace(rows, stream=with_changelog(rows.stream, replace(log, keys=keys)), roles=roles)
 
 
-def unbounded(node: PlanNode) -> RefusedError:
-    """Create the error for ROW_NUMBER() without a bound."""
-    return RefusedError(
-        "ROW_NUMBER() needs a bound, as a stream may always have more rows: a WHERE that compares its number with a"
-        f" constant. {WRITE}. Above another window function, an aggregate or an outer join a WHERE does not bound it,"
-        " as these would see fewer rows; and all readers of a common table must bound it",
-        node.position,
-    )
-
-
 def _numbered(node: PlanNode) -> tuple[Attribute, str]:
     """Return the column of the window function, and the kind of function."""
     made = node.part("windowExpressions")
@@ -89,7 +72,7 @@ def _numbered(node: PlanNode) -> tuple[Attribute, str]:
     return made[0].attribute, kind
 
 
-def _window(partition: Expression, rows: Rows) -> IsWindow | None:
+def _window(partition: Expression, rows: Rows | Relation) -> IsWindow | None:
     role = rows.roles.get(partition.column_id)
     return role if isinstance(role, IsWindow) else None
 

@@ -26,10 +26,14 @@ _MICROS_PER_DAY = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRows:
-    """Rows of `source` are cut into windows over `time`; the grouping `expression` is the window."""
+    """Rows of `source` are cut into windows over `time`; the grouping `expression` is the window.
+
+    Spark computes it in `nodes`, top-down, of which the last one reads the source.
+    """
 
     expression: Expression
     source: PlanNode
+    nodes: tuple[PlanNode, ...]
     time: Expression
     windows: PeriodicEventTimeWindows | EventTimeSessionWindows
 
@@ -60,22 +64,25 @@ def cut_rows(aggregate: PlanNode) -> CutRows | None:
         made = _made(aggregate, expression)
         if made is None:
             return None
-        source, struct = made
+        nodes, struct = made
         _, start, _, end = struct.children
         return CutRows(
             expression=expression,
-            source=source,
+            source=nodes[-1].children[0],
+            nodes=nodes,
             time=_time(start),
             windows=_sessions(end, expression) if is_session else _periodic(start, end, expression),
         )
     return None
 
 
-def _made(aggregate: PlanNode, window: Expression) -> tuple[PlanNode, Expression] | None:
-    """Return the node below the one that computes windows, and the struct that it computes."""
+def _made(aggregate: PlanNode, window: Expression) -> tuple[tuple[PlanNode, ...], Expression] | None:
+    """Return the nodes down to the one that computes windows, and the struct that it computes."""
     node = aggregate.children[0]
+    nodes = [node]
     while node.kind == "Filter":
         node = node.children[0]
+        nodes.append(node)
     if node.kind == "Project":
         computed = node.expressions
     elif node.kind == "Expand":
@@ -85,7 +92,7 @@ def _made(aggregate: PlanNode, window: Expression) -> tuple[PlanNode, Expression
     for attribute, value in zip(node.output, computed, strict=True):
         struct = value.children[0] if value.kind == "Alias" else value
         if attribute.id == window.attribute.id and struct.kind == "CreateNamedStruct":
-            return node.children[0], struct
+            return tuple(nodes), struct
     return None
 
 

@@ -14,12 +14,20 @@ NUMBERED = f"SELECT *, {NUMBER} FROM bid"
 HOURLY = "SELECT window AS w, auction, count(*) AS c FROM bid GROUP BY window(at, '1 hour'), auction"
 OF_WINDOWS = f"SELECT *, row_number() OVER (PARTITION BY w ORDER BY c) AS n FROM ({HOURLY})"
 TWO_READERS = f"WITH r AS ({NUMBERED}) SELECT a.auction, a.n, b.n AS m FROM r AS a JOIN r AS b ON a.auction = b.auction"
-NEEDS_A_BOUND = "ROW_NUMBER() needs a bound"
 
 
 def limits(queries: Queries, query: str) -> list[int]:
     """The limits of the top-N operators of a query."""
     return [int(name.split()[1]) for name in queries.operators(query) if name.startswith("first ")]
+
+
+def numbers_all_rows(operators: list[str]) -> bool:
+    """True if a window function numbers all rows, without a limit."""
+    return any(name.startswith("window(row_number") for name in operators) and not any(map(is_first_rows, operators))
+
+
+def is_first_rows(operator: str) -> bool:
+    return operator.startswith("first ")
 
 
 @pytest.mark.parametrize(
@@ -64,10 +72,9 @@ def test_a_bound_is_recognised_in_every_spelling(
     ],
 )
 def test_a_condition_that_accepts_any_number_is_no_bound(queries: Queries, condition: str) -> None:
-    with pytest.raises(SqlError) as refused:
-        queries.sql(f"SELECT auction, n FROM ({NUMBERED}) WHERE {condition}")
+    operators = queries.operators(f"SELECT auction, n FROM ({NUMBERED}) WHERE {condition}")
 
-    assert NEEDS_A_BOUND in str(refused.value)
+    assert numbers_all_rows(operators)
 
 
 @pytest.mark.parametrize(
@@ -150,15 +157,20 @@ def test_a_bound_is_pushed_through_nodes_that_preserve_the_result(
                 " AND b.n <= 2",
             )
         ),
-        f"WITH r AS ({NUMBERED}) SELECT b.price, n FROM bid AS b JOIN r FOR SYSTEM_TIME AS OF b.at"
-        " ON b.auction = r.auction WHERE r.n <= 2",
     ],
 )
-def test_a_pushdown_that_others_could_observe_is_refused(queries: Queries, query: str) -> None:
-    with pytest.raises(SqlError) as refused:
-        queries.sql(query)
+def test_a_bound_that_others_could_observe_is_not_pushed_down(queries: Queries, query: str) -> None:
+    assert any(each.startswith("window(row_number") for each in queries.operators(query))
 
-    assert NEEDS_A_BOUND in str(refused.value)
+
+def test_a_bound_is_not_pushed_below_versions(queries: Queries) -> None:
+    query = (
+        f"WITH r AS ({NUMBERED}) SELECT b.price, n FROM bid AS b JOIN r FOR SYSTEM_TIME AS OF b.at"
+        " ON b.auction = r.auction WHERE r.n <= 2"
+    )
+
+    with pytest.raises(SqlError, match="the right stream has no event time"):
+        queries.sql(query)
 
 
 def test_a_common_table_retains_the_rows_of_all_its_readers(queries: Queries) -> None:
@@ -194,22 +206,15 @@ def test_upserts_have_keys_that_distinguish_them(queries: Queries, query: str, k
 
 
 @pytest.mark.parametrize(
-    ("query", "hint"),
+    "query",
     [
-        (
-            "SELECT b.auction, b.price FROM auction AS a LEFT JOIN auction AS b ON a.auction = b.auction",
-            "add a.auction to the SELECT",
-        ),
-        (
-            f"{TWO_READERS.replace('a.auction, a.n', '1 AS one')} WHERE a.n <= 2 AND b.n <= 2",
-            "add a.auction and a.n to the SELECT",
-        ),
-        ("SELECT c FROM (SELECT auction, count(*) AS c FROM bid GROUP BY auction)", "add auction to the SELECT"),
-        ("SELECT count(*) AS c FROM bid GROUP BY auction", "add auction to the SELECT"),
+        "SELECT b.auction, b.price FROM auction AS a LEFT JOIN auction AS b ON a.auction = b.auction",
+        f"{TWO_READERS.replace('a.auction, a.n', '1 AS one')} WHERE a.n <= 2 AND b.n <= 2",
+        "SELECT c FROM (SELECT auction, count(*) AS c FROM bid GROUP BY auction)",
+        "SELECT count(*) AS c FROM bid GROUP BY auction",
     ],
 )
-def test_an_omitted_key_is_named_as_in_the_query(queries: Queries, query: str, hint: str) -> None:
-    with pytest.raises(SqlError) as refused:
-        queries.sql(query)
+def test_rows_without_their_key_are_changes_of_whole_rows(queries: Queries, query: str) -> None:
+    stream = queries.sql(query)
 
-    assert hint in str(refused.value)
+    assert (stream.changelog.keys, stream.changelog.row_kind) == (None, "row_kind")

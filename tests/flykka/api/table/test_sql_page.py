@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from flykka.api.table.statement_executor import set_option
 from flykka.errors import SqlError
@@ -18,77 +20,181 @@ from tests.layout.sources import ROOT
 pytestmark = pytest.mark.spark
 
 LINES = (ROOT / "docs" / "sql.md").read_text(encoding="utf-8").splitlines()
+APPENDED, CHANGES, DELETES = "append-only", "changes of whole rows", "upserts and deletes"
 NEAR = "b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES"
 HOURS = "SELECT window, window.start AS s, auction, count(*) AS n FROM bid GROUP BY window(at, '1 hour'), auction"
 NUMBER = "row_number() OVER (PARTITION BY auction ORDER BY at) AS n"
-NUMBERED = f"SELECT auction, n FROM (SELECT *, {NUMBER} FROM {{}}) WHERE"
+NUMBERED = f"SELECT auction, n FROM (SELECT *, {NUMBER} FROM bid) WHERE"
 OVER = "OVER (PARTITION BY auction ORDER BY at ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS n"
 JOINED = "SELECT a.auction, b.auction AS other FROM {} a {} JOIN {} b ON a.auction = b.auction"
+EXISTS = "SELECT auction FROM bid a WHERE {} EXISTS (SELECT 1 FROM bid b WHERE b.bidder = a.auction)"
 OUTER = ("LEFT", "RIGHT", "FULL")
 VERSION = "SELECT a.price FROM bid a {} JOIN version FOR SYSTEM_TIME AS OF a.{} AS b ON a.auction = b.auction"
 
-RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
+RUNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "`SELECT` of expressions, `WHERE`, subqueries in `FROM`, `WITH`": (
         "where, select(double)",
+        APPENDED,
         ("WITH c AS (SELECT * FROM bid) SELECT price * 2 AS double FROM (SELECT * FROM bid) WHERE price > 1",),
     ),
-    "`LATERAL VIEW explode(...)` and other generators": (
-        "generate, select(c)",
-        ("SELECT c FROM bid LATERAL VIEW explode(split(channel, '-')) AS c",),
+    "`LATERAL VIEW explode(...)` and other generators, `UNPIVOT`": (
+        "",
+        APPENDED,
+        (
+            "SELECT c FROM bid LATERAL VIEW explode(split(channel, '-')) AS c",
+            "SELECT * FROM bid UNPIVOT (v FOR k IN (price))",
+        ),
     ),
-    "`UNION ALL`": ("select(auction)", ("SELECT auction FROM bid UNION ALL SELECT bidder FROM bid",)),
+    "`ORDER BY` without `LIMIT`, `DISTRIBUTE BY`, hints to repartition": (
+        "select(price)",
+        APPENDED,
+        (
+            "SELECT price FROM bid ORDER BY price",
+            "SELECT price FROM bid DISTRIBUTE BY price",
+            "SELECT /*+ REPARTITION(3) */ price FROM bid",
+            "SELECT /*+ REBALANCE */ price FROM bid",
+        ),
+    ),
+    "`UNION ALL`": ("select(auction)", APPENDED, ("SELECT auction FROM bid UNION ALL SELECT bidder FROM bid",)),
     "`JOIN` with a table, `IN (SELECT ...)` and scalar subqueries of tables": (
         "select(price)",
+        APPENDED,
         (
             "SELECT price FROM bid JOIN item ON auction = id",
             "SELECT price FROM bid WHERE auction IN (SELECT id FROM item)",
             "SELECT price FROM bid WHERE auction > (SELECT max(id) FROM item)",
         ),
     ),
+    "`UNION ALL`, `explode`, a `JOIN` with a table, or a `SELECT` without the key, of"
+    " [rows that change](#rows-that-change)": (
+        "weights",
+        CHANGES,
+        (
+            "SELECT price FROM auction",
+            "SELECT auction FROM auction UNION ALL SELECT auction FROM bid",
+            "SELECT auction, explode(split(channel, '-')) AS c FROM auction",
+            "SELECT auction, title FROM auction LEFT JOIN item ON auction = id",
+        ),
+    ),
     "`JOIN ... ON a.id = b.id AND b.at BETWEEN a.at AND a.at + INTERVAL 10 MINUTES`, also `LEFT`, `RIGHT` and `FULL`": (
         "interval_join(",
+        APPENDED,
         tuple(f"{JOINED.format('bid', kind, 'bid')} AND {NEAR}" for kind in ("", *OUTER)),
     ),
     "`JOIN ... ON a.id = b.id AND b.at >= a.at`, with a bound on one side only": (
         "interval_join(",
+        APPENDED,
         (f"{JOINED.format('bid', '', 'bid')} AND b.at >= a.at",),
     ),
     "`JOIN ... ON c.window = d.window`, of the starts of windows of one size, or of their ends, also `LEFT`, `RIGHT`"
     " and `FULL`": (
         "interval_join(",
+        APPENDED,
         tuple(
             f"SELECT a.n, b.n AS m FROM ({HOURS}) a {kind} JOIN ({HOURS}) b"
             f" ON a.{of} = b.{of} AND a.auction = b.auction"
             for kind, of in zip(("", *OUTER), ("window", "s", "window.end", "s"), strict=True)
         ),
     ),
-    "`INNER JOIN ... ON a.id = b.id` without bounds": ("regular_join(", (JOINED.format("bid", "", "bid"),)),
-    "`JOIN ... ON a.id = b.id` of [rows that change](#rows-that-change), also `LEFT`, `RIGHT`, `FULL`, `LEFT SEMI` and"
-    " `LEFT ANTI`": (
-        "join(auction = auction)",
+    "`INNER JOIN ... ON a.id = b.id` without bounds": (
+        "regular_join(",
+        APPENDED,
+        (JOINED.format("bid", "", "bid"),),
+    ),
+    "`LEFT`, `RIGHT` and `FULL JOIN` without bounds, `LEFT SEMI`, `LEFT ANTI`, joins without an equality, and all joins"
+    " of rows that change": (
+        "join(",
+        f"{CHANGES}|{DELETES} by auction",
         (
-            *(JOINED.format("auction", kind, "auction") for kind in ("", *OUTER)),
+            JOINED.format("auction", "", "auction"),
+            *(JOINED.format("bid", kind, "bid") for kind in OUTER),
+            *(JOINED.format("auction", kind, "bid") for kind in OUTER),
+            f"{JOINED.format('bid', 'FULL', 'bid')} AND a.price > b.price",
+            f"{JOINED.format('bid', 'LEFT', 'bid')} AND ({NEAR} OR a.price = b.price)",
+            "SELECT a.price FROM bid a JOIN bid b ON a.price > b.price",
+            "SELECT a.price FROM bid a CROSS JOIN auction b",
             *(
-                f"SELECT a.auction FROM auction a LEFT {kind} JOIN bid b ON a.auction = b.auction"
+                f"SELECT a.auction FROM {left} a LEFT {kind} JOIN bid b ON a.auction = b.auction AND {NEAR}"
+                for left in ("auction", "bid")
                 for kind in ("SEMI", "ANTI")
             ),
         ),
     ),
+    "`IN`, `NOT IN`, `EXISTS`, `LATERAL`, scalar and correlated subqueries of streams": (
+        "join(",
+        CHANGES,
+        (
+            "SELECT auction FROM bid WHERE price > 3 OR auction IN (SELECT bidder FROM bid)",
+            "SELECT auction FROM bid WHERE auction NOT IN (SELECT bidder FROM auction)",
+            EXISTS.format(""),
+            EXISTS.format("NOT"),
+            "SELECT price, (SELECT max(price) FROM bid) AS highest FROM bid",
+            "SELECT price FROM bid a WHERE price > (SELECT avg(price) FROM bid b WHERE b.auction = a.auction)",
+            "SELECT price, e FROM bid a, LATERAL (SELECT max(price) AS e FROM bid b WHERE b.auction = a.auction)",
+        ),
+    ),
     "`JOIN rates FOR SYSTEM_TIME AS OF o.at AS r ON o.currency = r.currency`, also `LEFT`": (
         "temporal_join(",
+        APPENDED,
         (VERSION.format("", "at"), VERSION.format("LEFT", "at")),
     ),
     "`SELECT DISTINCT`, `UNION`, `GROUP BY` without aggregates": (
         "drop_duplicates(auction)",
+        APPENDED,
         (
             "SELECT DISTINCT auction FROM bid",
             "SELECT auction FROM bid UNION SELECT bidder FROM bid",
             "SELECT auction FROM bid GROUP BY auction",
         ),
     ),
-    "`GROUP BY` with aggregates": ("aggregate(", ("SELECT auction, count(*) AS n FROM bid GROUP BY auction",)),
+    "`INTERSECT`, `EXCEPT`, also with `ALL`": (
+        "aggregate(",
+        f"{CHANGES}|{DELETES} by auction",
+        tuple(
+            f"SELECT auction FROM bid {operation} SELECT bidder FROM {other}"
+            for operation in ("INTERSECT", "INTERSECT ALL", "EXCEPT", "EXCEPT ALL")
+            for other in ("bid", "auction")
+        ),
+    ),
+    "`GROUP BY` with `count`, `sum`, `min`, `max`, `avg`": (
+        "aggregate(",
+        "upserts by auction",
+        ("SELECT auction, count(*) AS n, max(price) AS p FROM bid GROUP BY auction",),
+    ),
+    "the same with `GROUPING SETS`, `CUBE` or `ROLLUP`": (
+        "aggregate(",
+        CHANGES,
+        tuple(
+            f"SELECT auction, bidder, count(*) AS n FROM {rows} GROUP BY {sets}"
+            for sets in ("GROUPING SETS ((auction), (bidder))", "CUBE (auction, bidder)", "ROLLUP (auction, bidder)")
+            for rows in ("bid", "auction")
+        ),
+    ),
+    "`count`, `DISTINCT`, and `sum` and `avg` of exact numbers, of rows that change": (
+        "changes by",
+        f"{DELETES} by bidder",
+        (
+            "SELECT bidder, count(*) AS n, sum(auction) AS s, avg(auction) AS mean FROM auction GROUP BY bidder",
+            "SELECT DISTINCT bidder FROM auction",
+            "SELECT bidder FROM auction UNION SELECT bidder FROM bid",
+        ),
+    ),
+    "all other aggregates, such as `percentile`, `collect_list`, those of Python, `PIVOT`, and `min` of rows that"
+    " change": (
+        "aggregate(",
+        f"{DELETES} (by (auction|bidder)|of one row)",
+        (
+            "SELECT auction, percentile(price, 0.5) AS p FROM bid GROUP BY auction",
+            "SELECT bidder, collect_list(price) AS p FROM auction GROUP BY bidder",
+            "SELECT auction, mean_of(price) AS p FROM bid GROUP BY auction",
+            "SELECT * FROM (SELECT auction, channel, price FROM bid) PIVOT (max(price) FOR channel IN ('a', 'b'))",
+            "SELECT bidder, min(price) AS p, avg(price) AS mean FROM auction GROUP BY bidder",
+            "SELECT count(DISTINCT price, bidder) AS n FROM bid",
+        ),
+    ),
     "`GROUP BY window(at, '1 minute')`, `window(at, '1 hour', '5 minutes')`": (
         "aggregate(",
+        APPENDED,
         (
             "SELECT count(*) AS n FROM bid GROUP BY window(at, '1 minute')",
             "SELECT auction, max_by(price, at) AS p FROM bid GROUP BY window(at, '1 hour', '5 minutes'), auction",
@@ -96,91 +202,100 @@ RUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "`GROUP BY session_window(at, '5 minutes')`": (
         "aggregate(",
+        APPENDED,
         ("SELECT count(*) AS n FROM bid GROUP BY session_window(at, '5 minutes')",),
     ),
     "`GROUP BY window` of a query that groups by it": (
         "aggregate(",
+        APPENDED,
         (f"SELECT window, max(n) AS most FROM ({HOURS}) GROUP BY window",),
     ),
-    "`GROUP BY` of rows that change, `DISTINCT` of them": (
-        "changes by auction",
+    "windows over another column, or of rows that change": (
+        "aggregate(",
+        f"(upserts|{DELETES}) by (session_)?window",
         (
-            "SELECT bidder, max(price) AS most FROM auction GROUP BY bidder",
-            "SELECT DISTINCT bidder FROM auction",
+            "SELECT window, count(*) AS n FROM timeless GROUP BY window(at, '1 hour')",
+            "SELECT window, count(*) AS n FROM auction GROUP BY window(at, '1 hour', '5 minutes')",
+            "SELECT session_window, count(*) AS n FROM auction GROUP BY session_window(at, '1 hour')",
         ),
     ),
     "`ROW_NUMBER() OVER (PARTITION BY k ORDER BY ...)` with `WHERE n <= 3` around it, or `n < 4`, `n BETWEEN 1 AND 3`,"
     " `n IN (1, 3)`": (
         "first 3 of auction",
+        "upserts by auction, n",
         (
-            f"{NUMBERED.format('bid')} n <= 3",
-            f"{NUMBERED.format('bid')} n < 4",
-            f"{NUMBERED.format('bid')} n BETWEEN 1 AND 3",
-            f"{NUMBERED.format('auction')} n IN (1, 3)",
+            f"{NUMBERED} n <= 3",
+            f"{NUMBERED} n < 4",
+            f"{NUMBERED} n BETWEEN 1 AND 3",
+            f"{NUMBERED} n IN (1, 3)",
         ),
     ),
     "the same with `PARTITION BY window` over results of windows": (
         "first 3 of each window",
+        APPENDED,
         (
             "SELECT n FROM (SELECT *, row_number() OVER (PARTITION BY window ORDER BY n) AS place"
             f" FROM ({HOURS})) WHERE place <= 3",
         ),
     ),
-    "`count`, `sum` and `avg` `OVER (PARTITION BY k ORDER BY ... ROWS BETWEEN 10 PRECEDING AND CURRENT ROW)` of rows"
-    " that change": (
-        "over(",
-        tuple(f"SELECT auction, {function}(price) {OVER} FROM auction" for function in ("count", "sum", "avg")),
+    "all other window functions, such as `RANK()`, `lag(...)`, `sum(...) OVER`, also of rows that change": (
+        "window(",
+        f"{CHANGES}|{DELETES} by auction",
+        (
+            *(
+                f"SELECT auction, {function} OVER (PARTITION BY auction ORDER BY at) AS n FROM {rows}"
+                for function in ("rank()", "lag(price)", "row_number()")
+                for rows in ("bid", "auction")
+            ),
+            f"SELECT auction, sum(price) {OVER} FROM bid",
+            f"SELECT auction, n FROM (SELECT *, {NUMBER} FROM auction) WHERE n <= 3",
+            f"SELECT auction, c FROM (SELECT auction, max(n) AS c FROM (SELECT *, {NUMBER} FROM bid) GROUP BY auction)"
+            " WHERE c < 3",
+        ),
+    ),
+    "`LIMIT`, `OFFSET`, with or without `ORDER BY`": (
+        "first()",
+        CHANGES,
+        (
+            "SELECT price FROM bid ORDER BY price LIMIT 3",
+            "SELECT price FROM auction LIMIT 3",
+            "SELECT price FROM bid ORDER BY price LIMIT 3 OFFSET 3",
+        ),
     ),
 }
+"""For each row of the page: an operator, a pattern of the changelog of the result, and queries."""
 
 REFUSED: dict[str, tuple[str, ...]] = {
-    "`ORDER BY`, `LIMIT`, `OFFSET`": (
-        "SELECT price FROM bid ORDER BY price",
-        "SELECT price FROM bid LIMIT 3",
-        "SELECT price FROM bid OFFSET 3",
+    "`now()`, `current_date()`, `rand()`, `uuid()`": tuple(
+        f"SELECT {function} AS x FROM {rows}"
+        for function in ("now()", "current_date()", "rand()", "uuid()")
+        for rows in ("bid", "auction")
     ),
-    "other window functions, `RANK()`, `sum(...) OVER` of rows that do not change": (
-        "SELECT rank() OVER (PARTITION BY auction ORDER BY at) AS n FROM bid",
-        f"SELECT sum(price) {OVER} FROM bid",
-    ),
-    "`ROW_NUMBER()` without a bound, or with a bound whose removed rows another clause observes": (
-        f"SELECT auction, {NUMBER} FROM bid",
-        f"SELECT auction, c FROM (SELECT auction, max(n) AS c FROM (SELECT *, {NUMBER} FROM bid) GROUP BY auction)"
-        " WHERE c < 3",
-    ),
-    "`INTERSECT`, `EXCEPT`": (
-        "SELECT auction FROM bid INTERSECT SELECT bidder FROM bid",
-        "SELECT auction FROM bid EXCEPT SELECT bidder FROM bid",
-    ),
-    "`JOIN` of two streams without an equality": ("SELECT a.price FROM bid a JOIN bid b ON a.price > b.price",),
-    "`LEFT`, `RIGHT`, `FULL JOIN` without bounds, if a side has no primary key": tuple(
-        JOINED.format("bid", kind, "bid") for kind in OUTER
-    ),
-    "`LEFT SEMI`, `LEFT ANTI JOIN`, if the left stream has no primary key": tuple(
-        f"SELECT a.auction FROM bid a LEFT {kind} JOIN auction b ON a.auction = b.auction" for kind in ("SEMI", "ANTI")
+    "`TABLESAMPLE`": ("SELECT price FROM bid TABLESAMPLE (10 PERCENT)",),
+    "`SELECT TRANSFORM`": ("SELECT TRANSFORM (price) USING 'cat' AS (price STRING) FROM bid",),
+    "`UNION` of a stream and a table; a `JOIN` or subquery that would emit rows of a table by themselves, as"
+    " `item LEFT JOIN bid`": (
+        "SELECT auction FROM bid UNION ALL SELECT id FROM item",
+        "SELECT id, price FROM item LEFT JOIN bid ON auction = id",
+        "SELECT id, price FROM bid RIGHT JOIN item ON auction = id",
+        "SELECT id, price FROM bid FULL JOIN item ON auction = id",
+        "SELECT id FROM item WHERE id IN (SELECT auction FROM bid)",
     ),
     "`FOR SYSTEM_TIME AS OF` another column than the event time, a `RIGHT` or `FULL` join with it": (
         VERSION.format("", "price"),
         VERSION.format("RIGHT", "at"),
         VERSION.format("FULL", "at"),
     ),
-    "`JOIN` of rows that change with a table, or with a stream without a primary key (unless it is the right side of"
-    " `LEFT SEMI` or `LEFT ANTI`)": (
-        "SELECT price FROM auction JOIN item ON auction = id",
-        JOINED.format("auction", "", "bid"),
+    "a subquery in the `ON` of a join of two streams": (
+        f"{JOINED.format('bid', '', 'bid')} AND a.price > (SELECT max(id) FROM item)",
+        f"{JOINED.format('bid', 'LEFT', 'bid')} AND a.price > (SELECT max(price) FROM bid)",
     ),
-    "`UNION ALL` of rows that change, windows over them": (
-        "SELECT auction FROM auction UNION ALL SELECT auction FROM auction",
-        "SELECT count(*) AS n FROM auction GROUP BY window(at, '1 hour')",
-    ),
-    "a subquery in an expression that reads a stream": (
-        "SELECT * FROM bid WHERE price > (SELECT max(price) FROM bid)",
-    ),
-    "`now()`, `current_date()`, `rand()`, `uuid()`": tuple(
-        f"SELECT {function} AS x FROM bid" for function in ("now()", "current_date()", "rand()", "uuid()")
-    ),
-    "windows over another column than the event time": (
-        "SELECT count(*) AS n FROM (SELECT at, at + INTERVAL 1 DAY AS later FROM bid) GROUP BY window(later, '1 hour')",
+    "other aggregates in `session_window` of event time, groups of its results by session, gaps that differ between"
+    " rows": (
+        "SELECT percentile(price, 0.5) AS n FROM bid GROUP BY session_window(at, '5 minutes')",
+        "SELECT s, max(n) AS m FROM (SELECT session_window AS s, auction, count(*) AS n FROM bid"
+        " GROUP BY session_window(at, '5 minutes'), auction) GROUP BY s",
+        "SELECT count(*) AS n FROM bid GROUP BY session_window(at, IF(price > 3, '1 minute', '5 minutes'))",
     ),
 }
 
@@ -212,14 +327,20 @@ STATEMENTS: dict[str, tuple[str, ...]] = {
 }
 
 
+def mean(prices: pd.Series) -> float:
+    return float(prices.mean())
+
+
 @pytest.fixture(scope="module")
 def queries(spark: SparkSession) -> Iterator[Queries]:
     spark.createDataFrame([(1, "boots")], "id bigint, title string").createOrReplaceTempView("item")
+    spark.udf.register("mean_of", F.pandas_udf(mean, "double"))  # type: ignore[call-overload]
     made = Queries(spark)
     made.create_temporary_view("auction", bids(spark, made.program, event_time=None), primary_key="auction")
     made.create_temporary_view("version", bids(spark, made.program), primary_key="auction")
     yield made
     spark.catalog.dropTempView("item")
+    spark.sql("DROP TEMPORARY FUNCTION mean_of")
 
 
 def page_table(first: str) -> dict[str, list[str]]:
@@ -249,15 +370,15 @@ first_and_all = pytest.mark.parametrize(
 def test_a_supported_clause_becomes_its_operator_with_the_documented_state(
     queries: Queries, row: str, is_whole: bool
 ) -> None:
-    operator, texts = RUNS[row]
+    operator, changelog, texts = RUNS[row]
     _, keeps = page_table("in the text")[row]
 
     for text in texts if is_whole else texts[:1]:
         explained = queries.explain_sql(text)
         assert re.search(rf"^ +\d+\. (.*, )?{re.escape(operator)}", explained, re.MULTILINE), explained
         assert ("keeps" in explained) == (keeps != "nothing"), explained
-        if "for ever" in keeps:
-            assert "WARNING" in explained
+        assert ("never expires" in explained) == ("forever" in keeps), explained
+        assert re.search(rf"^changelog  ({changelog})", explained, re.MULTILINE), explained
 
 
 @first_and_all

@@ -84,7 +84,7 @@ BAD = {
         "upserts by (auction, channel), but the primary key of counts is (auction)",
     ),
     "INSERT INTO out\nSELECT * FROM nope": (2, 15, "`nope` cannot be found"),
-    "INSERT INTO out SELECT auction, 1, price\nFROM bid ORDER BY price": (2, 10, "ORDER BY cannot run on a stream"),
+    "INSERT INTO out SELECT auction, 1, price\nFROM bid LIMIT 3": (1, 13, "changes of whole rows"),
     "INSERT INTO out VALUES (1, 2, 3.0)": (1, 13, "the query reads no stream"),
     "SELECT * FROM bid": (1, 1, "this is a query: sql(...) returns the stream"),
     "DELETE FROM out": (1, 1, "this command cannot run on streams; what can run: SELECT, CREATE TABLE"),

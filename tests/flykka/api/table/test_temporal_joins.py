@@ -158,7 +158,7 @@ ON = "ON b.bidder = v.bidder"
         ),
         (
             f"SELECT 1 AS x FROM changing b JOIN versions {AS_OF} b.at AS v {ON}",
-            "The left side of a temporal JOIN of rows that are upserts and deletes by bidder is not supported",
+            "the left side of a temporal JOIN cannot be rows that are upserts and deletes by bidder",
             31,
         ),
         (f"SELECT 1 AS x FROM bid {AS_OF} at", "belongs at the right side of a JOIN of two streams", 46),

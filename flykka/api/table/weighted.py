@@ -1,0 +1,285 @@
+"""Changing rows with weights: conversions from and to upserts, and operators whose results follow all changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial, reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from flykka.api.streams.data_stream import DataStream
+from flykka.api.streams.program import try_on_prototype
+from flykka.api.streams.stream_type import Changelog, StreamType
+from flykka.api.table.changing_rows import normalized
+from flykka.api.table.relation import IsKey, Relation, Role, Rows, distinct, label, leaf, relation_of, with_changelog
+from flykka.spark_bridge.operators.changes import JoinedBySpark, Recomputed, changes_code, upserts_of_changes
+from flykka.spark_bridge.operators.join import Side
+from flykka.spark_bridge.program.functions import only_key
+from flykka.spark_bridge.rows.row_kind import ROW_KIND
+from flykka.spark_bridge.sql.plan_columns import named, null_of
+from flykka.spark_bridge.sql.plan_node import COMPUTED
+from flykka.spark_bridge.sql.plan_segment import JoinSegment, PlanSegment
+from flykka.spark_bridge.sql.row_kinds import constant, kind_of_weight, weight_of
+from flykka.spark_bridge.worker.weighted_results import JoinChanges, JoinKind, RowsBeforeAndAfter
+from flykka.spark_bridge.worker.weighted_rows import WEIGHT
+
+if TYPE_CHECKING:
+    from flykka.api.table.join_condition import JoinCondition
+    from flykka.spark_bridge.program.prototype import Column, DataFrame
+    from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
+
+WEIGHTED = Changelog(weight=WEIGHT)
+
+
+def weighted(rows: Rows) -> Rows:
+    """Return rows with weights: those of upserts come from the state of a ChangelogNormalize."""
+    stream = rows.stream
+    if stream.changelog.weight is not None:
+        return rows
+    if stream.changelog.keys is not None:
+        stream = normalized(stream)
+    weights = weight_of(stream.changelog.row_kind).alias(WEIGHT)
+    chosen = stream.select(*map(named, rows.called), weights).name("weights")
+    keys = stream.changelog.keys
+    return with_unique(replace(rows, stream=chosen), keys if set(keys or ()) <= set(rows.called) else None)
+
+
+def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
+    """Return weighted rows, of which there is at most one for each value of these columns; None: nothing is known."""
+    keys = None if keys is None else tuple(dict.fromkeys(keys))
+    roles: dict[int, Role] = {
+        each.id: IsKey(name=name) for each, name in zip(rows.output, rows.called, strict=True) if name in (keys or ())
+    }
+    return replace(rows, stream=with_changelog(rows.stream, replace(WEIGHTED, keys=keys)), roles=roles)
+
+
+def upserts(rows: Rows) -> DataStream:
+    """Return weighted rows with keys as upserts and deletes."""
+    keys = rows.stream.changelog.keys
+    assert keys is not None, "the rows have keys"
+    (kind,) = distinct([ROW_KIND], taken=rows.called)
+    newest = partial(upserts_of_changes, columns=rows.called, keys=keys, kind=kind)
+    stream = rows.stream.transform(newest, per_batch=True).name(label("upserts by", keys or ("all",)))
+    return with_changelog(stream, Changelog(keys=keys, row_kind=kind))
+
+
+def with_weights(relation: Relation, node: PlanNode, *, is_unique: bool = True) -> Relation:
+    """Return the rows of a node with weights; without `is_unique` for a reader that makes several rows of one."""
+    rows = weighted(relation.settled(carries_keys=True))
+    return relation_of(rows if is_unique else with_unique(rows, None), node)
+
+
+def identity(rows: Rows, keys: Sequence[Expression] = ()) -> list[int] | None:
+    """Return the columns that identify weighted rows together with keys; None if nothing does."""
+    unique = rows.stream.changelog.keys
+    ids = dict(zip(rows.called, rows.names, strict=True))
+    columns = [*(ids[key] for key in unique or ()), *(each.column_id for each in keys)]
+    return None if unique is None or COMPUTED in columns else list(dict.fromkeys(columns))
+
+
+def changes(rows: Rows) -> DataStream:
+    """Return weighted rows as changes: each row as often as its weight says, with the kind `+I` or `-D`."""
+    (kind,) = distinct([ROW_KIND], taken=rows.called)
+    kinds = kind_of_weight(WEIGHT).alias(kind)
+    stream = rows.stream.select(*map(named, rows.called), kinds).name("changes")
+    return with_changelog(stream, Changelog(row_kind=kind))
+
+
+def only_columns(rows: Rows, read: frozenset[int]) -> Rows:
+    """Return the rows with those columns alone that have one of these ids."""
+    pairs = [(each, name) for each, name in zip(rows.output, rows.called, strict=True) if each.id in read]
+    output, called = tuple(each for each, _ in pairs), tuple(name for _, name in pairs)
+    if called == rows.called:
+        return rows
+    keys = rows.stream.changelog.keys
+    stream = rows.stream.select(*map(named, called), named(WEIGHT)).name(label("select", called))
+    chosen = replace(rows, stream=stream, output=output, called=called)
+    return with_unique(chosen, keys if set(keys or ()) <= set(called) else None)
+
+
+def recomputed(
+    nodes: Sequence[PlanNode], rows: Rows, keys: Sequence[Column], name: str, unique: Iterable[int] | None
+) -> Relation:
+    """Return the results of nodes, bottom-up, which Spark computes again for the keys whose rows changed.
+
+    Rows with different keys must not have results in common. Without keys all results are computed again. The columns
+    with the ids `unique`, among them the keys, identify a result.
+    """
+    bottom, top = nodes[0], nodes[-1]
+    called = distinct((each.name for each in top.output), taken=[WEIGHT])
+    segment = PlanSegment(
+        attributes=_attributes(bottom.children[0], rows), nodes=tuple((each, 0) for each in nodes), names=called
+    )
+    function = RowsBeforeAndAfter(columns=rows.called, keeps_empty=top.kind == "Aggregate" and not keys)
+    results = Recomputed(compute=segment, has_keys=not function.keeps_empty)
+    does = "; ".join(f"{node.kind} {', '.join(each.sql for each in node.expressions)}" for node in nodes)
+    stream = _operator(rows.stream, keys, name, does, function, results)
+    computed = Rows(stream=stream, output=top.output, called=called, roles={})
+    return leaf(with_unique(computed, _names(computed, unique)), top)
+
+
+def _names(rows: Rows, columns: Iterable[int] | None) -> tuple[str, ...] | None:
+    """Return the names of columns; None if one is missing."""
+    names = [rows.names.get(each) for each in columns] if columns is not None else [None]
+    return None if None in names else tuple(name for name in names if name is not None)
+
+
+def joined(node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition, read: frozenset[int]) -> Relation:
+    """Return the join of changing rows; `read` are the ids of the columns that it or a node above it needs.
+
+    Rows with equal keys meet in a worker. If more than the keys decide which rows match, an inner join filters pairs,
+    and Spark computes other joins again for the keys whose rows changed.
+    """
+    pruned = {side: only_columns(weighted(rows), read) for side, rows in sides.items()}
+    return _Join(node, pruned, condition).relation()
+
+
+_KINDS = {
+    "INNER": JoinKind.INNER,
+    "CROSS": JoinKind.INNER,
+    "LEFT OUTER": JoinKind.LEFT,
+    "RIGHT OUTER": JoinKind.RIGHT,
+    "FULL OUTER": JoinKind.FULL,
+    "LEFT SEMI": JoinKind.SEMI,
+    "LEFT ANTI": JoinKind.ANTI,
+}
+
+
+_OF_BOTH = frozenset({JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL})
+
+
+class _Join:
+    """A join of weighted rows, in which the rows of both sides are united into one stream."""
+
+    def __init__(self, node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition) -> None:
+        self._node = node
+        self._sides = sides
+        self._condition = condition
+        left, right = (sides[side] for side in Side)
+        self._names = distinct([*left.called, *right.called], taken=[WEIGHT])
+        self._called = {Side.LEFT: self._names[: len(left.called)], Side.RIGHT: self._names[len(left.called) :]}
+        self._keys = distinct([f"key_{place}" for place in range(len(condition.keys))], taken=[*self._names, WEIGHT])
+        (self._side,) = distinct(["side"], taken=[*self._names, *self._keys, WEIGHT])
+
+    def relation(self) -> Relation:
+        kind, rest = _KINDS.get(self._node.join_type), self._condition.rest
+        if kind is None or (rest and kind is not JoinKind.INNER):
+            return self._recomputed()
+        join = JoinChanges(kind=kind, side=self._side, left=self._called[Side.LEFT], right=self._called[Side.RIGHT])
+        stream = self._stream(f"{kind} join", join, _unchanged)
+        rows = Rows(stream=stream, output=self._output[: len(join.emitted)], called=join.emitted, roles={})
+        if rest:
+            matching = stream.where(reduce(and_, map(rows.columns.column, rest)))
+            rows = replace(rows, stream=matching.name(label("where", (each.sql for each in rest))))
+        return self._relation(rows)
+
+    def _recomputed(self) -> Relation:
+        """Let Spark join the rows of keys that changed."""
+        output = [each for each in self._node.output if each in self._output]
+        if self._node.join_type not in _KINDS:
+            output.append(self._node.output[-1])  # Whether there is a match, for an EXISTS or IN inside an OR.
+        called = distinct((each.name for each in output), taken=[WEIGHT])
+        left, right = (
+            _attributes(child, self._sides[side]) for child, side in zip(self._node.children, Side, strict=True)
+        )
+        join = JoinSegment(node=self._node, left=left, right=right, names=called)
+        compute = JoinedBySpark(
+            side=self._side, left=self._called[Side.LEFT], right=self._called[Side.RIGHT], join=join
+        )
+        function = RowsBeforeAndAfter(columns=(self._side, *self._names))
+        text = f"{self._node.join_type} join ON {' AND '.join(each.sql for each in self._condition.rest)}"
+        stream = self._stream(text, function, Recomputed(compute=compute, has_keys=True))
+        return self._relation(Rows(stream=stream, output=tuple(output), called=called, roles={}))
+
+    def _relation(self, rows: Rows) -> Relation:
+        rows = with_unique(rows, _names(rows, self._unique))
+        alike = {column: rows.roles[key] for column, key in self._alike.items() if key in rows.roles}
+        return relation_of(replace(rows, roles={**alike, **rows.roles}), self._node)
+
+    @property
+    def _unique(self) -> list[int] | None:
+        """The columns that identify a result, without those that follow from others.
+
+        The join keys are among them: so a result that moves to another join key, and maybe to another subtask, is
+        another result, whichever of the two changes comes first.
+        """
+        kind = _KINDS.get(self._node.join_type)
+        sides = [Side.LEFT]
+        if kind in _OF_BOTH and not (kind is not JoinKind.RIGHT and self._is_unique(Side.RIGHT)):
+            sides.append(Side.RIGHT)
+        alike = self._alike
+        columns: list[int] = []
+        for side in sides:
+            rows, keys = self._sides[side], self._sides[side].stream.changelog.keys
+            if keys is None or any(key.of(side).column_id == COMPUTED for key in self._condition.keys):
+                return None
+            ids = dict(zip(rows.called, rows.names, strict=True))
+            columns += [*(ids[key] for key in keys), *(key.of(side).column_id for key in self._condition.keys)]
+        return list(dict.fromkeys(alike.get(each, each) for each in columns))
+
+    @property
+    def _alike(self) -> Mapping[int, int]:
+        """The columns of the right side that equal columns of the left one in every result, mapped to these."""
+        if _KINDS.get(self._node.join_type) is not JoinKind.INNER:
+            return {}
+        return {key.right.column_id: key.left.column_id for key in self._condition.keys}
+
+    def _is_unique(self, side: Side) -> bool:
+        """Return True if there is at most one row of a side for each join key."""
+        rows = self._sides[side]
+        names = {rows.names.get(key.of(side).column_id) for key in self._condition.keys}
+        keys = rows.stream.changelog.keys
+        return self._node.join_type != "FULL OUTER" and keys is not None and set(keys) <= names
+
+    @property
+    def _output(self) -> tuple[Attribute, ...]:
+        return (*self._sides[Side.LEFT].output, *self._sides[Side.RIGHT].output)
+
+    def _stream(
+        self, does: str, function: JoinChanges | RowsBeforeAndAfter, results: Callable[[DataFrame], DataFrame]
+    ) -> DataStream:
+        left, right = (self._one_side(side) for side in Side)
+        both = with_changelog(left.union(right), WEIGHTED)
+        pairs = (f"{key.left.display_name} = {key.right.display_name}" for key in self._condition.keys)
+        return _operator(both, [named(key) for key in self._keys], label("join", pairs), does, function, results)
+
+    def _one_side(self, side: Side) -> DataStream:
+        """Return the rows of a side with the keys, the side, and the columns of both."""
+        rows = self._sides[side]
+        columns = rows.columns
+        pairs = zip(self._condition.keys, self._keys, strict=True)
+        made = [key.matched(columns.column(key.of(side))).alias(name) for key, name in pairs]
+        made.append(constant(side is Side.RIGHT).alias(self._side))
+        for each in Side:
+            schema = self._sides[each].stream.flow.type.prototype.schema
+            for name, called in zip(self._sides[each].called, self._called[each], strict=True):
+                value = named(name) if each is side else null_of(schema[name].dataType)
+                made.append(value.alias(called))
+        return rows.stream.select(*made, named(WEIGHT)).name(f"{side} of join")
+
+
+def _operator(
+    stream: DataStream,
+    keys: Sequence[Column],
+    name: str,
+    does: str,
+    function: JoinChanges | RowsBeforeAndAfter,
+    results: Callable[[DataFrame], DataFrame],
+) -> DataStream:
+    """Add an operator of weighted rows; `does` says in the fingerprint what its earlier results were."""
+    flow = stream.flow.keyed(tuple(keys) or (only_key(),))
+    prototype, code = try_on_prototype(
+        name, lambda: changes_code(flow.type.prototype, flow.keys, does, function, results)
+    )
+    emitted = flow.through(name, code, StreamType(prototype=prototype, event_time=None))
+    return with_changelog(DataStream(emitted), WEIGHTED)
+
+
+def _attributes(node: PlanNode, rows: Rows) -> tuple[tuple[str, object], ...]:
+    expressions = {each.attribute.id: each for each in node.part("output")}
+    return tuple((each.name, expressions[each.id].java.exprId()) for each in rows.output)
+
+
+def _unchanged(rows: DataFrame) -> DataFrame:
+    return rows

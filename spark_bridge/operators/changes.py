@@ -1,0 +1,198 @@
+"""Operators over changing rows: an index of the current rows, and the changes of results that a batch causes.
+
+Each batch is one Spark job. A worker applies the changes to the index and emits the result of its function;
+`results` turns that into weighted rows by plans of Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from flykka.actors.machines.state.schema_evolution import quoted
+from flykka.messages.graph.job_graph import OperatorKind
+from flykka.spark_bridge.operators.code import OperatorCode
+from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
+from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, with_keys
+from flykka.spark_bridge.program.prototype import check_types, key_schema
+from flykka.spark_bridge.rows.partitioning import KeyGroups
+from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_AFTER
+from flykka.spark_bridge.rows.type_support import Use
+from flykka.spark_bridge.worker.keys import KEY_PREFIX
+from flykka.spark_bridge.worker.segment_file import POSITION
+from flykka.spark_bridge.worker.weighted_results import IS_AFTER, JoinChanges, RowsBeforeAndAfter
+from flykka.spark_bridge.worker.weighted_rows import ROW_BITS, WEIGHT, ProcessChanges
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from flykka.spark_bridge.operators.code import OperatorContext
+    from flykka.spark_bridge.operators.operator import Operator
+    from flykka.spark_bridge.program.side_output import SideOutput
+    from flykka.spark_bridge.rows.materialise import Slices
+    from flykka.spark_bridge.worker.process_batch import KeyedWork
+
+_ROW = "__row"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangesCode(OperatorCode):
+    """Keeps the current rows, with these `columns`, by `keys`, and emits the changes of results.
+
+    `does` names the operator and everything in it that its state depends on.
+    """
+
+    kind = OperatorKind.KEYED_PROCESS
+    is_head = True
+    is_computed = True
+
+    does: str
+    keys: tuple[Column | str, ...]
+    columns: tuple[str, ...]
+    key_fields: tuple[StructField, ...]
+    emitted: tuple[StructField, ...]
+    function: JoinChanges | RowsBeforeAndAfter
+    results: Callable[[DataFrame], DataFrame] = field(repr=False)
+    side: tuple[SideOutput, ...] = ()
+
+    state_fields = (StructField(WEIGHT, LongType()),)
+
+    def needs_order(self, *, readers_do: bool) -> bool:
+        return False
+
+    @property
+    def fingerprint(self) -> str:
+        types = ", ".join(each.dataType.simpleString() for each in self.key_fields)
+        return f"{self.does}({len(self.keys)} keys of {types})"
+
+    def operator(self, context: OperatorContext) -> Operator[Slices]:
+        batches = SparkChanges(context, self)
+        return KeyedBatchOperator(context.operator_id, batches, batches.backend)
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        names = [each.name for each in self.key_fields]
+        values = [*self.keys, *map(quoted, self.columns)]
+        return with_keys(rows, self.key_fields, values).select(*names, WEIGHT)
+
+
+def changes_code(
+    prototype: DataFrame,
+    keys: Sequence[Column | str],
+    does: str,
+    function: JoinChanges | RowsBeforeAndAfter,
+    results: Callable[[DataFrame], DataFrame],
+) -> tuple[DataFrame, ChangesCode]:
+    """Return the prototype of weighted results, and the code.
+
+    Raises:
+        PrototypeError: rows or keys have a type that cannot be compared.
+    """
+    rows = prototype.select(*map(quoted, function.stored))
+    check_types(rows.schema, Use.KEY)
+    types = [*key_schema(prototype, keys), *rows.schema]
+    fields = [StructField(f"{KEY_PREFIX}{place}", each.dataType) for place, each in enumerate(types)]
+    emitted = StructType(
+        [
+            *(StructField(name, rows.schema[name].dataType) for name in function.emitted),
+            StructField(IS_AFTER, BooleanType())
+            if isinstance(function, RowsBeforeAndAfter)
+            else StructField(WEIGHT, LongType()),
+        ]
+    )
+    code = ChangesCode(
+        does=does,
+        keys=tuple(keys),
+        columns=tuple(rows.columns),
+        key_fields=tuple(fields),
+        emitted=tuple(emitted),
+        function=function,
+        results=results,
+    )
+    return results(prototype.sparkSession.createDataFrame([], emitted)), code
+
+
+class SparkChanges(SparkKeyedBatches):
+    """Implements `KeyedBatches` for changing rows."""
+
+    def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
+        super().__init__(context, code, lambda _: code.function)  # type: ignore[arg-type,return-value]
+        self._changes = code
+
+    @cached_property
+    def _groups(self) -> KeyGroups:
+        keys = tuple(F.col(each.name) for each in self._code.key_fields[: len(self._changes.keys)])
+        return KeyGroups(keys=keys, max_parallelism=self._context.descriptor.vertex.max_parallelism)
+
+    @property
+    def has_several_readers(self) -> bool:
+        return isinstance(self._changes.function, RowsBeforeAndAfter)
+
+    @property
+    def work(self) -> Callable[..., KeyedWork]:
+        return partial(ProcessChanges, index_keys=len(self._changes.keys))
+
+    def keyed(self, rows: DataFrame) -> DataFrame:
+        keyed = self._changes.keyed(rows)
+        row = [F.col(each.name) for each in self._code.key_fields[len(self._changes.keys) :]]
+        return keyed.withColumn(POSITION, self._groups.position_of_row(row, ROW_BITS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """Lets Spark compute the results of the touched keys before and after a batch; the difference is the change.
+
+    `compute` receives rows without weights: each occurs as often as its weight says. Without keys there is one result
+    even without rows, except before the first batch: `IS_AFTER` is null in a row that says that there was one.
+    """
+
+    compute: Callable[[DataFrame], DataFrame]
+    has_keys: bool
+
+    def __call__(self, emitted: DataFrame) -> DataFrame:
+        after = self._computed(emitted, F.col(IS_AFTER), 1)
+        before = self._computed(emitted, ~F.col(IS_AFTER), -1)
+        if not self.has_keys:
+            before = before.join(emitted.where(F.col(IS_AFTER).isNull()).select(), how="left_semi")
+        return consolidated(after.unionAll(before))
+
+    def _computed(self, emitted: DataFrame, condition: Column, weight: int) -> DataFrame:
+        # In one partition, like the rows of a worker, Spark shuffles nothing.
+        rows = emitted.where(condition).drop(IS_AFTER).coalesce(1)
+        # What Spark leaves to the order of rows, such as the first of equal ones, must be the same each time.
+        ordered = rows.sortWithinPartitions(F.xxhash64(*map(quoted, rows.columns)))
+        return self.compute(ordered).withColumn(WEIGHT, F.lit(weight).cast("bigint"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinedBySpark:
+    """Joins the rows of two sides, which are in one table; `left` and `right` are their columns."""
+
+    side: str
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    join: Callable[[DataFrame, DataFrame], DataFrame]
+
+    def __call__(self, rows: DataFrame) -> DataFrame:
+        is_right = F.col(quoted(self.side))
+        left = rows.where(~is_right).select(*map(quoted, self.left))
+        return self.join(left, rows.where(is_right).select(*map(quoted, self.right)))
+
+
+def consolidated(rows: DataFrame) -> DataFrame:
+    """Add the weights of equal rows of one subtask, and leave out those whose weights add up to zero."""
+    columns = [F.col(quoted(name)) for name in rows.columns if name != WEIGHT]
+    return rows.coalesce(1).groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT) != 0)
+
+
+def upserts_of_changes(rows: DataFrame, columns: Sequence[str], keys: Sequence[str], kind: str) -> DataFrame:
+    """Return the last row of each key in a batch of changes, with its kind."""
+    by_key = consolidated(rows).groupBy(*map(quoted, keys))
+    row = F.struct(*map(quoted, columns))
+    last = by_key.agg(F.max_by(row, WEIGHT).alias(_ROW), F.max(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT).isNotNull())
+    values = (F.col(_ROW).getField(name).alias(name) for name in columns)
+    return last.select(*values, F.when(F.col(WEIGHT) > 0, F.lit(UPDATE_AFTER)).otherwise(F.lit(DELETE)).alias(kind))

@@ -1,0 +1,84 @@
+"""EXPLAIN lists the state of operators over changing rows, and warns of their cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.flykka.api.table.queries import Queries
+
+pytestmark = pytest.mark.spark
+
+BOUNDS = "if its ON bounds the event times of both sides"
+
+
+@pytest.mark.parametrize(
+    ("query", "operator", "keeps", "warning"),
+    [
+        (
+            "SELECT a.price FROM bid a LEFT JOIN bid b ON a.auction = b.auction",
+            "join(auction = auction)",
+            "the current rows of both sides forever",
+            "",
+        ),
+        (
+            "SELECT a.price FROM bid a LEFT JOIN bid b ON a.auction = b.auction AND a.price > b.price",
+            "join(auction = auction)",
+            "the current rows of both sides forever",
+            "",
+        ),
+        (
+            "SELECT a.price, b.price AS other FROM bid a JOIN bid b ON a.price > b.price",
+            "join()",
+            "the current rows of both sides forever",
+            "has no equality of both sides: each change meets all rows of the other side",
+        ),
+        (
+            "SELECT auction FROM bid WHERE auction NOT IN (SELECT bidder FROM bid)",
+            "join()",
+            "the current rows of both sides forever",
+            "has no equality of both sides: each change meets all rows of the other side",
+        ),
+        (
+            "SELECT auction, collect_list(price) AS prices FROM auction GROUP BY auction",
+            "aggregate(collect_list(auction.price))",
+            "the current rows of each key forever",
+            "",
+        ),
+        (
+            "SELECT price FROM bid ORDER BY price LIMIT 3",
+            "first()",
+            "the current rows forever",
+            "has no keys: each batch computes its results from all current rows",
+        ),
+    ],
+)
+def test_operators_of_changing_rows_list_their_state_and_cost(
+    queries: Queries, query: str, operator: str, keeps: str, warning: str
+) -> None:
+    lines = queries.explain_sql(query).splitlines()
+
+    place, name = next(
+        (place, line.split("  <- ")[0].strip()) for place, line in enumerate(lines) if f". {operator}  <-" in line
+    )
+    warnings = [line for line in lines if line.startswith("WARNING")]
+    assert lines[place + 1] == f"       keeps {keeps}"
+    assert name in warnings[0]
+    assert "never expires" in warnings[0]
+    assert warnings[1:] == ([f"WARNING: {name} {warning}"] if warning else [])
+
+
+@pytest.mark.parametrize(
+    ("query", "has_bounds", "has_time_to_live"),
+    [
+        ("SELECT a.price FROM bid a JOIN bid b ON a.auction = b.auction", True, True),
+        ("SELECT a.price FROM bid a LEFT JOIN bid b ON a.auction = b.auction", True, False),
+        ("SELECT a.price FROM bid a JOIN bid b ON a.auction = b.auction AND b.at >= a.at", True, False),
+        ("SELECT auction, count(*) AS n FROM bid GROUP BY auction", False, False),
+    ],
+)
+def test_the_warning_names_what_bounds_the_state_of_a_join(
+    queries: Queries, query: str, has_bounds: bool, has_time_to_live: bool
+) -> None:
+    (warning,) = (line for line in queries.explain_sql(query).splitlines() if line.startswith("WARNING"))
+
+    assert (BOUNDS in warning, "set_sql_state_ttl" in warning) == (has_bounds, has_time_to_live)
