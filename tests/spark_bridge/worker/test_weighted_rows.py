@@ -187,5 +187,5 @@ def test_the_rows_of_touched_keys_are_given_before_and_after_a_batch(history: li
         for expected, is_after in ((before, False), (after, True)):
             given_rows = Counter(
                 canonical((None, *(row[name] for name in columns)))[1:] for row in rows if row[IS_AFTER] is is_after
-            )  # type: ignore[arg-type]
+            )
             assert given_rows == Counter(row[1:] for row in expected.elements())
