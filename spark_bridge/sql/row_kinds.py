@@ -26,10 +26,6 @@ def kind_where(condition: Column, row_kind: str | None) -> Column:
     return F.when(condition, kind).otherwise(F.lit(DELETE))
 
 
-def kind_of(row_kind: str | None) -> Column:
-    return F.lit(INSERT) if row_kind is None else named(row_kind)
-
-
 def weight_of(row_kind: str | None) -> Column:
     """Return 1 for rows that come, and -1 for rows that go."""
     return (F.lit(1) if row_kind is None else _sign(row_kind)).cast("bigint")

@@ -15,8 +15,6 @@ from flykka.spark_bridge.sql.table_types import state_row_type, with_kind
 from flykka.spark_bridge.worker.row_changes import NormalizeChanges
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from flykka.api.streams.data_stream import DataStream
     from flykka.spark_bridge.program.prototype import Column
 
@@ -56,16 +54,10 @@ def kind_column(stream: DataStream) -> str:
     return distinct([ROW_KIND], taken=stream.columns)[0] if known is None else known
 
 
-def with_keys_in(rows: Rows, keys: Sequence[str]) -> bool:
-    """True if some columns of a row never change, because they are among the keys of its upserts."""
-    return set(keys) <= set(rows.stream.changelog.keys or ())
-
-
-def normalized(stream: DataStream, wider: Mapping[str, Column] | None = None) -> DataStream:
+def normalized(stream: DataStream) -> DataStream:
     """Add the retracted rows: `-U` before `+U`, for operators that must retract a row.
 
-    This is Flink's ChangelogNormalize. The kinds are in the last column, `kind_column` of the stream. Columns get the
-    types of those in `wider`.
+    This is Flink's ChangelogNormalize. The kinds are in the last column, `kind_column` of the stream.
     """
     changelog, kind = stream.changelog, kind_column(stream)
     assert changelog.keys is not None, "append-only rows are never retracted"
@@ -75,7 +67,7 @@ def normalized(stream: DataStream, wider: Mapping[str, Column] | None = None) ->
     )
     prototype = stream.flow.type.prototype.select(*map(named, columns))
     keyed = keyed_by(stream, changelog.keys)
-    emitted = prototype.withColumns(dict(wider or {})).schema
-    changes = keyed.process_table(normalize, state=state_row_type(prototype), output=with_kind(emitted, kind))
+    output = with_kind(prototype.schema, kind)
+    changes = keyed.process_table(normalize, state=state_row_type(prototype), output=output)
     by = ", ".join(changelog.keys) or "all"
     return with_changelog(changes.name(f"changes by {by}"), Changelog(keys=changelog.keys, row_kind=kind))
