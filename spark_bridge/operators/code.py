@@ -54,12 +54,12 @@ class OperatorCode(ABC):
 
     @property
     def reads_side_output(self) -> str | None:
-        """The side output of the upstream operator that it reads; None reads the main output."""
+        """The side output of the upstream operator that this operator reads; None for the main output."""
         return None
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """The side outputs that it may have."""
+        """Names of the side outputs that this operator may emit."""
         return ()
 
     @property

@@ -124,7 +124,7 @@ def mapping_frames(
 def grouping_frames(
     function: Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame], emitted: pa.Schema
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """Return a function for `applyInArrow` of two groups that calls a function of frames."""
+    """Adapt a function on two pandas DataFrames to Spark's cogrouped `applyInArrow`."""
 
     @wraps(function, assigned=_NAME, updated=())
     def called(left: pa.Table, right: pa.Table) -> pa.Table:
