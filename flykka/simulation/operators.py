@@ -103,7 +103,7 @@ class Process:
     has_two_inputs: bool = False
 
     def released(self, rows: Iterable[Row]) -> Rows:
-        """The rows that are emitted in the end."""
+        """The rows that are emitted once all timers have fired."""
         return tuple(Row(row.key, row.time_ms + self.delay_ms, (part,)) for row in rows for part in row.parts)
 
 

@@ -48,7 +48,7 @@ class OperatorCode(ABC):
     is_head: ClassVar[bool] = False
     """True if the operator must be at the head of its chain."""
     is_computed: ClassVar[bool] = False
-    """True if Spark computes expressions or functions of the user for it."""
+    """True if Spark evaluates the user's expressions or functions for it."""
     aggregates_slices: ClassVar[bool] = False
     """True if the operator aggregates rows slice by slice."""
 

@@ -58,7 +58,7 @@ _send_command = ClientServerConnection.send_command
 
 
 def isolate_interrupted_calls() -> None:
-    """Let Ctrl-C interrupt only the current Py4J call. It is still raised; Py4J logs it at debug level."""
+    """Let Ctrl-C interrupt only the current Py4J call. It is still raised, and logged at debug level."""
     logging.getLogger().addFilter(_is_other)
     ClientServerConnection.send_command = _close_if_interrupted
 
@@ -83,7 +83,7 @@ _is_debugging_enabled = utils.is_debugging_enabled
 
 
 def record_user_lines() -> None:
-    """Make PySpark skip lines of flykka."""
+    """Make PySpark record the lines of the user's calls, but not those of flykka's."""
     utils.is_debugging_enabled = _is_called_by_user
 
 

@@ -111,7 +111,7 @@ def _check_names(names: Sequence[Any], declared: Sequence[str], what: str) -> No
 def mapping_frames(
     function: Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]], emitted: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow` that calls a function of frames."""
+    """Adapt a function on pandas DataFrames to Spark's `mapInArrow`."""
 
     @wraps(function, assigned=_NAME, updated=())
     def called(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

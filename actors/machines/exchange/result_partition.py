@@ -82,7 +82,7 @@ class Subpartition:
         self.is_finished = False
         """The last element is queued."""
         self.is_consumed = False
-        """True if the reader has been sent the end, or has left."""
+        """True if the reader has been sent end-of-partition or has detached."""
         self._partition_id = partition_id
         self._index = index
         self._queue: deque[Buffer] = deque()
