@@ -76,7 +76,7 @@ def _of(name: str, value: object) -> Iterator[str]:
 
 
 def _forms(secret: str) -> set[str]:
-    """Return the forms of a secret in texts: plain, in a URI, in a literal."""
+    """Return the spellings under which a secret may appear: plain, URL-quoted, and as in a Python literal."""
     if len(secret) < _SHORTEST or secret.lower() in _NO_SECRETS:
         return set()
     return {secret, quote(secret, safe=""), repr(secret)[1:-1]}

@@ -56,7 +56,7 @@ EQUAL = Outcome("equal")
 
 
 def differs(what: str, error: Exception) -> Outcome:
-    """Return a difference that is an error; its sort is Spark's error code, or the text without numbers."""
+    """Return the outcome of a run that raised `error`; `sort` is Spark's error code, or the text without numbers."""
     text = short(error)
     code = re.search(r"\w+: .*?\[[A-Z_.]+\]|\w+Error: .*", text)
     return Outcome("differs", f"{what}: {text}", f"{what}: {re.sub('[0-9]+', '*', code.group() if code else text)}")

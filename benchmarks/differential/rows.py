@@ -12,7 +12,7 @@ from benchmarks.differential.tables import TYPES, Table
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows after some methods: the text of the stream and that of the DataFrame."""
+    """The result of some methods: the source text of the stream and of the equivalent DataFrame."""
 
     stream: str
     truth: str
@@ -24,7 +24,7 @@ class Rows:
     changes: bool = False
 
     def then(self, stream: str, truth: str | None = None) -> Rows:
-        """Append a method, which the DataFrame may have under the same name."""
+        """Append a method call to both texts; without `truth` the same call to both."""
         return replace(self, stream=self.stream + stream, truth=self.truth + (stream if truth is None else truth))
 
     def kept(self, columns: Sequence[Column]) -> Rows:
@@ -70,10 +70,10 @@ class Verbs:
         )
 
     def _some(self, rows: Rows) -> list[Column]:
-        """Draw columns, including those that later methods need."""
+        """Draw columns, always with those that later methods need: the event time and the unique column."""
         some = self._choices.some(rows.columns, 4)
         return [column for column in rows.columns if column in (*some, rows.time, rows.own)]
 
     def _of_pandas(self, rows: Rows) -> list[Column]:
-        """Return the columns that pandas can represent: its times, like event times, are those of 1677 to 2262."""
+        """Return the columns that pandas can represent; of times only event times, which are within 1677 to 2262."""
         return [column for column in rows.columns if column.type != "timestamp" or column == rows.time]

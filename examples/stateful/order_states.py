@@ -44,7 +44,7 @@ class OrderStates(KeyedProcessFunction):
     """Holds events until no earlier one can arrive, and then applies them."""
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Register the states: that of the order, and its pending events."""
+        """Register the states: the order's current state, and its pending events."""
         self._state = runtime_context.get_state(ValueStateDescriptor("state", "string", default="new"))
         self._waiting = runtime_context.get_list_state(
             ListStateDescriptor("waiting", "struct<event: string, at: timestamp>")
@@ -56,7 +56,7 @@ class OrderStates(KeyedProcessFunction):
         ctx.timer_service().register_event_time_timer(round(row["at"].timestamp() * 1000))
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Iterator[dict[str, Any]]:
-        """Apply the events up to this time; events of the same time in the order of their names, so that runs agree."""
+        """Apply the events up to this time. Events of equal time are applied by name, so that all runs agree."""
         order_id, state = ctx.get_current_key(), str(self._state.value())
         waiting = sorted(self._waiting.get(), key=lambda each: (each["at"], each["event"]))
         due = [each for each in waiting if round(each["at"].timestamp() * 1000) <= timestamp]

@@ -1,9 +1,8 @@
-"""Injects faults of each kind into a running simulation, and knows which ends of a job they allow.
+"""Injects faults of each kind into a running simulation, and tracks which outcomes of a job they allow.
 
-In one process no message is lost. The tables of messages that may be lost or duplicated contain those with which two
-systems must cope that know each other only by heartbeats and retries, and timers that are each dispensable. An actor
-that is cut off from the others is given up after it has been silent for too long; its messages arrive when it is no
-longer known.
+In one process no message is lost. The tables list the messages that the protocol tolerates losing or receiving twice,
+because heartbeats or retries replace them, and the timers that may be skipped. An actor that is partitioned from the
+others is considered dead after its heartbeat timeout; its messages arrive after it has been removed.
 
 A fault, or a client's request, is injected at a moment of virtual time, or right before a message is handled
 (`FaultPlan`).
@@ -85,7 +84,7 @@ _STORAGE_MS = (20, 300, 2_000)
 _JUMPS_MS = (500, 5_000, 60_000)
 _CUTS_MS = (300, 3_000, 12_000, 25_000)
 _EXEMPT = ("/user/client", "/user/job-manager", "/user/cluster-entrypoint")
-"""Actors from which none is cut off: clients and processes lack heartbeats, and messages to them are not repeated."""
+"""Actors never partitioned from others: clients and processes have no heartbeats; messages to them are not resent."""
 LOST: dict[Arrival, str] = {
     (HeartbeatRequest, TaskManager): "the next one follows after an interval, and several fit into the timeout",
     (Heartbeat, ResourceManager): "like the request",
@@ -123,7 +122,7 @@ TIMERS: dict[Arrival, str] = {
     (MetricsDue, Task): "counters are reported later",
 }
 HEARTBEATS: frozenset[type[Message]] = frozenset({HeartbeatRequest, Heartbeat, JobMasterHeartbeat})
-"""The messages that are delayed if only heartbeats are cut off."""
+"""The messages that are delayed if a partition affects only heartbeats."""
 
 
 class Injections:

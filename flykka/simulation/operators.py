@@ -91,11 +91,11 @@ class Window:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """Buffers rows in keyed state until a timer fires, which emits a row for each source row in them.
+    """Buffers rows in keyed state until a timer fires, which emits one row for each source row in them.
 
-    An event-time timer fires `delay_ms` after the time of a row, which is the time of the emitted rows. With
-    `in_processing_time` another one may fire before, as long after the row's arrival. With `has_two_inputs` it has a
-    method for each of them, and one state.
+    An event-time timer fires `delay_ms` after a row's time, which is the time of the emitted rows. With
+    `in_processing_time` a processing-time timer, `delay_ms` after the row's arrival, may fire before it. With
+    `has_two_inputs` it has a method for each input, and one state for both.
     """
 
     delay_ms: int
@@ -103,7 +103,7 @@ class Process:
     has_two_inputs: bool = False
 
     def released(self, rows: Iterable[Row]) -> Rows:
-        """The rows that are emitted in the end."""
+        """The rows that are emitted once all timers have fired."""
         return tuple(Row(row.key, row.time_ms + self.delay_ms, (part,)) for row in rows for part in row.parts)
 
 

@@ -159,7 +159,7 @@ class ClosedMailbox(ReplayMailbox):
             super().put(entry)
 
     def put_signal(self, envelope: SignalEnvelope) -> None:
-        """Keep only watches, because watchers are notified of its end in a fork as well."""
+        """Accept only watch and unwatch signals: in a fork, too, watchers must be notified when the actor ends."""
         if self._is_live or isinstance(envelope.message, Watch | Unwatch):
             super().put_signal(envelope)
 

@@ -1,4 +1,4 @@
-"""Texts for errors: values, and notes with the place of a failure in a function."""
+"""Formats values for error messages, and adds notes to exceptions that state where a user's function failed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _LONGEST = 200
 
 
 def add_note(raised: BaseException, text: str) -> None:
-    """Add a note to an exception with the place where it was raised; it is printed after the traceback."""
+    """Add a note about the place of the failure to an exception; it is printed after the traceback."""
     raised.add_note(f"{NOTE}{text}")
 
 
 def short_repr(value: object) -> str:
-    """Return the repr of a value, cut short; if its repr raises, the name of its type."""
+    """Return the repr of a value, truncated; if its repr raises, the name of its type."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - another error is being reported

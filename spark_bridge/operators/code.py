@@ -48,18 +48,18 @@ class OperatorCode(ABC):
     is_head: ClassVar[bool] = False
     """True if the operator must be at the head of its chain."""
     is_computed: ClassVar[bool] = False
-    """True if Spark computes expressions or functions of the user for it."""
+    """True if Spark evaluates the user's expressions or functions for it."""
     aggregates_slices: ClassVar[bool] = False
     """True if the operator aggregates rows slice by slice."""
 
     @property
     def reads_side_output(self) -> str | None:
-        """The side output of the upstream operator that it reads; None reads the main output."""
+        """The side output of the upstream operator that this operator reads; None for the main output."""
         return None
 
     @property
     def side_outputs(self) -> tuple[str, ...]:
-        """The side outputs that it may have."""
+        """Names of the side outputs that this operator may emit."""
         return ()
 
     @property

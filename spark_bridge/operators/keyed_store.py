@@ -40,7 +40,7 @@ class _AtBarrier(Generic[Frame]):
         return tuple(segment.batch_id for segment in self.live)
 
     def placed(self, places_of_parts: Sequence[Written]) -> list[Segment[Frame]]:
-        """Return the live segments with their places in storage; `places_of_parts` are those of `to_write`."""
+        """Return the live segments with their locations; `places_of_parts` lists those of `to_write`, in order."""
         places = {
             reading.segment.batch_id: place
             for part, place in zip(self.to_write, places_of_parts, strict=True)
@@ -50,7 +50,7 @@ class _AtBarrier(Generic[Frame]):
 
 
 class KeyedStore(Generic[Frame]):
-    """A state of an operator."""
+    """The segments of one keyed state of an operator."""
 
     def __init__(self, backend: StateBackend[Frame], segments: Segments[Frame], name: str = "") -> None:
         self.backend = backend

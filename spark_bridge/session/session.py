@@ -58,7 +58,7 @@ _send_command = ClientServerConnection.send_command
 
 
 def isolate_interrupted_calls() -> None:
-    """Make a Ctrl-C end only one call of the JVM, and log it at debug level; its error is raised."""
+    """Let Ctrl-C interrupt only the current Py4J call. It is still raised, and logged at debug level."""
     logging.getLogger().addFilter(_is_other)
     ClientServerConnection.send_command = _close_if_interrupted
 
@@ -83,7 +83,7 @@ _is_debugging_enabled = utils.is_debugging_enabled
 
 
 def record_user_lines() -> None:
-    """Make PySpark skip lines of flykka."""
+    """Make PySpark record the lines of the user's calls, but not those of flykka's."""
     utils.is_debugging_enabled = _is_called_by_user
 
 
@@ -264,13 +264,13 @@ def stop_session(session: SparkSession) -> None:
 
 
 _OF_RESULTS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
-"""Settings that decide what is computed: dates and hours of times, and what becomes of errors and overflows."""
+"""Settings that affect results: time zone handling, and whether errors and overflows raise."""
 
 _settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
 
 
 def settings_of(session: SparkSession) -> dict[str, str]:
-    """Return the settings of the session's context, which are constant while it runs: each is two calls of the JVM."""
+    """Return the settings of the session's context, read once: they are constant, and cost two JVM calls each."""
     context = session.sparkContext
     if context not in _settings:
         _settings[context] = dict(context._conf.getAll())
@@ -278,7 +278,7 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 
 def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
-    """The settings of the session that decide the results."""
+    """The current values of the settings that affect results."""
     return tuple(SessionSetting(name=name, text=str(session.conf.get(name))) for name in _OF_RESULTS)
 
 

@@ -109,7 +109,7 @@ class Expression(_Node):
 
     @cached_property
     def stored_column_id(self) -> int:
-        """The id of the column whose values it casts without losing distinctions; else `COMPUTED`."""
+        """The id of the column that it casts injectively; `COMPUTED` if it is no such cast."""
         expression = self
         while expression.kind in _STORING or (
             expression.kind == "Cast" and _keeps_apart(expression.children[0].type_name, expression.type_name)

@@ -25,7 +25,7 @@ _BOUNDS = np.iinfo(np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDuplicates:
-    """Emits the first row of each key; `columns` are those of the rows."""
+    """Emits the first row of each key; `columns` are the columns of the input rows."""
 
     columns: tuple[str, ...]
 
@@ -40,8 +40,8 @@ class DropDuplicates:
 class DropDuplicatesWithin:
     """Emits a row unless another row of its key was emitted less than `within_ms` before or after it.
 
-    A key is forgotten when the watermark is `within_ms` past its row. So rows before the watermark are dropped as late:
-    their duplicates may be forgotten. A row without event time gets the watermark's.
+    A key expires when the watermark is `within_ms` past its row. Rows before the watermark are dropped as late, because
+    the keys of their duplicates may have expired. A row without event time gets the watermark's.
     """
 
     columns: tuple[str, ...]

@@ -111,7 +111,7 @@ def _check_names(names: Sequence[Any], declared: Sequence[str], what: str) -> No
 def mapping_frames(
     function: Callable[[Iterator[pd.DataFrame]], Iterator[pd.DataFrame]], emitted: pa.Schema
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function for `mapInArrow` that calls a function of frames."""
+    """Adapt a function on pandas DataFrames to Spark's `mapInArrow`."""
 
     @wraps(function, assigned=_NAME, updated=())
     def called(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -124,7 +124,7 @@ def mapping_frames(
 def grouping_frames(
     function: Callable[[pd.DataFrame, pd.DataFrame], pd.DataFrame], emitted: pa.Schema
 ) -> Callable[[pa.Table, pa.Table], pa.Table]:
-    """Return a function for `applyInArrow` of two groups that calls a function of frames."""
+    """Adapt a function on two pandas DataFrames to Spark's cogrouped `applyInArrow`."""
 
     @wraps(function, assigned=_NAME, updated=())
     def called(left: pa.Table, right: pa.Table) -> pa.Table:

@@ -30,7 +30,7 @@ IS_DELETED = "__deleted"
 
 NEXT_EVENT_TIMER = "__next_event_timer"
 NEXT_PROCESSING_TIMER = "__next_processing_timer"
-"""The columns of the first timers of a key, in ms, if keys have timers."""
+"""Columns with the times of a key's next event-time and processing-time timer, in ms; absent without timers."""
 
 RUN_ROWS = 1 << 20
 
@@ -106,9 +106,9 @@ def write_segment(
 
 @contextmanager
 def unfinished(path: Path) -> Iterator[Path]:
-    """Yield a path to write to until the file is complete and may be renamed; if it was not renamed it is deleted.
+    """Yield a temporary path, and delete the file unless the caller has renamed it.
 
-    Spark may run a task twice at a time: each writes a file of its own, and the two are equal.
+    Spark may run a task twice concurrently; each run writes its own file, with equal content.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{uuid4().hex}{UNFINISHED}")
@@ -125,7 +125,7 @@ CleanUp = Callable[[pa.Table], pa.Table]
 def merged(
     segments: Sequence[Segment], *, drops_deleted: bool = False, clean_up: CleanUp | None = None
 ) -> Iterator[pa.Table]:
-    """Yield the newest row of each key, part by part, of segments from the oldest to the newest.
+    """Merge segments, given from the oldest to the newest: yield tables with the newest row of each key.
 
     With `drops_deleted` keys without state are left out, which is only correct if there is no older segment.
     """

@@ -42,7 +42,7 @@ LOOK_MS = 250
 
 
 def seeds(count: int) -> list[pytest.ParameterSet]:
-    """Seeds for a test of a whole cluster. Only the first one is part of each run of the tests; simulations draw
+    """Return parameters for a test of a whole cluster. Seeds after the first are marked `long`; simulations use
     thousands.
     """
     return [pytest.param(seed, marks=[pytest.mark.long] if seed else []) for seed in range(count)]

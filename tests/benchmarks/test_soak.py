@@ -24,7 +24,7 @@ FEED = Feed(files=8, files_per_s=4)
 
 
 def write_windows(folder: Path, name: str, *windows: tuple[int, int]) -> None:
-    """Write an output file of (start in seconds, rows)."""
+    """Write an output file with one row per window: its start in seconds after `BEGIN_MS`, and its number of rows."""
     starts = pa.array([1000 * (BEGIN_MS + 1000 * second) for second, _ in windows]).cast(TIME)
     folder.mkdir(exist_ok=True)
     pq.write_table(pa.table({"window_start": starts, "n": [rows for _, rows in windows]}), folder / f"{name}.parquet")

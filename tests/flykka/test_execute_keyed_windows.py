@@ -42,7 +42,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def write_clicks(folder: Path, *files: Sequence[float]) -> Path:
-    """Write clicks at these seconds, file by file; user is the second in turn of three."""
+    """Write clicks at these seconds, file by file; `user` is the second modulo 3."""
     folder.mkdir()
     for number, seconds in enumerate(files):
         at = pa.array([EPOCH + timedelta(seconds=second) for second in seconds], pa.timestamp("us", "UTC"))

@@ -16,7 +16,7 @@ AsyncDeed = Callable[[ActorContext], Awaitable[object]]
 
 
 class Coroutines(Actor):
-    """Logs each word before and after it awaits what the script contains for the word."""
+    """Awaits each word's coroutine from the script, and logs the word before and after it."""
 
     def __init__(self, log: list[str], script: dict[str, AsyncDeed]) -> None:
         self.log = log

@@ -215,7 +215,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 
 
 @pytest.mark.parametrize("frame", INVALID.values(), ids=INVALID)
-def test_invalid_content_is_refused_with_its_place(tmp_path: Path, frame: bytes) -> None:
+def test_the_error_for_invalid_content_states_its_offset(tmp_path: Path, frame: bytes) -> None:
     path = tmp_path / "run.trace"
     path.write_bytes(a_trace(frame))
 

@@ -76,7 +76,7 @@ class MinimumPause:
 
 
 class CheckpointRequestDecider:
-    """A bounded queue by precedence: a full one drops the last request, or the new one if all are users' requests."""
+    """A bounded priority queue. When full it drops the last request, or the new one if all are users' requests."""
 
     def __init__(self, *, max_concurrent: int, min_pause_ms: int, max_queued: int = MAX_QUEUED_REQUESTS) -> None:
         if max_concurrent < 1:

@@ -82,7 +82,7 @@ class Subpartition:
         self.is_finished = False
         """The last element is queued."""
         self.is_consumed = False
-        """True if the reader has been sent the end, or has left."""
+        """True if the reader has been sent end-of-partition or has detached."""
         self._partition_id = partition_id
         self._index = index
         self._queue: deque[Buffer] = deque()
@@ -320,12 +320,12 @@ class ResultPartition:
 
     @property
     def all_consumed(self) -> bool:
-        """True if every reader has been sent the end, or has left."""
+        """True if every reader has been sent end-of-partition or has detached."""
         return not self._unconsumed
 
     @property
     def unread_subpartitions(self) -> tuple[int, ...]:
-        """Subpartitions whose reader has neither been sent the end nor left."""
+        """Subpartitions whose reader is still attached and has not been sent end-of-partition."""
         return tuple(self._unconsumed)
 
     @property
@@ -412,7 +412,7 @@ class ResultPartition:
         return self._served(subpartition)
 
     def cancel(self, subpartition: int) -> list[PartitionEffect]:
-        """Release what a leaving reader has not been sent, unless another reader will come for it."""
+        """Release the unsent data of a reader that detaches, unless another reader is expected."""
         if self.is_approximate:
             return [Ignore(reason=f"another reader of subpartition {subpartition} is expected")]
         if not self._is_read(subpartition):
@@ -420,12 +420,12 @@ class ResultPartition:
         return [ReleaseBatch(batch=batch) for batch in self._consumed(subpartition)]
 
     def fail(self, cause: SerializedThrowable) -> list[PartitionEffect]:
-        """Notify the readers that have not received everything that the task has failed; the rest is released."""
+        """Report the task's failure to every reader with unread data, and release everything else."""
         notifications = [effect for subpartition in self.subpartitions for effect in subpartition.fail(cause)]
         return [*notifications, *(ReleaseBatch(batch=batch) for batch in self.release())]
 
     def release(self) -> tuple[BatchRef, ...]:
-        """Release the partition without notifying readers; returns unsent batches. Later ones are released at once."""
+        """Release the partition without notifying readers; return unsent batches. Later ones are released at once."""
         return tuple(batch for index in range(len(self.subpartitions)) for batch in self._consumed(index))
 
     def check(self) -> None:

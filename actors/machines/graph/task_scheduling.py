@@ -156,7 +156,7 @@ class TaskScheduling:
         return tuple(task for task in ordered if self.execution_of(task).state is not ExecutionState.CREATED)
 
     def reset(self, tasks: Collection[Subtask]) -> None:
-        """Prevent tasks from starting with results of these tasks, which will produce them again."""
+        """Mark the results of these tasks as unavailable, so that consumers wait until they are produced again."""
         self._strategy.reset(tasks)
 
     def failover_strategy(self) -> FailoverStrategy[Subtask]:
@@ -239,11 +239,11 @@ class TaskScheduling:
         return tuple(restore.tasks) if restore is not None else None
 
     def is_whole(self, version: int) -> bool:
-        """True if this version, which waits for its state, concerns the whole job."""
+        """True if this restart, which waits for its state, is one of the whole job."""
         return self._restores[version].is_whole
 
     def restored(self, event: RestoreStateReady, now: int) -> list[Effect]:
-        """Set the restored state of the attempts of a version that still wait for it."""
+        """Apply the restored state to the attempts of this restart that await it, and deploy those that are ready."""
         restore = self._restores.pop(event.version, None)
         if restore is None:
             return [Ignore(reason=f"no task waits for the state of version {event.version}")]

@@ -145,12 +145,12 @@ class VertexReadModel:
         self._vertex = vertex
         self._subtasks = [_Subtask() for _ in range(vertex.parallelism)]
         self._gone = _Subtask()
-        """The counts of removed subtasks, in its `before`."""
+        """Accumulates the counters of subtasks removed by a rescale, in `before` and `rows_read_again`."""
         self._files_unassigned = 0
         self.coordinator_metrics: tuple[AccumulatorSnapshot, ...] = ()
 
     def rescale(self, parallelism: int) -> None:
-        """Change the number of subtasks. The counts of removed subtasks are retained."""
+        """Change the number of subtasks. The counters of removed subtasks are retained."""
         for subtask in self._subtasks[parallelism:]:
             self._gone.before = _counted(self._gone.before, _counted(subtask.before, subtask.now))
             self._gone.rows_read_again += subtask.rows_read_again + subtask.now.rows_in - subtask.rows_in_checkpoint

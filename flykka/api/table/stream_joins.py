@@ -109,9 +109,9 @@ class _Join:
         check_one_program(f"{self._kind} JOIN", left.flow.program, right.flow.program)
 
     def _times(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime | None, dict[int, Role]]:
-        """Return the event time and the roles of results; nothing if they may be later than the watermark allows.
+        """Return the result's event-time column and column roles, or `(None, {})` if results could be late.
 
-        The later one of two matched rows is on time; all results of a window come before the watermark passes it.
+        An interval join takes the time of the later row; a window join emits before the watermark passes the end.
         """
         if self._condition.is_of_windows:
             return self._of_windows(output, names)
@@ -129,7 +129,7 @@ class _Join:
         return None, {}
 
     def _of_windows(self, output: Sequence[Attribute], names: Sequence[str]) -> tuple[EventTime, dict[int, Role]]:
-        """Return event time and roles of window results, from the sides without nulls."""
+        """Return the event-time column and column roles of a window join, taken from the sides without nulls."""
         roles: dict[int, Role] = {}
         for side, rows in self._sides.items():
             if _OUTER[self._kind] <= {side}:

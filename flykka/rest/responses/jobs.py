@@ -234,7 +234,7 @@ _PROGRAM = "flykka"
 
 
 def application(application_id: str, jobs: Sequence[JobOverview], now_ms: int) -> Json:
-    """Format the application for a list, with the number of its jobs by status. It is running while it can answer."""
+    """Return the application's list entry with its job count per status. Only a RUNNING application can answer."""
     began = _began(jobs, now_ms)
     return {
         "id": application_id,

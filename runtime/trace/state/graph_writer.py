@@ -53,14 +53,14 @@ Node = tuple[str, Any]
 
 
 def learn_opaque(cell: Cell) -> None:
-    """Find out which external objects an actor that is spawned from outside gets: others hold them too."""
+    """Learn which classes of arguments of an actor cannot be written; other actors may hold such objects too."""
     GraphWriter(cell).pack(cell.props)
 
 
 def pack_props(props: Props) -> bytes | None:
-    """Return the graph of Props, created now because their arguments may change later.
+    """Return the packed graph of Props, written before their arguments can change.
 
-    None if it is too large, or if an argument cannot even be described: spawning does not fail for that.
+    None if it is too large, or if describing an argument raises; the actor is spawned all the same.
     """
     try:
         packed = GraphWriter(None).pack(props)

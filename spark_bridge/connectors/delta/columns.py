@@ -116,7 +116,7 @@ def schema_mismatch(table: StructType, rows: StructType, *, merges_schema: bool)
 
 
 def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
-    """Name a column with a type that Delta, or a table that `is_new`, does not support; None if there is none."""
+    """Explain which column has a type that Delta, or only a new table, does not support; None if all are supported."""
     for field in rows:
         if is_new and any(_is_map_of_local_times(part) for part in parts_of(field.dataType)):
             # A new table does not get the required feature, since deltalake does not look into maps.

@@ -24,7 +24,7 @@ LOG_BYTES_PER_SPLIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRange:
-    """The pages from `first` to before `behind` of a table; None: to its end."""
+    """A table's pages from `first` up to, but without, `behind`; None reads to its end."""
 
     first: int
     behind: int | None
@@ -33,7 +33,7 @@ class PageRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogRange:
-    """The transactions whose commits begin at `start` or later, before `end`, except for the `seen` ones.
+    """The transactions whose commit records start in [`start`, `end`), without those in `seen`.
 
     `columns` are the numbers of the columns that the table had at `start`; None if unknown. `members` are the numbers
     of the tables that contain its rows.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class WindowAssignerContext(Protocol):
-    """Returns the current time to an assigner."""
+    """Gives a window assigner the current processing time."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time."""
@@ -29,7 +29,7 @@ class WindowAssigner(ABC):
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[Window]:
         """Return the windows of a row, each once; `timestamp` is its event time.
 
-        For an assigner that does not use event time, and rows without it, `timestamp` is the minimum.
+        If the assigner does not use event time, or the row has none, `timestamp` is the minimum.
         """
 
     @abstractmethod

@@ -276,7 +276,7 @@ def _run_gate(case: Case) -> None:
 
 
 def _run_unknown_channel(case: Case) -> None:
-    """Run a case in which a producer sends to a gate that does not read from it (any more), and follows the answer."""
+    """Run a case in which a producer sends to a gate without a channel for it, and gets its cancel requests."""
     gate, producer = requested_gate(1), partition(producer=7)
     producer.request(0, 1, CONSUMER)
     cancels: list[CancelPartitionRequest] = []

@@ -190,7 +190,7 @@ def test_checkpoint_retention_is_an_enum_of_flink_or_its_name(
     assert env.checkpointing.retention is ExternalizedCheckpointRetention.RETAIN_ON_CANCELLATION
 
 
-def test_an_unknown_retention_is_refused_with_the_known_ones() -> None:
+def test_the_error_for_an_unknown_retention_lists_the_valid_ones() -> None:
     with pytest.raises(ProgramError, match=r"one of NO_EXTERNALIZED_CHECKPOINTS, .*, not 'KEEP'"):
         without_spark().set_externalized_checkpoint_retention("KEEP")
 

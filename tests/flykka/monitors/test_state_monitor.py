@@ -1,4 +1,4 @@
-"""Jobs, execution attempts and tasks make only the transitions of their tables."""
+"""Jobs, execution attempts and tasks follow their state-transition tables."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_a_state_is_shown_as_a_tree_with_its_class(session: ReplaySession) -> No
     assert state_bundle(state)["text/plain"] == "Counter(_words=[one, two, three])"
 
 
-def test_a_cause_is_a_line_with_its_turn_message_and_effect(tmp_path: Path) -> None:
+def test_each_cause_is_shown_on_one_line_with_turn_message_and_effect(tmp_path: Path) -> None:
     session = TraceReplayer().session(record_echo(tmp_path / "run.trace", Echo))
     session.run_until(Note, text="one")
     session.step()

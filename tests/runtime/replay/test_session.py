@@ -78,7 +78,7 @@ def test_a_session_without_a_match_is_at_the_end_of_the_trace(session: ReplaySes
     assert session.step() is None
 
 
-def test_a_session_has_every_state_after_every_turn_forward_and_back(session: ReplaySession) -> None:
+def test_stepping_forward_and_back_shows_the_same_states(session: ReplaySession) -> None:
     known: list[tuple[State, list[str]]] = [({}, [])]
     for step in steps_of(session):
         state = session.state(DEPOT) if DEPOT in session.actors() else {}

@@ -17,5 +17,5 @@ def test_a_text_too_long_for_json_is_reported_as_such(column: int, is_too_long: 
     assert reason is None or reason.startswith("line 3 has a text of more than 20,000,000 characters")
 
 
-def test_another_error_is_not_reported_as_a_too_long_text() -> None:
+def test_other_io_errors_are_not_reported_as_an_overlong_text() -> None:
     assert too_long_text("IOException: Input/output error") is None

@@ -25,7 +25,7 @@ Session = tuple[int, int, int]
 
 
 class Keys:
-    """The sessions of keys; each batch and each firing reads their state and writes the changes."""
+    """Merges and fires the sessions of keys, and stores their state between the calls."""
 
     def __init__(self) -> None:
         self._state: dict[int, dict[str, Any]] = {}

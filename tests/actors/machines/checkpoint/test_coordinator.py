@@ -82,7 +82,7 @@ def test_the_metadata_contains_the_state_that_every_task_has_acknowledged() -> N
     )
 
 
-def test_a_completed_checkpoint_is_measured_up_to_its_durable_metadata() -> None:
+def test_checkpoint_duration_includes_writing_the_metadata() -> None:
     harness = two_tasks(storage_answers=False)
     harness.trigger()
     harness.acknowledge("source", 1, metrics=CheckpointMetrics(size_bytes=10, incremental_bytes=10))

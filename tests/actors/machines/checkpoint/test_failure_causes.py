@@ -56,7 +56,7 @@ def test_equal_failures_are_counted_until_a_checkpoint_completes() -> None:
     assert "E: checkpoint 5 (the same 3 times since " in failures(harness)[2]
 
 
-def test_a_checkpoint_aborted_for_a_failover_has_no_failure() -> None:
+def test_a_checkpoint_aborted_by_a_failover_has_no_failure_cause() -> None:
     harness = tolerant()
     harness.trigger()
 

@@ -293,7 +293,7 @@ def test_a_drain_that_reached_no_task_does_not_affect_the_job() -> None:
     assert harness.effects(CheckpointFailuresExceeded) == []
 
 
-def test_a_job_that_ends_already_is_not_stopped_with_a_savepoint() -> None:
+def test_stop_with_savepoint_fails_if_the_job_is_already_finishing() -> None:
     harness = two_tasks()
     harness.handle(FinalCheckpointRequest(job_id=JOB))
 

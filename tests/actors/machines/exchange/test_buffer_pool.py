@@ -148,7 +148,7 @@ def test_a_buffer_cannot_come_back_twice() -> None:
 
 
 @given(st.integers(0, 5), st.lists(st.sampled_from(["take", "back", "wait", "grow", "shrink"])))
-def test_under_any_events_no_buffer_is_lost_or_idle_beyond_the_size(size: int, words: list[str]) -> None:
+def test_no_sequence_of_events_leaves_idle_buffers_beyond_the_pool_size(size: int, words: list[str]) -> None:
     tried = pool(size)
     for word in words:
         match word:

@@ -77,7 +77,7 @@ def test_exclusive_buffers_are_taken_from_what_pools_would_share() -> None:
     assert (pool.size, buffers.free) == (10, 10)
 
 
-def test_exclusive_buffers_of_a_pool_are_released_as_it_returns_them() -> None:
+def test_a_pool_shrinks_to_make_room_for_exclusive_buffers() -> None:
     buffers = NetworkBufferPool(4)
     pool = buffers.create_pool(1)
     pool.take_up_to(4)

@@ -159,7 +159,7 @@ def test_a_bound_is_pushed_through_nodes_that_preserve_the_result(
         ),
     ],
 )
-def test_a_bound_that_others_could_observe_is_not_pushed_down(queries: Queries, query: str) -> None:
+def test_a_bound_is_not_pushed_below_clauses_or_readers_that_would_see_it(queries: Queries, query: str) -> None:
     assert any(each.startswith("window(row_number") for each in queries.operators(query))
 
 

@@ -348,7 +348,7 @@ def test_a_file_has_at_most_the_configured_rows(sink: Sink) -> None:
     assert sink.seen() == [0, 1, 2, 3, 4]
 
 
-def test_a_checkpoint_has_at_most_the_configured_files(sink: Sink) -> None:
+def test_a_checkpoint_writes_at_most_the_configured_number_of_files(sink: Sink) -> None:
     writer = sink.writer(sink=FileSink.json(sink.folder, compression="gzip").files_per_checkpoint(1))
     names = writer.stage(sink.rows(1, 2)).names + writer.stage(sink.rows(3)).names
     state = writer.prepare_commit(1, names)
