@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql import functions as F
@@ -218,10 +219,22 @@ class _Job:
         )
         if ours != theirs:
             return Outcome("differs", f"the columns are {ours} in the stream, {theirs} in the batch", "columns")
-        written = rows_of(self._result(place, stream))
+        written = self._remaining(place, stream)
         if stream.changelog.keys == () and not written and _is_of_no_rows(expected.rows):
             return EQUAL
         return _compared(written, expected.rows)
+
+    def _remaining(self, place: int, stream: DataStream) -> Counter[tuple[Any, ...]]:
+        """Return the rows that remain; negative numbers if more were deleted than inserted."""
+        table, kind = self._result(place, stream), stream.changelog.row_kind
+        if stream.changelog.keys is not None or kind is None or not table.num_rows:
+            return rows_of(table)
+        is_deleted = pc.is_in(table.column(kind), pa.array(["-D", "-U"]))
+        remaining, deleted = (
+            rows_of(table.filter(each).drop_columns([kind])) for each in (pc.invert(is_deleted), is_deleted)
+        )
+        remaining.subtract(deleted)
+        return Counter({row: number for row, number in remaining.items() if number})
 
     def _result(self, place: int, stream: DataStream) -> pa.Table:
         path = self._folder / f"output-{place}"

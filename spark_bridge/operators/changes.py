@@ -19,10 +19,9 @@ from flykka.messages.graph.job_graph import OperatorKind
 from flykka.spark_bridge.operators.code import OperatorCode
 from flykka.spark_bridge.operators.keyed_batch import KeyedBatchOperator
 from flykka.spark_bridge.operators.spark_keyed_batches import SparkKeyedBatches, with_keys
-from flykka.spark_bridge.program.prototype import check_types, key_schema
+from flykka.spark_bridge.program.prototype import key_schema
 from flykka.spark_bridge.rows.partitioning import KeyGroups
 from flykka.spark_bridge.rows.row_kind import DELETE, UPDATE_AFTER
-from flykka.spark_bridge.rows.type_support import Use
 from flykka.spark_bridge.worker.keys import KEY_PREFIX
 from flykka.spark_bridge.worker.segment_file import POSITION
 from flykka.spark_bridge.worker.weighted_results import IS_AFTER, JoinChanges, RowsBeforeAndAfter
@@ -92,13 +91,12 @@ def changes_code(
     Raises:
         PrototypeError: rows or keys have a type that cannot be compared.
     """
-    rows = prototype.select(*map(quoted, function.stored))
-    check_types(rows.schema, Use.KEY)
-    types = [*key_schema(prototype, keys), *rows.schema]
+    stored = key_schema(prototype, [quoted(name) for name in function.stored])
+    types = [*key_schema(prototype, keys), *stored]
     fields = [StructField(f"{KEY_PREFIX}{place}", each.dataType) for place, each in enumerate(types)]
     emitted = StructType(
         [
-            *(StructField(name, rows.schema[name].dataType) for name in function.emitted),
+            *(StructField(name, stored[name].dataType) for name in function.emitted),
             StructField(IS_AFTER, BooleanType())
             if isinstance(function, RowsBeforeAndAfter)
             else StructField(WEIGHT, LongType()),
@@ -107,7 +105,7 @@ def changes_code(
     code = ChangesCode(
         does=does,
         keys=tuple(keys),
-        columns=tuple(rows.columns),
+        columns=function.stored,
         key_fields=tuple(fields),
         emitted=tuple(emitted),
         function=function,

@@ -160,6 +160,8 @@ USES: dict[str, Use] = {
             "SELECT v, count(*) AS n FROM t GROUP BY v",
             "SELECT DISTINCT v FROM t",
             "SELECT a.id FROM t a JOIN t b ON a.v = b.v",
+            "SELECT id, v FROM newest a LEFT SEMI JOIN newest b ON a.id = b.id",
+            "SELECT max(v) AS v FROM newest",
         ),
     ),
     "functions, kept rows": Use(
@@ -181,10 +183,7 @@ USES: dict[str, Use] = {
             lambda rows: rows.drop_duplicates(["id"]),
             lambda rows: rows.key_by("id").temporal_join(rows.key_by("id")).select(F.col("right.v")),
         ),
-        (
-            "SELECT id, v FROM newest a LEFT SEMI JOIN newest b ON a.id = b.id",
-            "SELECT id, v FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY at) AS n FROM t) WHERE n = 1",
-        ),
+        ("SELECT id, v FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY at) AS n FROM t) WHERE n = 1",),
     ),
     "`co_group`, broadcast variables": Use(
         (
@@ -208,10 +207,7 @@ USES: dict[str, Use] = {
             lambda rows: rows.key_by("id").aggregate(F.max("v").alias("v")),
             lambda rows: rows.key_by("id").min_by("v"),
         ),
-        (
-            "SELECT id, min(v) AS v FROM t GROUP BY id",
-            "SELECT max(v) AS v FROM newest",
-        ),
+        ("SELECT id, min(v) AS v FROM t GROUP BY id",),
     ),
     "parquet": file_round_trip("parquet"),
     "orc": file_round_trip("orc"),

@@ -148,7 +148,7 @@ def test_the_prompt_shows_changing_rows_and_survives_errors(tmp_path: Path, monk
 
 
 def test_upserts_replace_rows_and_deletes_remove_them() -> None:
-    table = ResultTable(["id", "n", "row_kind"], Changelog(keys=("id",)))
+    table = ResultTable(["id", "n", "row_kind"], Changelog(keys=("id",), row_kind="row_kind"))
 
     table.add([("1", "a", "+I"), ("2", "b", "+I"), ("3", "c", "+I")], 0)
     table.add([("1", "a", "-U"), ("1", "d", "+U"), ("2", "b", "-D")], 0)
