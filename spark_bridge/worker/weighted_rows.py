@@ -71,7 +71,7 @@ class WeightedRows:
         return self.rows.take(np.repeat(np.arange(len(self.weights)), np.maximum(self.weights, 0)))
 
 
-class ChangeFunction(Protocol):
+class WeightedFunction(Protocol):
     """Returns what the changes of a batch add to the results.
 
     `before` has the rows of the batch's index keys that were there before it; `keys` are those index keys. With
@@ -109,7 +109,7 @@ class ProcessChanges(KeyedWork):
     """
 
     index_keys: int
-    function: ChangeFunction
+    function: WeightedFunction
 
     def _processed(self, rows: pa.Table, segments: list[Segment]) -> Iterator[pa.RecordBatch]:
         batch = KeyedBatch(rows)

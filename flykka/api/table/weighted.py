@@ -132,7 +132,7 @@ def joined(node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition,
     and Spark computes other joins again for the keys whose rows changed.
     """
     pruned = {side: only_columns(weighted(rows), read) for side, rows in sides.items()}
-    return _Join(node, pruned, condition).relation()
+    return _WeightedJoin(node, pruned, condition).relation()
 
 
 _KINDS = {
@@ -149,7 +149,7 @@ _KINDS = {
 _OF_BOTH = frozenset({JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL})
 
 
-class _Join:
+class _WeightedJoin:
     """A join of weighted rows, in which the rows of both sides are united into one stream."""
 
     def __init__(self, node: PlanNode, sides: Mapping[Side, Rows], condition: JoinCondition) -> None:

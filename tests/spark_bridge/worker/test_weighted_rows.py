@@ -17,7 +17,7 @@ from pyspark import SparkFiles
 from flykka.spark_bridge.worker.segment_file import IS_DELETED, POSITION, VERSION
 from flykka.spark_bridge.worker.segments import CONTROL, MergeSegments, SegmentFolder
 from flykka.spark_bridge.worker.weighted_results import IS_AFTER, JoinChanges, JoinKind, RowsBeforeAndAfter
-from flykka.spark_bridge.worker.weighted_rows import ROW_BITS, WEIGHT, ChangeFunction, ProcessChanges
+from flykka.spark_bridge.worker.weighted_rows import ROW_BITS, WEIGHT, ProcessChanges, WeightedFunction
 
 Row = tuple[int | None, int, int | None, float | None]
 """The key, the side, a column of the left side and one of the right one."""
@@ -67,7 +67,7 @@ def canonical(row: Row) -> Row:
 class Worker:
     """Applies batches to an index on disk, which it merges now and then."""
 
-    def __init__(self, changed: ChangeFunction) -> None:
+    def __init__(self, changed: WeightedFunction) -> None:
         self._folder = SegmentFolder(name=uuid4().hex)
         self._segments: list[str] = []
         self._changed = changed
