@@ -79,12 +79,6 @@ class Expression(_Node):
         return without_generated_names(str(self.java.sql()))
 
     @property
-    def qualified(self) -> str:
-        """The name of a column, qualified with that of its table if it has one."""
-        table = [str(part) for part in elements(self.java.qualifier())][-1:]
-        return without_generated_names(".".join([*table, self.attribute.name]))
-
-    @property
     def display_name(self) -> str:
         """The name of a column, or the text of a computed expression."""
         return self.attribute.name if self.kind == "AttributeReference" else self.sql

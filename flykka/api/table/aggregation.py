@@ -114,7 +114,7 @@ def aggregated(node: PlanNode, below: Callable[[PlanNode], Relation]) -> Relatio
 
 
 def is_of_event_time(cut: CutRows, relation: Relation) -> bool:
-    """Return True if the windows are over the event time of appended rows, so that the watermark ends them."""
+    """Return True if the windows use the event time of append-only rows, so that the watermark closes them."""
     event_time = relation.stream.flow.type.event_time
     is_event_time = isinstance(relation.roles.get(cut.time.column_id), IsEventTime)
     return not relation.is_changing and is_event_time and event_time is not None and not event_time.offset_ms

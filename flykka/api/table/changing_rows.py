@@ -42,8 +42,8 @@ def where_true(rows: Rows, condition: Column) -> Rows:
     """
     changelog = rows.stream.changelog
     kind = kind_column(rows.stream)
-    told = kind_where(condition, changelog.row_kind).alias(kind)
-    stream = rows.stream.select(*map(named, rows.called), told).name(label("where", rows.called))
+    kinds = kind_where(condition, changelog.row_kind).alias(kind)
+    stream = rows.stream.select(*map(named, rows.called), kinds).name(label("where", rows.called))
     typed = with_changelog(stream, replace(changelog, row_kind=kind), event_time=stream.flow.type.event_time)
     return replace(rows, stream=typed)
 

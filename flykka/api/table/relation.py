@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.functions.event_time import EventTime
     from flykka.spark_bridge.functions.windowing.time_windows import TumblingEventTimeWindows
     from flykka.spark_bridge.program.prototype import Column
-    from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode, Position
+    from flykka.spark_bridge.sql.plan_node import Attribute, Expression, PlanNode
 
 
 _LONGEST = 60
@@ -107,7 +107,7 @@ class Relation:
     """The rows of a node: those of a stream, with the nodes `above` still to be applied.
 
     The first columns of the stream are the `attributes` of the plan. `tables` are the common tables without a stream
-    that the nodes read. `left_out` are columns of a join that no node reads. The clause of the rows is at `position`.
+    that the nodes read. `left_out` are columns of a join that no node reads.
     """
 
     stream: DataStream
@@ -116,7 +116,6 @@ class Relation:
     roles: Mapping[int, Role]
     left_out: frozenset[int] = frozenset()
     above: tuple[tuple[PlanNode, int], ...] = ()
-    position: Position | None = None
     tables: tuple[PlanNode, ...] = ()
 
     @property
@@ -270,7 +269,6 @@ def relation_of(rows: Rows, node: PlanNode) -> Relation:
         output=rows.output,
         roles=rows.roles,
         left_out=frozenset(each.id for each in node.output) - read,
-        position=node.position,
     )
 
 
@@ -282,5 +280,4 @@ def leaf(rows: Rows, node: PlanNode) -> Relation:
         attributes=node.part("output"),
         output=node.output,
         roles={new.id: rows.roles[old.id] for old, new in pairs if old.id in rows.roles},
-        position=node.position,
     )

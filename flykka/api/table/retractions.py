@@ -53,10 +53,10 @@ class RetractingAggregates:
         columns = [
             each.result(self._rows.columns).alias(name) for each, name in zip(self._retracted, results, strict=True)
         ]
-        (told,) = distinct([ROW_KIND], taken=(*names, *results))
-        selected = aggregated.select(*map(named, names), *columns, *([kind.alias(told)] if names else []))
+        (kind_name,) = distinct([ROW_KIND], taken=(*names, *results))
+        selected = aggregated.select(*map(named, names), *columns, *([kind.alias(kind_name)] if names else []))
         selected.name(label("select", (*names, *results)))
-        return with_changelog(selected, Changelog(keys=names, row_kind=told if names else None))
+        return with_changelog(selected, Changelog(keys=names, row_kind=kind_name if names else None))
 
     def _summed(self, changes: DataStream, keys: tuple[str, ...]) -> tuple[DataStream, Column]:
         """Return counts and sums of changes, and the kind of the result row."""

@@ -23,6 +23,7 @@ from flykka.api.table.relation import (
     Rows,
     distinct,
     label,
+    relation_of,
 )
 from flykka.api.table.weighted import joined
 from flykka.spark_bridge.functions.event_time import OF_WINDOWS, WINDOW_END, EventTime
@@ -89,13 +90,7 @@ class _Join:
         if interval is not None and not condition.is_of_windows:
             timeless = [self._without_time(side, output, names) for side in Side if self._meets_none_without_time(side)]
             stream = stream.union(*timeless) if timeless else stream
-        return Relation(
-            stream=stream,
-            attributes=tuple(each for each in self._node.part("output") if each.attribute.id in self._settings.read),
-            output=output,
-            roles=roles,
-            left_out=frozenset(each.id for each in self._node.output) - {each.id for each in output},
-        )
+        return relation_of(Rows(stream=stream, output=output, called=names, roles=roles), self._node)
 
     def _check(self) -> None:
         interval = self._condition.interval

@@ -14,7 +14,7 @@ from flykka.api.streams.program import check_one_program
 from flykka.api.streams.stream_type import StreamType
 from flykka.api.table.join_condition import Key, taken_apart
 from flykka.api.table.refusals import RefusedError, without_event_time
-from flykka.api.table.relation import IsEventTime, Relation, Role, Rows, distinct, label
+from flykka.api.table.relation import IsEventTime, Relation, Role, Rows, distinct, label, relation_of
 from flykka.spark_bridge.functions.event_time import EventTime
 from flykka.spark_bridge.operators.join import Side
 from flykka.spark_bridge.operators.join_side import JoinedRows
@@ -139,13 +139,13 @@ class _TemporalJoin:
             each.id: IsEventTime() for each in output if isinstance(left.roles.get(each.id), IsEventTime)
         }
         made = [self._column(each.id).alias(name) for each, name in zip(output, names, strict=True)]
-        return Relation(
+        rows = Rows(
             stream=self._stream(made, event_time),
-            attributes=tuple(each for each in self._node.part("output") if each.attribute.id in self._read),
             output=output,
+            called=names,
             roles={} if event_time is None else roles,
-            left_out=frozenset(each.id for each in self._node.output) - {each.id for each in output},
         )
+        return relation_of(rows, self._node)
 
     def _check_kind(self) -> None:
         if self._node.join_type not in _KINDS:

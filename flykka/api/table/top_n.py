@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 def is_first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> bool:
     """Return True if a window function is a ROW_NUMBER() of which only the first numbers are needed."""
     number, function = _numbered(node)
-    window = next((role for each in node.part("partitionSpec") if (role := _window(each, relation)) is not None), None)
+    window = _window_of(node, relation)
     return function == "RowNumber" and number.id in bounds and (window is None or window.panes is not None)
 
 
@@ -49,7 +49,7 @@ def first_rows(node: PlanNode, relation: Relation, bounds: Limits) -> Relation:
     number, _ = _numbered(node)
     limit = bounds[number.id]
     rows = relation.settled()
-    window = next((role for each in node.part("partitionSpec") if (role := _window(each, rows)) is not None), None)
+    window = _window_of(node, rows)
     if window is not None:
         return _of_windows(node, rows, window, limit)
     return _of_all(node, rows, limit)
@@ -70,6 +70,12 @@ def _numbered(node: PlanNode) -> tuple[Attribute, str]:
     made = node.part("windowExpressions")
     kind = made[0].children[0].children[0].kind if len(made) == 1 else ""
     return made[0].attribute, kind
+
+
+def _window_of(node: PlanNode, rows: Rows | Relation) -> IsWindow | None:
+    """Return the window by which the rows are partitioned, or None."""
+    windows = (_window(each, rows) for each in node.part("partitionSpec"))
+    return next((each for each in windows if each is not None), None)
 
 
 def _window(partition: Expression, rows: Rows | Relation) -> IsWindow | None:

@@ -41,13 +41,15 @@ def weighted(rows: Rows) -> Rows:
         stream = normalized(stream)
     weights = weight_of(stream.changelog.row_kind).alias(WEIGHT)
     chosen = stream.select(*map(named, rows.called), weights).name("weights")
-    keys = stream.changelog.keys
-    return with_unique(replace(rows, stream=chosen), keys if set(keys or ()) <= set(rows.called) else None)
+    return with_unique(replace(rows, stream=chosen), stream.changelog.keys)
 
 
 def with_unique(rows: Rows, keys: Sequence[str] | None) -> Rows:
-    """Return weighted rows, of which there is at most one for each value of these columns; None: nothing is known."""
-    keys = None if keys is None else tuple(dict.fromkeys(keys))
+    """Return weighted rows, of which there is at most one for each value of these columns.
+
+    With None, or if a key is not among the columns, nothing is known.
+    """
+    keys = None if keys is None or not set(keys) <= set(rows.called) else tuple(dict.fromkeys(keys))
     roles: dict[int, Role] = {
         each.id: IsKey(name=name) for each, name in zip(rows.output, rows.called, strict=True) if name in (keys or ())
     }
@@ -92,10 +94,8 @@ def only_columns(rows: Rows, read: frozenset[int]) -> Rows:
     output, called = tuple(each for each, _ in pairs), tuple(name for _, name in pairs)
     if called == rows.called:
         return rows
-    keys = rows.stream.changelog.keys
     stream = rows.stream.select(*map(named, called), named(WEIGHT)).name(label("select", called))
-    chosen = replace(rows, stream=stream, output=output, called=called)
-    return with_unique(chosen, keys if set(keys or ()) <= set(called) else None)
+    return with_unique(replace(rows, stream=stream, output=output, called=called), rows.stream.changelog.keys)
 
 
 def recomputed(
