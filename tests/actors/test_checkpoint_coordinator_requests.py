@@ -134,7 +134,7 @@ def test_a_job_is_drained_into_a_savepoint(system: SeededSystem, tmp_path: Path)
     folder = str(tmp_path / "savepoint-1")
 
     cluster.send(StopCheckpointRequest(job_id=JOB, target_location=folder, drain=True, request_id="stop"))
-    [trigger] = [told for told in cluster.task_messages() if isinstance(told, TriggerCheckpoint)]
+    [trigger] = [message for message in cluster.task_messages() if isinstance(message, TriggerCheckpoint)]
     cluster.complete(1, "a")
 
     assert (trigger.options.is_final, trigger.options.drain, trigger.options.target_location) == (True, True, folder)

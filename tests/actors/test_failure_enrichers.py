@@ -146,7 +146,7 @@ class LabellingCluster(JobCluster):
 
     def entries(self) -> dict[int, RootExceptionHistoryEntry]:
         """The latest version of each failure that was sent to the client."""
-        return {told.entry.number: told.entry for told in self.received(self.client, ExceptionHistoryChanged)}
+        return {message.entry.number: message.entry for message in self.received(self.client, ExceptionHistoryChanged)}
 
 
 @pytest.fixture

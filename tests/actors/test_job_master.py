@@ -353,7 +353,7 @@ def test_the_number_of_waiting_files_is_reported_with_the_reader_metrics(cluster
         cluster.tell_job_master(ReportTaskMetrics(attempt=attempt, metrics=TaskIOMetrics()))
 
     reported = cluster.received(cluster.client, MetricsReported)
-    assert [(told.vertex_id, told.files_unassigned) for told in reported] == [("source", 42), ("sink", 0)]
+    assert [(message.vertex_id, message.files_unassigned) for message in reported] == [("source", 42), ("sink", 0)]
 
 
 def test_a_cancelled_job_that_waits_for_its_restart_does_not_start_again(cluster: JobCluster) -> None:

@@ -86,7 +86,7 @@ def vertices(idle_timeout_ms: int | None) -> tuple[JobVertex, ...]:
 
 def watermarks(stage: WholeCluster) -> list[int]:
     """The watermarks reported by the sinks, without attempts that had none."""
-    reported = [told.metrics for told in stage.client.received(MetricsReported) if told.vertex_id == "sink"]
+    reported = [message.metrics for message in stage.client.received(MetricsReported) if message.vertex_id == "sink"]
     return [metrics.watermark_ms for metrics in reported if metrics.watermark_ms is not None]
 
 
@@ -148,8 +148,8 @@ def test_latency_is_reported_at_every_vertex_by_source_subtask(seed: int, tmp_pa
 
         stage.run(seconds=5)
 
-        at_sinks = [told for told in stage.client.received(MetricsReported) if told.vertex_id == "sink"]
-        last = {told.attempt: told.metrics.latencies for told in at_sinks}
+        at_sinks = [message for message in stage.client.received(MetricsReported) if message.vertex_id == "sink"]
+        last = {message.attempt: message.metrics.latencies for message in at_sinks}
         assert len(last) == 2
         for latencies in last.values():
             assert sorted((way.operator_id, way.subtask) for way in latencies) == [("source", 0), ("source", 1)]
@@ -165,7 +165,7 @@ def test_latency_is_not_tracked_unless_asked_for(seed: int, tmp_path: Path) -> N
 
         stage.run(seconds=3)
 
-        assert all(not told.metrics.latencies for told in stage.client.received(MetricsReported))
+        assert all(not message.metrics.latencies for message in stage.client.received(MetricsReported))
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -178,7 +178,7 @@ def test_a_finished_job_merges_the_accumulators_of_its_subtasks(seed: int, tmp_p
 
         [success] = stage.client.received(JobResultSuccess)
         assert success.accumulators == AccumulatorResults(merged=(files_counter(FILES),))
-        assert any(told.accumulators for told in stage.client.received(MetricsReported))
+        assert any(message.accumulators for message in stage.client.received(MetricsReported))
 
 
 @pytest.mark.parametrize("seed", seeds(5))

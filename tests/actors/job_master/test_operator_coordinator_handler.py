@@ -69,7 +69,7 @@ def test_a_duplicate_discovery_assigns_no_split_twice(cluster: JobCluster) -> No
     cluster.request_splits(count=9)
     cluster.system.advance(60_000)
 
-    handed = [each.split_id for told in cluster.received(task_manager, AddSplits) for each in told.splits]
+    handed = [each.split_id for message in cluster.received(task_manager, AddSplits) for each in message.splits]
     assert handed == ["file-0", "file-1", "file-2"]
 
 
@@ -81,7 +81,7 @@ def test_a_duplicate_restore_takes_no_splits_from_running_readers(cluster: JobCl
     cluster.request_splits(count=9)
     cluster.system.advance(60_000)
 
-    handed = [each.split_id for told in cluster.received(task_manager, AddSplits) for each in told.splits]
+    handed = [each.split_id for message in cluster.received(task_manager, AddSplits) for each in message.splits]
     assert handed == ["file-0", "file-1", "file-2"]
 
 

@@ -229,7 +229,7 @@ class CoordinatorCase:
                 ]
                 return _in_any_order(aborts, value)
             case "abort_notified_tasks":
-                return _in_any_order([told.attempt for told in harness.effects(NotifyCheckpointAborted)], value)
+                return _in_any_order([message.attempt for message in harness.effects(NotifyCheckpointAborted)], value)
             case "discarded":
                 return [name for name in value if disposed[name] == 1]
             case "kept":
@@ -239,7 +239,7 @@ class CoordinatorCase:
             case "not_shared_registered":
                 return [name for name in value if registered[_shared(name)] == 0]
             case "aborted":
-                aborted = {str(told.checkpoint_id): told.reason for told in harness.effects(CheckpointAborted)}
+                aborted = {str(message.checkpoint_id): message.reason for message in harness.effects(CheckpointAborted)}
                 wanted = {number: reason(name) for number, name in value.items()}
                 return value if wanted.items() <= aborted.items() else aborted
             case "job_failures":

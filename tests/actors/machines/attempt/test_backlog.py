@@ -66,7 +66,7 @@ def test_a_stage_that_took_long_makes_the_next_batch_smaller() -> None:
     task.now += 10_000
     started = to_bridge(task.feed(finished(COLD_STAGES)))
 
-    [read] = [told for told in started if isinstance(told, ReadSplits)]
+    [read] = [message for message in started if isinstance(message, ReadSplits)]
     assert len(read.splits) == LIMIT_START // 2 // ReadLimit().cost(small("c"))
 
 
@@ -76,8 +76,8 @@ def test_a_barrier_in_a_backlog_waits_only_for_the_batches_in_progress() -> None
 
     effects = task.feed(finished(0), finished(1), finished(2), durable(1))
 
-    assert [told.splits for told in started if isinstance(told, ReadSplits)] == [(small("a"),), (small("b"),)]
-    [acknowledged] = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
+    assert [message.splits for message in started if isinstance(message, ReadSplits)] == [(small("a"),), (small("b"),)]
+    [acknowledged] = [message for message in to_job_master(effects) if isinstance(message, AcknowledgeCheckpoint)]
     assert acknowledged.state is not None
     restored = SplitReader(SOURCE, ahead=4)
     restored.restore(acknowledged.state.operators)

@@ -48,7 +48,7 @@ def test_a_stopped_source_reads_no_further_and_checkpoints_its_unread_splits() -
     effects = task.feed(finished(0), durable(1))
 
     assert [type(message) for message in to_bridge(stopped + effects)] == [SnapshotState, PrepareCommit, WriteSnapshot]
-    assert not [told for told in to_job_master(effects) if not isinstance(told, AcknowledgeCheckpoint)]
+    assert not [message for message in to_job_master(effects) if not isinstance(message, AcknowledgeCheckpoint)]
 
 
 def test_the_splits_that_a_stopped_source_holds_are_in_its_last_checkpoint() -> None:
@@ -58,7 +58,7 @@ def test_the_splits_that_a_stopped_source_holds_are_in_its_last_checkpoint() -> 
     task.feed(trigger(1, is_final=True))
     effects = task.feed(finished(0), finished(1), finished(2), durable(1))
 
-    [acknowledged] = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
+    [acknowledged] = [message for message in to_job_master(effects) if isinstance(message, AcknowledgeCheckpoint)]
     assert acknowledged.state is not None
     assert elements_of(acknowledged.state.operators, "SourceReaderState", UnreadSplit) == [
         UnreadSplit(split=split("c"), number=0)

@@ -138,7 +138,7 @@ def test_a_source_with_unreadable_split_state_fails_without_a_restart() -> None:
 
     effects = task.feed(StartTask(), ChainClosed())
 
-    [reported] = [told.state for told in to_job_master(effects) if isinstance(told, UpdateTaskExecutionState)]
+    [reported] = [message.state for message in to_job_master(effects) if isinstance(message, UpdateTaskExecutionState)]
     assert reported.state is ExecutionState.FAILED
     assert reported.failure is not None
     assert reported.failure.message.startswith("the checkpoint's list 'SourceReaderState' of operator source")

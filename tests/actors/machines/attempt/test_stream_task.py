@@ -130,7 +130,7 @@ def test_the_readers_state_holds_the_splits_unread_at_the_barrier() -> None:
     task.feed(trigger(1))
     effects = task.feed(finished(0), finished(1), finished(2), durable(1))
 
-    (acknowledged,) = [told for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)]
+    (acknowledged,) = [message for message in to_job_master(effects) if isinstance(message, AcknowledgeCheckpoint)]
     restored = Harness(replace(descriptor(OperatorKind.SOURCE), restore=acknowledged.state, restored_checkpoint_id=1))
     assert to_bridge(restored.feed(StartTask(), ChainOpened()))[1:] == [ReadSplits(stage=0, splits=(split("c"),))]
 
@@ -331,4 +331,6 @@ def test_state_that_becomes_durable_while_the_attempt_ends_is_reported() -> None
 
     effects = task.feed(SnapshotWritten(checkpoint_id=1))
 
-    assert [told.checkpoint_id for told in to_job_master(effects) if isinstance(told, AcknowledgeCheckpoint)] == [1]
+    assert [
+        message.checkpoint_id for message in to_job_master(effects) if isinstance(message, AcknowledgeCheckpoint)
+    ] == [1]

@@ -176,7 +176,7 @@ def test_a_finished_task_is_not_notified_of_an_abort_that_others_get() -> None:
 
     harness.decline("b", 1)
 
-    assert [told.attempt for told in harness.effects(NotifyCheckpointAborted)] == ["b"]
+    assert [message.attempt for message in harness.effects(NotifyCheckpointAborted)] == ["b"]
 
 
 def test_a_forgotten_checkpoint_is_distinguished_from_a_completed_one() -> None:

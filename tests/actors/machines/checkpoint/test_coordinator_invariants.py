@@ -249,8 +249,10 @@ class Coordinating(RuleBasedStateMachine):
 
     def _acknowledge(self, name: str, checkpoint_id: int) -> None:
         self.acknowledged.setdefault(checkpoint_id, set()).add(name)
-        triggered = [told for told in self.harness.effects(TriggerCheckpoint) if told.checkpoint_id == checkpoint_id]
-        is_savepoint = any(told.options.snapshot_type is SnapshotType.SAVEPOINT for told in triggered)
+        triggered = [
+            message for message in self.harness.effects(TriggerCheckpoint) if message.checkpoint_id == checkpoint_id
+        ]
+        is_savepoint = any(message.options.snapshot_type is SnapshotType.SAVEPOINT for message in triggered)
         state = snapshot(exclusive=[f"{name} of {checkpoint_id}"]) if is_savepoint else _state_of(name, checkpoint_id)
         self.harness.acknowledge(name, checkpoint_id, state)
 

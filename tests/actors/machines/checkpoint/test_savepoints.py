@@ -58,7 +58,7 @@ def acknowledge_all(harness: Coordination, checkpoint_id: int, **state: Any) -> 
 
 
 def failures(harness: Coordination) -> list[tuple[str, CheckpointDeclineReason]]:
-    return [(told.request_id, told.reason) for told in harness.effects(SavepointFailed)]
+    return [(message.request_id, message.reason) for message in harness.effects(SavepointFailed)]
 
 
 def test_a_savepoint_is_taken_in_its_folder_and_reported_when_durable() -> None:
@@ -216,7 +216,7 @@ def test_a_job_is_stopped_with_the_savepoint_and_its_tasks_commit() -> None:
 
     [trigger] = harness.effects(TriggerCheckpoint)
     assert (trigger.options.is_final, trigger.options.target_location) == (True, FOLDER)
-    assert {told.attempt for told in harness.effects(NotifyCheckpointComplete)} == {"source", "sink"}
+    assert {message.attempt for message in harness.effects(NotifyCheckpointComplete)} == {"source", "sink"}
     assert harness.effects(SavepointCompleted)[0].request_id == "stop"
     assert harness.effects(CheckpointingStopped) == [CheckpointingStopped(job_id=JOB, retained=())]
     assert harness.disposed() == []
@@ -331,5 +331,5 @@ def test_a_savepoint_keeps_its_state_if_an_answer_is_duplicated() -> None:
 
     acknowledge_all(harness, 1, exclusive=["state"])
 
-    assert [told.request_id for told in harness.effects(SavepointCompleted)] == ["wish"]
+    assert [message.request_id for message in harness.effects(SavepointCompleted)] == ["wish"]
     assert "state" not in harness.disposed()
