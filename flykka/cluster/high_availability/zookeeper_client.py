@@ -24,7 +24,7 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.security import CREATOR_ALL_ACL
 
@@ -34,6 +34,8 @@ from flykka.cluster.high_availability.settings import ZooKeeperAcl, ZooKeeperSet
 
 CONNECTION_TIMEOUT = 15.0
 """Seconds for the first answer of a server."""
+HANDSHAKE_TIMEOUT = 5.0
+"""Seconds for one server to accept a connection and to answer on it, before the next server is asked."""
 
 DISCONNECTED = (ConnectionLoss, OperationTimeoutError, SessionExpiredError, SessionMovedError, KazooTimeoutError)
 """Errors of the connection, after which it is unknown whether the call took effect."""
@@ -51,6 +53,22 @@ class Node:
 
     data: bytes
     version: int
+
+
+class _ImpatientHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types.
+    """Limits the wait for a server that accepts a connection and is silent, which kazoo limits by the session timeout.
+
+    A server that is starting accepts connections whose first request it can ignore. A client that waits for the answer
+    as long as a session lasts loses its session.
+    """
+
+    def create_connection(self, *args: Any, **options: Any) -> Any:
+        return super().create_connection(*args, **{**options, "timeout": min(options["timeout"], HANDSHAKE_TIMEOUT)})
+
+    def select(self, readable: list[Any], writable: list[Any], exceptional: list[Any], timeout: float) -> Any:
+        is_reading_answer = len(readable) == 1
+        limit = min(timeout, HANDSHAKE_TIMEOUT) if is_reading_answer else timeout
+        return super().select(readable, writable, exceptional, limit)
 
 
 class ZooKeeperClient:
@@ -76,6 +94,7 @@ class ZooKeeperClient:
         self._kazoo = KazooClient(
             hosts=settings.hosts,
             timeout=self.session_timeout,
+            handler=_ImpatientHandler(),
             logger=_QUIET,
             default_acl=CREATOR_ALL_ACL if settings.acl == ZooKeeperAcl.CREATOR else None,
             sasl_options=_login(settings, name),

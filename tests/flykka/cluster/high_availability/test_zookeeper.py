@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -167,6 +168,23 @@ def test_a_restarted_server_finds_the_leader_waiting(tmp_path: Path) -> None:
     assert contender.has_no_more_notifications
     services.close()
     server.kill()
+
+
+def test_a_driver_asks_the_next_server_if_one_accepts_connections_and_is_silent(
+    zookeeper_settings: ZooKeeperSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper_client, "HANDSHAKE_TIMEOUT", 0.5)
+    contender = Contender()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        # kazoo shuffles the servers: in this list a silent one nearly always comes first.
+        silent_host = f"127.0.0.1:{silent.getsockname()[1]}"
+        hosts = ",".join([zookeeper_settings.hosts, *[silent_host] * 9])
+        services = ZooKeeperHaServices(replace(zookeeper_settings, hosts=hosts))
+        services.contend(contender)
+
+        services.store(contender.wait_granted()).run()
+
+        services.close()
 
 
 @pytest.mark.long
