@@ -114,11 +114,11 @@ def changes_code(
     return results(prototype.sparkSession.createDataFrame([], emitted)), code
 
 
-class SparkChanges(SparkKeyedBatches):
+class SparkChanges(SparkKeyedBatches[JoinChanges | RowsBeforeAndAfter]):
     """Implements `KeyedBatches` for changing rows."""
 
     def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
-        super().__init__(context, code, lambda _: code.function)  # type: ignore[arg-type,return-value]
+        super().__init__(context, code, lambda _: code.function)
         self._changes = code
 
     @cached_property

@@ -427,7 +427,7 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
         self._state.at_barriers.discard(checkpoint_id)
 
 
-class SparkKeyedFunction(SparkKeyedBatches):
+class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
     """Implements `KeyedFunction`."""
 
     def __init__(

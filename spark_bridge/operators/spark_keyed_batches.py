@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, LongType, StructField
@@ -107,11 +107,14 @@ def with_keys(rows: DataFrame, key_fields: Sequence[StructField], keys: Sequence
     return rows.withColumns({each.name: normalised_column(key, each.dataType) for each, key in columns.items()})
 
 
-class SparkKeyedBatches:
+WorkerFunction = TypeVar("WorkerFunction")
+
+
+class SparkKeyedBatches(Generic[WorkerFunction]):
     """Implements `KeyedBatches`."""
 
     def __init__(
-        self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], BatchFunction]
+        self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], WorkerFunction]
     ) -> None:
         """`function` creates the function that a worker applies to a batch."""
         self.backend = FileStateBackend(
@@ -175,7 +178,7 @@ class SparkKeyedBatches:
         return self._code.keyed(rows).withColumn(POSITION, self._groups.position())
 
     def _fired(
-        self, firing: TimerFiring, function: BatchFunction, readings: Readings, version: int
+        self, firing: TimerFiring, function: WorkerFunction, readings: Readings, version: int
     ) -> KeyedResult[Slices, StateRows]:
         """Process the keys that may have due timers in a worker."""
         due = partial(
@@ -191,7 +194,7 @@ class SparkKeyedBatches:
         self,
         rows: DataFrame,
         work: Callable[..., KeyedWork],
-        function: BatchFunction,
+        function: WorkerFunction,
         readings: Readings,
         version: int,
         *,
@@ -226,7 +229,7 @@ class SparkKeyedBatches:
         return KeyedResult(rows=(self.results(main),) if emits else None, side=side, outcome=outcome)
 
 
-class SparkKeyedTables(SparkKeyedBatches):
+class SparkKeyedTables(SparkKeyedBatches[BatchFunction]):
     """Batches of a function that depends on the watermark."""
 
     def __init__(self, context: OperatorContext, code: TableCode) -> None:

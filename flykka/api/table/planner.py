@@ -84,6 +84,7 @@ class Planner:
         self._common: dict[int, PlanNode] = {}
         self._common_rows: dict[int, Rows] = {}
         self._bounds: Limits = {}
+        self._reading: dict[PlanNode, bool] = {}
         self._as_of = AsOfClauses(as_of)
 
     def result(self, plan: PlanNode) -> DataStream:
@@ -129,6 +130,11 @@ class Planner:
             self._note_common_tables(each)
 
     def _reads_stream(self, node: PlanNode) -> bool:
+        if node not in self._reading:
+            self._reading[node] = self._finds_stream(node)
+        return self._reading[node]
+
+    def _finds_stream(self, node: PlanNode) -> bool:
         if node.kind == "CTERelationRef":
             return self._reads_stream(self._common[int(node.java.cteId())])
         return node.view_name in self._streams or any(map(self._reads_stream, (*node.children, *node.subqueries)))
