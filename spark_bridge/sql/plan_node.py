@@ -116,6 +116,11 @@ class Expression(_Node):
         """Spark's metadata of a column, as JSON."""
         return str(self.java.metadata().json()) if self.kind == "AttributeReference" else ""
 
+    @property
+    def is_session(self) -> bool:
+        """True for the column of session windows, which Spark merges when it groups by them."""
+        return "spark.sessionWindow" in self.marks
+
     def walk(self) -> Iterator[Expression]:
         yield self
         for child in self.children:

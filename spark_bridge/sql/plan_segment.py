@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from flykka.spark_bridge.sql.plan_node import PlanNode
+    from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
@@ -23,14 +23,14 @@ _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 class PlanSegment:
     """Nodes of a plan, bottom-up: each with the number of the child that provides its rows.
 
-    The first columns of the rows replace the `attributes` that the lowest node reads, identified by name and id. So the
+    The first columns of the rows replace the `attributes` that the lowest node reads, identified by id. So the
     nodes are used as Spark has analyzed them: no table, function or type is resolved again. `tables` are the common
     tables that they read in addition to the rows. `names` renames the columns of the result; `added` are columns
     computed from them. Columns of the rows unknown to the nodes are `carried` through projections and filters, and
     follow the others.
     """
 
-    attributes: tuple[tuple[str, Any], ...]
+    attributes: tuple[Expression, ...]
     nodes: tuple[tuple[PlanNode, int], ...]
     names: tuple[str, ...] | None
     tables: tuple[PlanNode, ...] = ()
@@ -57,10 +57,7 @@ class PlanSegment:
                 rows_made = [sequence([*elements(each), *carried]) for each in elements(node.java.projections())]
                 columns = sequence([*elements(node.java.output()), *carried])
                 plan = expand(sequence(rows_made), columns, children[place])
-        if self.tables:
-            tables = sequence([each.java for each in self.tables])
-            plan = jvm_class(session.sparkContext, f"{_LOGICAL}.WithCTE")(plan, tables)
-        frame = frame_of_plan(session, plan)
+        frame = _frame(session, plan, self.tables)
         frame = frame if self.names is None else frame.toDF(*self.names, *self.carried)
         return frame.withColumns(dict(self.added)) if self.added else frame
 
@@ -74,8 +71,8 @@ class JoinSegment:
     """A join of an analyzed plan, applied to the rows of its sides, whose columns replace the attributes of each."""
 
     node: PlanNode
-    left: tuple[tuple[str, Any], ...]
-    right: tuple[tuple[str, Any], ...]
+    left: tuple[Expression, ...]
+    right: tuple[Expression, ...]
     names: tuple[str, ...]
 
     def __call__(self, left: DataFrame, right: DataFrame) -> DataFrame:
@@ -89,11 +86,25 @@ class JoinSegment:
         return frame_of_plan(session, self.node.java.withNewChildren(sequence(sides))).toDF(*self.names)
 
 
-def _with_ids(columns: list[Any], attributes: tuple[tuple[str, Any], ...], session: SparkSession) -> list[Any]:
-    """Return columns with the names and ids that a node reads."""
-    nothing, none = ExpressionBuilder(session).sequence([]), jvm_class(session.sparkContext, "scala.Option").empty()
+def frame_of_node(session: SparkSession, node: PlanNode, tables: Sequence[PlanNode] = ()) -> DataFrame:
+    """Return the rows of a node that reads only tables; `tables` are the common tables that it may read."""
+    return _frame(session, node.java, tables)
+
+
+def _frame(session: SparkSession, plan: Any, tables: Sequence[PlanNode]) -> DataFrame:
+    if tables:
+        read = ExpressionBuilder(session).sequence([each.java for each in tables])
+        plan = jvm_class(session.sparkContext, f"{_LOGICAL}.WithCTE")(plan, read)
+    return frame_of_plan(session, plan)
+
+
+def _with_ids(columns: list[Any], attributes: tuple[Expression, ...], session: SparkSession) -> list[Any]:
+    """Return columns with the names and ids that a node reads, and with the mark by which Spark merges sessions."""
+    nothing, option = ExpressionBuilder(session).sequence([]), jvm_class(session.sparkContext, "scala.Option")
     make = jvm_class(session.sparkContext, "org.apache.spark.sql.catalyst.expressions.Alias")
-    return [
-        make(column, name, expression_id, nothing, none, nothing)
-        for column, (name, expression_id) in zip(columns, attributes, strict=False)
-    ]
+
+    def renamed(column: Any, attribute: Expression) -> Any:
+        metadata = option.apply(attribute.java.metadata()) if attribute.is_session else option.empty()
+        return make(column, attribute.attribute.name, attribute.java.exprId(), nothing, metadata, nothing)
+
+    return list(map(renamed, columns, attributes))

@@ -135,6 +135,8 @@ class _Aggregate:
     def relation(self) -> Relation:
         """Return the result rows, with the columns of the node."""
         windows = self._windows()
+        if self._has_sessions:
+            return self._recomputed()
         if self._rows.stream.changelog != APPEND_ONLY:
             if not all(map(is_exact_sum, (call for call, _ in self._calls))):
                 return self._recomputed()
@@ -150,16 +152,20 @@ class _Aggregate:
             stream.name(label("aggregate", (f"{call.sql} AS {name}" for call, name in self._calls)))
         return self._selected(stream, is_windowed=windows is not None)
 
+    @property
+    def _has_sessions(self) -> bool:
+        """True if a key is a session that no watermark closes: later rows extend it, and join it with others."""
+        return any(key.is_session for key in self._keys)
+
     def _recomputed(self) -> Relation:
         """Let Spark aggregate the rows of groups that changed."""
         rows = only_columns(weighted(self._rows), self._node.columns_read)
-        keys = [rows.columns.column(key) for key in self._keys if "spark.sessionWindow" not in key.marks]
+        keys = [rows.columns.column(key) for key in self._keys if not key.is_session]
         outputs = [
             next((each.attribute.id for each in self._outputs if _is(each, key)), COMPUTED) for key in self._keys
         ]
-        is_session = len(keys) < len(self._keys)
         name = label("aggregate", (call.sql for call, _ in self._calls))
-        return recomputed([self._node], rows, keys, name, None if is_session else outputs)
+        return recomputed([self._node], rows, keys, name, None if self._has_sessions else outputs)
 
     @cached_property
     def _calls(self) -> tuple[tuple[Expression, str], ...]:

@@ -24,16 +24,19 @@ from flykka.api.table.top_n import first_rows, is_first_rows, without_number
 from flykka.api.table.weighted import changes, identity, recomputed, upserts, weighted, with_weights
 from flykka.errors import ProgramError
 from flykka.spark_bridge.sql.plan_columns import named
+from flykka.spark_bridge.sql.plan_segment import frame_of_node
 from flykka.spark_bridge.sql.pushed_filters import PushedFilters
 from flykka.spark_bridge.sql.subqueries import without_subqueries
 
 if TYPE_CHECKING:
     from flykka.api.streams.data_stream import DataStream
+    from flykka.spark_bridge.program.prototype import DataFrame
     from flykka.spark_bridge.sql.as_of_clause import AsOfClause
     from flykka.spark_bridge.sql.plan_node import Expression, PlanNode
 
 
 _KEEPS_LEFT = frozenset({"INNER", "CROSS", "LEFT OUTER", "LEFT SEMI", "LEFT ANTI"})
+"""Joins that emit rows of the left side only, alone or with matches: the right one can be a table."""
 _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 _ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
@@ -43,22 +46,15 @@ _ORDERED = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Sort", "Project"})
 def joined_with_table(
     node: PlanNode, left: Relation | None, right: Relation | None, tables: tuple[PlanNode, ...]
 ) -> Relation:
-    """Plan a join with a table: the side without a stream is None, `tables` are the common tables that it may read.
+    """Plan a join whose table has no rows to emit alone, so that each batch can be joined with it.
 
-    Raises:
-        RefusedError: rows of the table would be emitted again with every batch.
+    The side without a stream is None; `tables` are the common tables that it may read.
     """
-    kind = node.join_type
-    relation, place, keeping = (left, 0, _KEEPS_LEFT) if right is None else (right, 1, _KEEPS_RIGHT)
+    relation, place = (left, 0) if right is None else (right, 1)
     assert relation is not None, "one side reads a stream"
-    if kind not in keeping:
-        raise RefusedError(
-            f"{kind} JOIN with a table would emit unmatched rows of the table once per batch, though a"
-            f" later batch may match them: the kinds that can run are {', '.join(sorted(keeping))}",
-            node.position,
-        )
     if relation.is_changing:
-        relation = with_weights(relation, node.children[place], is_unique=kind in ("LEFT SEMI", "LEFT ANTI"))
+        is_unique = node.join_type in ("LEFT SEMI", "LEFT ANTI")
+        relation = with_weights(relation, node.children[place], is_unique=is_unique)
     return relation.then(node, place, tables)
 
 
@@ -71,14 +67,16 @@ class Planner:
     def __init__(
         self,
         streams: Mapping[str, DataStream],
+        stream_of: Callable[[DataFrame], DataStream],
         time_to_live_ms: int | None = None,
         as_of: Sequence[AsOfClause] = (),
     ) -> None:
         """Create a planner; without a time-to-live, regular joins keep their rows forever.
 
-        `as_of` are the clauses of the text that make joins temporal.
+        `stream_of` makes a stream of the rows of a table. `as_of` are the clauses of the text that make joins temporal.
         """
         self._streams = streams
+        self._stream_of = stream_of
         self._time_to_live_ms = time_to_live_ms
         self._read: list[frozenset[int]] = []
         self._common: dict[int, PlanNode] = {}
@@ -145,6 +143,17 @@ class Planner:
         if not any(each.reads_common_tables for each in beside):
             return ()
         return tuple(each for each in self._common.values() if not self._reads_stream(each))
+
+    def _table(self, node: PlanNode) -> Relation:
+        """Plan a table whose rows must be emitted once: it is read when the job is built, and becomes a stream."""
+        (stream, *_) = self._streams.values()
+        tables = tuple(self._common.values()) if node.reads_common_tables else ()
+        names = distinct(each.name for each in node.output)
+        table = frame_of_node(stream.flow.type.prototype.sparkSession, node, tables).toDF(*names)
+        rows = Rows(
+            stream=self._stream_of(table).name(label("table", names)), output=node.output, called=names, roles={}
+        )
+        return leaf(rows, node)
 
     def _below(self, node: PlanNode) -> Relation:
         relation = self._relation(node)
@@ -256,7 +265,11 @@ class Planner:
             if clause is not None:
                 raise refused_clause(clause)
             left, right = (self._relation(child) for child in node.children)
-            return joined_with_table(node, left, right, self._tables(node))
+            if node.join_type in (_KEEPS_LEFT if right is None else _KEEPS_RIGHT):
+                return joined_with_table(node, left, right, self._tables(node))
+            left, right = left or self._table(node.children[0]), right or self._table(node.children[1])
+            settings = JoinSettings(read=frozenset().union(*self._read), time_to_live_ms=self._time_to_live_ms)
+            return streams_joined(node, node.join_type, left, right, settings)
         if node.subqueries:
             raise RefusedError(
                 "the ON of a join of two streams has a subquery: write it into a WHERE of a subquery of its stream",
@@ -285,14 +298,7 @@ class Planner:
         return leaf(replace(rows, stream=stream, roles=keys), node)
 
     def _united(self, node: PlanNode) -> Relation:
-        found = [self._relation(child) for child in node.children]
-        sides = [relation for relation in found if relation is not None]
-        if len(sides) < len(found):
-            raise RefusedError(
-                "UNION of a stream and a table is not supported: the rows of the table would be emitted with every"
-                " batch; env.from_dataframe(...) makes a stream of a table",
-                node.position,
-            )
+        sides = [self._relation(child) or self._table(child) for child in node.children]
         names = [each.name for each in node.output]
         if any(side.is_changing for side in sides):
             pairs = zip(sides, node.children, strict=True)

@@ -152,7 +152,7 @@ class Relation:
             return rows
         end = None if is_result or WINDOW_END in called else self._end_of_window(ids)
         segment = PlanSegment(
-            attributes=tuple((each.attribute.name, each.java.exprId()) for each in self.attributes),
+            attributes=self.attributes,
             nodes=self.above,
             tables=self.tables,
             names=None if called == tuple(each.name for each in self.output) else called,

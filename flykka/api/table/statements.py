@@ -116,6 +116,9 @@ class Environment(Protocol):
     ) -> DataStream:
         """Return a stream of the rows of a source."""
 
+    def from_dataframe(self, frame: DataFrame) -> DataStream:
+        """Return a stream of the rows of a DataFrame, which is computed now."""
+
     def from_checkpoint(self, checkpoint: str | None) -> object:
         """Set where the next job starts."""
 
@@ -159,7 +162,7 @@ class Statements:
                 if columns:
                     _check_number(columns, analyzed, parsed.plan.position)
                     analyzed = parsed.renamed(analyzed, columns)
-                return Planner(streams, self._environment.sql_state_ttl_ms, statement.as_of).result(analyzed)
+                return self._planner(streams, statement).result(analyzed)
 
     def create_view(self, statement: ParsedStatement, view: CreateView) -> None:
         """Register the rows of a query as a view. Raises `SqlError`."""
@@ -218,14 +221,17 @@ class Statements:
             streams = self._streams(statement.parsed, insert.query)
             with self._named(table.name, streams):
                 analyzed = statement.parsed.analyzed(insert.query, _prototypes(streams))
-                stream = Planner(streams, self._environment.sql_state_ttl_ms, statement.as_of).result(
-                    self._stored(statement.parsed, insert, table, analyzed)
-                )
+                stored = self._stored(statement.parsed, insert, table, analyzed)
+                stream = self._planner(streams, statement).result(stored)
                 _check_changelog(table, stream)
                 assert table.sink is not None, "it was checked"
                 written = stream.select_expr(*table.sink.encoded) if table.sink.encoded else stream
                 written.sink_to(table.sink.sink).name(f"{table.name}: {table.sink.sink}")
                 return stream
+
+    def _planner(self, streams: Mapping[str, DataStream], statement: ParsedStatement) -> Planner:
+        environment = self._environment
+        return Planner(streams, environment.from_dataframe, environment.sql_state_ttl_ms, statement.as_of)
 
     @contextmanager
     def taken_back(self, source: ScriptStatement) -> Iterator[None]:

@@ -276,9 +276,9 @@ def _operator(
     return with_changelog(DataStream(emitted), WEIGHTED)
 
 
-def _attributes(node: PlanNode, rows: Rows) -> tuple[tuple[str, object], ...]:
+def _attributes(node: PlanNode, rows: Rows) -> tuple[Expression, ...]:
     expressions = {each.attribute.id: each for each in node.part("output")}
-    return tuple((each.name, expressions[each.id].java.exprId()) for each in rows.output)
+    return tuple(expressions[each.id] for each in rows.output)
 
 
 def _unchanged(rows: DataFrame) -> DataFrame:

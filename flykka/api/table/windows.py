@@ -58,8 +58,7 @@ def cut_rows(aggregate: PlanNode) -> CutRows | None:
         RefusedError: the windows are not supported on streams.
     """
     for expression in aggregate.part("groupingExpressions"):
-        is_session = "spark.sessionWindow" in expression.marks
-        if not is_session and "spark.timeWindow" not in expression.marks:
+        if not expression.is_session and "spark.timeWindow" not in expression.marks:
             continue
         made = _made(aggregate, expression)
         if made is None:
@@ -71,7 +70,7 @@ def cut_rows(aggregate: PlanNode) -> CutRows | None:
             source=nodes[-1].children[0],
             nodes=nodes,
             time=_time(start),
-            windows=_sessions(end, expression) if is_session else _periodic(start, end, expression),
+            windows=_sessions(end, expression) if expression.is_session else _periodic(start, end, expression),
         )
     return None
 

@@ -128,6 +128,9 @@ ORDINARY = {
     "limit": "SELECT id, price FROM {b} ORDER BY price DESC, id LIMIT 3 OFFSET 1",
     "full": "SELECT id, city FROM {b} b FULL JOIN person p ON b.bidder = p.bidder AND b.price > 50",
     "lateral": "SELECT city, m FROM person p, LATERAL (SELECT max(price) AS m FROM {b} b WHERE b.bidder = p.bidder)",
+    "table": "SELECT i.n, price FROM VALUES (1L), (7L), (200L) AS i (n) LEFT JOIN {b} b ON b.id = i.n",
+    "united table": "SELECT bidder FROM {b} UNION ALL SELECT n FROM VALUES (1L), (7L) AS i (n)",
+    "table not in": "SELECT n FROM VALUES (1L), (7L) AS i (n) WHERE n NOT IN (SELECT bidder FROM {b})",
     "window": "SELECT window(at, '20 seconds').start AS s, count(*) AS n FROM {b} GROUP BY window(at, '20 seconds')",
     "session": "SELECT bidder, session_window(at, '3 seconds').start AS s, count(*) AS n FROM {b}"
     " GROUP BY session_window(at, '3 seconds'), bidder",
@@ -237,12 +240,12 @@ def check_remaining_rows(
 @pytest.mark.parametrize(
     ("view", "names"),
     [
-        ("bid", ("not in", "except all", "rank")),
-        ("offer", ("in or", "value", "any function", "limit")),
+        ("bid", ("not in", "except all", "rank", "table", "session")),
+        ("offer", ("in or", "any function", "limit", "session")),
         *(
-            pytest.param(view, tuple(ORDINARY)[place : place + 9], marks=pytest.mark.long)
+            pytest.param(view, tuple(ORDINARY)[place : place + 10], marks=pytest.mark.long)
             for view in ("bid", "offer")
-            for place in range(0, len(ORDINARY), 9)
+            for place in range(0, len(ORDINARY), 10)
         ),
     ],
     ids=lambda value: value if isinstance(value, str) else ", ".join(value),

@@ -65,6 +65,17 @@ RUNS: dict[str, tuple[str, str, tuple[str, ...]]] = {
             "SELECT price FROM bid WHERE auction > (SELECT max(id) FROM item)",
         ),
     ),
+    "`UNION` with a table": ("table(id)", APPENDED, ("SELECT auction FROM bid UNION ALL SELECT id FROM item",)),
+    "a `JOIN` or subquery that emits rows of a table by themselves, as `item LEFT JOIN bid`": (
+        "table(id, title)",
+        CHANGES,
+        (
+            "SELECT id, price FROM item LEFT JOIN bid ON auction = id",
+            "SELECT id, price FROM bid RIGHT JOIN item ON auction = id",
+            "SELECT id, price FROM bid FULL JOIN item ON auction = id",
+            "SELECT id FROM item WHERE id IN (SELECT auction FROM bid)",
+        ),
+    ),
     "`UNION ALL`, `explode`, a `JOIN` with a table, or a `SELECT` without the key, of"
     " [rows that change](#rows-that-change)": (
         "weights",
@@ -273,14 +284,6 @@ REFUSED: dict[str, tuple[str, ...]] = {
     ),
     "`TABLESAMPLE`": ("SELECT price FROM bid TABLESAMPLE (10 PERCENT)",),
     "`SELECT TRANSFORM`": ("SELECT TRANSFORM (price) USING 'cat' AS (price STRING) FROM bid",),
-    "`UNION` of a stream and a table; a `JOIN` or subquery that would emit rows of a table by themselves, as"
-    " `item LEFT JOIN bid`": (
-        "SELECT auction FROM bid UNION ALL SELECT id FROM item",
-        "SELECT id, price FROM item LEFT JOIN bid ON auction = id",
-        "SELECT id, price FROM bid RIGHT JOIN item ON auction = id",
-        "SELECT id, price FROM bid FULL JOIN item ON auction = id",
-        "SELECT id FROM item WHERE id IN (SELECT auction FROM bid)",
-    ),
     "`FOR SYSTEM_TIME AS OF` another column than the event time, a `RIGHT` or `FULL` join with it": (
         VERSION.format("", "price"),
         VERSION.format("RIGHT", "at"),
