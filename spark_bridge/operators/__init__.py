@@ -1,4 +1,5 @@
 """Operators: one interface, and an implementation for each kind of operator.
 
-Not here: order and time of their calls (`actors/machines/attempt`), and code that runs in Python workers (`worker`).
+The order and time of their calls are decided in `actors/machines/attempt`; code that runs in Python workers is in
+`worker`.
 """
