@@ -91,7 +91,7 @@ class OperatorCode(ABC):
         """Create the operator of one attempt."""
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        """Return the aggregates `first_micros` and `last_micros` over its output, for the source's `event_time` column."""
+        """Return the aggregates `first_micros` and `last_micros` over its output, by the column `event_time`."""
         if event_time is None or not has_event_time(rows, event_time):
             return {}  # The event-time column was dropped, or another column has its name.
         time = F.col(quoted(event_time))

@@ -126,7 +126,7 @@ class PairsCode(JoinCode):
         return self._selected(met)
 
     def unmatched(self, side: Side, rows: DataFrame, others: DataFrame | None) -> DataFrame:
-        """Return the results of a side's rows without a match in `others`, which contains all their possible matches."""
+        """Return the results of a side's rows without a match in `others`, which has all their possible matches."""
         alone, no_others = self._marked(side, rows), self.sides[side.other].no_rows(rows)
         if others is not None:
             alone = alone.join(self._marked(side.other, others), self._meets(), "left_anti")
@@ -250,7 +250,7 @@ class RegularJoinCode(PairsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowJoinCode(PairsCode):
-    """Joins rows with equal keys in the same window. Results begin with the window's bounds, followed by the columns."""
+    """Joins rows with equal keys in the same window. Results begin with the window's bounds."""
 
     called = "window_join"
 
@@ -427,7 +427,7 @@ class _SparkJoining:
     def gathered(
         self, one: tuple[Side, DataFrame, int], other: tuple[Side, DataFrame, int]
     ) -> tuple[DataFrame, DataFrame]:
-        """Return the rows of both sides with equal partitioning by key; few rows get one partition, without a shuffle."""
+        """Return the rows of both sides, equally partitioned by key; few rows get one partition, without a shuffle."""
         (side, rows, number), (other_side, other_rows, other_number) = one, other
         if number + other_number <= _ROWS_OF_ONE_CORE:
             return rows.coalesce(1), other_rows.coalesce(1)
@@ -472,7 +472,7 @@ class SparkPairs(_SparkJoining):
 
 
 class SparkRegularPairs(SparkPairs):
-    """Emits pairs of matching rows, whatever their arrival times. The state of a side may be far larger than a batch."""
+    """Emits pairs of matching rows, whatever their arrival times. State may be far larger than a batch."""
 
     def __init__(self, context: OperatorContext, code: PairsCode) -> None:
         super().__init__(context, code)

@@ -164,7 +164,7 @@ class KeyedStore(Generic[Frame]):
         self._snapshots[checkpoint_id] = snapshot
 
     def write(self, checkpoint_id: int, savepoint: str | None, first: int) -> dict[Written, ResultBounds]:
-        """Write the recorded state in parts numbered from `first`. Return the locations of all state with its bounds."""
+        """Write the recorded state in parts numbered from `first`. Return the locations and bounds of all state."""
         snapshot, written = self._snapshots.pop(checkpoint_id), list[Written]()
         try:
             state_id = f"{self.backend.attempt}-{checkpoint_id}"

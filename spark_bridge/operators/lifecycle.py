@@ -67,7 +67,7 @@ class OperatorLifecycle:
             self._is_open = True
 
     def close(self) -> OperatorFailedError | None:
-        """Close all operators whose opening began, even after failures. Return the first failure, and log all others."""
+        """Close all operators whose opening began, even after failures. Return the first failure; log all others."""
         with self._lock:
             opened, self._begun = self._begun, []
         failure: OperatorFailedError | None = None

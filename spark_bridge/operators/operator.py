@@ -179,7 +179,7 @@ class ListsAtBarriers:
         self._lists[checkpoint_id] = lists
 
     def write(self, checkpoint_id: int) -> OperatorSnapshot:
-        """Create the snapshot of the recorded lists, which are stored in the checkpoint itself because they are small."""
+        """Create the snapshot of the recorded lists, which are small and stored in the checkpoint itself."""
         lists = self._lists.pop(checkpoint_id)
         size = sum(len(element) for each in lists for element in each.elements)
         state = OperatorSubtaskState(operator_id=self._operator_id, operator_state=lists)

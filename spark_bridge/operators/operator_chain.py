@@ -144,7 +144,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return result
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Pass batches through the chain; operators' changes of state wait for `update_state`."""
+        """Pass batches through the chain. State changes of operators wait for `update_state`."""
         batches = command.batches
         self.head.record_aggregates(command.aggregates)
         element = Element(

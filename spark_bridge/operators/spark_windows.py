@@ -197,7 +197,7 @@ class WindowCode(AggregateCode):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The window and keys, if windows may fire again and emit aggregates. A function may return any number of rows."""
+        """The window and keys, if windows may emit aggregates again. A function may return any number of rows."""
         if not self.allowed_lateness_ms or isinstance(self.plan, RowStateFunction):
             return ()
         return (WINDOW_START, WINDOW_END, *columns_of(self.plan.state_schema.keys))

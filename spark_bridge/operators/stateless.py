@@ -45,7 +45,7 @@ def unchanged(rows: DataFrame) -> DataFrame:
 
 
 class TransformOperator(Operator[Slices]):
-    """Applies a function to each slice. A rich function is opened and closed, and called for one batch after the other."""
+    """Applies a function to each slice. A rich function is opened and closed, and called for one batch at a time."""
 
     def __init__(self, context: OperatorContext, code: TransformCode) -> None:
         super().__init__(context.operator_id)

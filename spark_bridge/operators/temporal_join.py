@@ -52,7 +52,7 @@ _LATE_COLUMN = "__late"
 
 
 class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
-    """The join of one attempt. Late rows stay late after a restart, since the versions for their time may be removed."""
+    """The join of one attempt. Late rows stay late after a restart, as versions for their time may be removed."""
 
     def __init__(self, context: OperatorContext, code: TemporalJoinCode) -> None:
         function = SparkTimedTables(context, code)
