@@ -1,5 +1,5 @@
 """Operators: one interface, and an implementation for each kind of operator.
 
-The order and time of their calls are decided in `actors/machines/attempt`; code that runs in Python workers is in
-`worker`.
+Not here: the order and time of their calls (`actors/machines/attempt`), and code that runs in Python workers
+(`worker`).
 """

@@ -167,7 +167,7 @@ class Recomputed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedBySpark:
-    """Joins the rows of two sides that are in one table. `left` and `right` are their columns; `side` marks right rows."""
+    """Joins the rows of two sides, which are in one table with columns `left` and `right`; `side` marks right rows."""
 
     side: str
     left: tuple[str, ...]

@@ -1,6 +1,6 @@
 """Runs a function without keys in a Python worker, or any function for its operator state and events.
 
-For `mapInArrow`; calls without input rows run once, for the single row of a range.
+The classes are arguments of `mapInArrow`. Calls without input rows run once, for the single row of a range.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ProcessWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleCoordinatorEvents(Generic[R]):
-    """Calls the function for events of its coordinator. `report_columns` are columns that other calls fill."""
+    """Calls the function for events of its coordinator. `report_columns` are columns that only other calls fill."""
 
     spec: FunctionSpec
     runner: type[R]

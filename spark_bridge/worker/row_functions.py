@@ -1,4 +1,4 @@
-"""Plain Python functions of rows as dicts by column name. For `mapInArrow`."""
+"""Plain Python functions of rows, which are dicts by column name, as arguments of `mapInArrow`."""
 
 from __future__ import annotations
 
