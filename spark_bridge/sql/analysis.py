@@ -93,7 +93,7 @@ class Statement:
         With `by_name`, columns that the query lacks are null.
 
         Raises:
-            SqlTextError: the query has other columns, or a type that cannot be stored in the type of the table's column.
+            SqlTextError: the query has other columns, or a type that the table's column cannot store.
         """
         resolver = jvm_class(self._context, _RESOLVER)
         modes = jvm_class(self._context, "java.lang.Class").forName(f"{_RESOLVER}$DefaultValueFillMode$").getField
@@ -144,9 +144,7 @@ class Statement:
 
 
 def _relations(plan: PlanNode) -> Iterator[PlanNode]:
-    """Yield the tables and views that a parsed plan names, including those in subqueries and common table
-    expressions.
-    """
+    """Yield the tables and views that a parsed plan names, including those in subqueries and common tables."""
     if plan.kind == "UnresolvedRelation":
         yield plan
     for each in (*plan.children, *plan.inner_children):

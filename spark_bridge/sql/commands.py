@@ -65,7 +65,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN of a `statement`, and its command, None for a query."""
+    """EXPLAIN of a `statement`, with the statement's command, which is None for a query."""
 
     statement: PlanNode
     command: Command | None

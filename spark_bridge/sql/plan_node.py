@@ -137,9 +137,7 @@ class Expression(_Node):
 
     @property
     def replacement(self) -> Expression | None:
-        """The function by which Spark computes an aggregate function that is only an alias; None for other
-        functions.
-        """
+        """The function by which Spark computes an aggregate function that is just an alias; None for others."""
         return Expression(self.java.replacement()) if is_instance(self.java, _OTHER_NAME) else None
 
     @cached_property

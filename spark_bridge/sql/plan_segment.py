@@ -71,9 +71,7 @@ class PlanSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSegment:
-    """A join of an analyzed plan, applied to the rows of both sides, whose columns replace the attributes of the
-    side.
-    """
+    """A join of an analyzed plan, applied to the rows of both sides, whose columns replace the side's attributes."""
 
     node: PlanNode
     left: tuple[tuple[str, Any], ...]

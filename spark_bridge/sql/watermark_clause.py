@@ -59,9 +59,7 @@ class WatermarkClause:
 
 
 def without_watermark(text: str) -> tuple[str, WatermarkClause | None]:
-    """Return the text of CREATE TABLE without the clause, and the clause, or None without one. Raises
-    `SqlTextError`.
-    """
+    """Return the text of CREATE TABLE without the clause, and the clause or None. Raises `SqlTextError`."""
     sequence = tokens(text)
     start = next((number for number, token in enumerate(sequence) if token.matches("(")), None)
     if start is None or not _creates_table(sequence[:start]):

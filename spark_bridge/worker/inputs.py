@@ -69,9 +69,7 @@ class OneInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoInputs:
-    """The columns of two inputs. With `is_broadcast`, the second input's rows come first in a batch, and have no
-    key.
-    """
+    """The columns of two inputs. With `is_broadcast`, rows of the second come first in a batch, and have no key."""
 
     inputs: tuple[OneInput, OneInput]
     is_broadcast: bool = False
@@ -82,9 +80,7 @@ class TwoInputs:
         return (INPUT, *(tagged(number, name) for number, each in enumerate(self.inputs) for name in each.columns))
 
     def read(self, table: pa.Table) -> RowsRead:
-        """Return a batch's rows. Rows of an input keep their order, and so do all rows unless one input is
-        broadcast.
-        """
+        """Return a batch's rows. Rows of one input keep their order; so do all rows unless one input is broadcast."""
         numbers = table.column(INPUT).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in (0, 1)]
         parts = [self._part(number, table, rows) for number, rows in enumerate(places)]

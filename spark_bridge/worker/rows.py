@@ -53,9 +53,7 @@ def listed(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def table_of(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
-    """Convert rows that a function has emitted to a table. Raises `FunctionOutputError` for a value that does not
-    fit.
-    """
+    """Convert rows emitted by a function to a table. Raises `FunctionOutputError` for a value that does not fit."""
     collected = list(rows)
     return pa.Table.from_arrays([_column(collected, each) for each in schema], schema=schema)
 

@@ -125,9 +125,7 @@ class TemporalSides:
         return KeyedLists(rows=rows.rows.take(remaining), key_of=rows.key_of[remaining])
 
     def state(self, waiting: KeyedLists, versions: KeyedLists, like: pa.Table) -> tuple[pa.Table, Mask]:
-        """Return the state of keys, with the times at which they must be processed, and a mask of keys without
-        state.
-        """
+        """Return the state of keys, with the times at which to process them, and a mask of keys without state."""
         keys = like.num_rows
         due = self._first_times(waiting, keys)
         # When a version takes effect, the previous version is removed; so is a deletion.

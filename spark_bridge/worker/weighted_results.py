@@ -12,9 +12,7 @@ from flykka.spark_bridge.worker.keys import Mask, Rows
 from flykka.spark_bridge.worker.weighted_rows import WeightedRows
 
 IS_AFTER = "__is_after"
-"""True for a key's rows after a batch, False for its rows before, null in a row that marks that a key was known
-before.
-"""
+"""True for a key's rows after a batch, False for its rows before, null in a row that marks a key known before."""
 
 
 class JoinKind(StrEnum):

@@ -1,6 +1,4 @@
-"""Tables of Delta Lake, Iceberg and PostgreSQL. In a table with a PRIMARY KEY, inserted rows are upserts by this
-key.
-"""
+"""Tables of Delta Lake, Iceberg and PostgreSQL. With a PRIMARY KEY, inserted rows are upserts by this key."""
 
 from __future__ import annotations
 
