@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 CANCELLATION_TIMEOUT_SECONDS = 30.0
-"""How long to wait for cancelled work to end."""
+"""The time to wait for cancelled work to end."""
 
 LONG_WORK_MS = 1_000
 """Work that takes at least this time is reported as long work."""

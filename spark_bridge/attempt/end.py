@@ -145,9 +145,7 @@ class AttemptEnd:
         self._ended.set()
 
     def _replace(self, predecessor: AttemptEnd) -> None:
-        """Release the data that the ended previous attempt retained: its readers now read the output of this
-        attempt.
-        """
+        """Release the data that the ended previous attempt retained: its readers now read this attempt's output."""
         self._predecessor = None
         attempt = predecessor._descriptor.attempt
         self._freed("the retained data of the previous attempt", lambda: self._store.release_produced(attempt))

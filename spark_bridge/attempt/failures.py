@@ -1,6 +1,4 @@
-"""Describes failures of an attempt as messages: the operator, the user's line, Spark's reason, and the lost
-partition.
-"""
+"""Describes an attempt's failures: the operator, the user's line, Spark's reason, and the lost partition."""
 
 from __future__ import annotations
 

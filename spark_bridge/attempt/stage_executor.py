@@ -37,7 +37,7 @@ OWN_WORK = 0
 """The number of work that the attempt's machine did not start."""
 
 REMEMBERED = 40
-"""How many units of finished work are remembered."""
+"""Maximum number of finished units of work that are remembered."""
 
 _CANCEL_AGAIN_SECONDS = 0.05
 

@@ -127,7 +127,7 @@ def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame
     """Write rows by pane as one durable folder.
 
     Raises:
-        SavedStateError: columns are missing, unknown or of the wrong type; or a pane starts at a time at which no window
+        SavedStateError: columns are missing, unknown or of the wrong type; or a pane starts when no window
             starts or ends.
     """
     windows, start = code.windows, PANE_START

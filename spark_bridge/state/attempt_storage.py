@@ -61,9 +61,7 @@ class ManagedMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptStorage:
-    """The storage of a `descriptor`'s attempt. With `merges_in_background`, segments are merged in parallel to
-    stages.
-    """
+    """The storage of a `descriptor`'s attempt. With `merges_in_background`, segments merge in parallel to stages."""
 
     descriptor: TaskDeploymentDescriptor
     scope: AttemptScope
