@@ -194,9 +194,7 @@ class AccumulatorRegistry:
         self._accumulators: dict[tuple[str, MetricScope | None], Accumulator[Any]] = {}
 
     def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
-        """Register an accumulator. Raises `AccumulatorConflictError` if it is not an accumulator, or the name is
-        taken.
-        """
+        """Register an accumulator. Raises `AccumulatorConflictError` for another object, or if the name is taken."""
         if not isinstance(accumulator, Accumulator):
             raise AccumulatorConflictError(
                 f"{name!r} must be registered with an accumulator, not a {type(accumulator).__name__}"

@@ -113,9 +113,7 @@ class _Walk:
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """Return the operation across rows that a node performs, if any. `inputs` is true for inputs that read the
-    stream.
-    """
+    """Return the operation across rows that a node performs, if any. `inputs` flags inputs that read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None

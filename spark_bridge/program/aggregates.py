@@ -89,9 +89,7 @@ class PartialAggregates:
         return rows.groupBy(time.alias(TIME), *self._computed_keys).agg(*aggregates)
 
     def row_by_row(self, rows: DataFrame, time: Column, *also: Column) -> DataFrame:
-        """Convert each row to parts separately, which is faster than `local` if hardly any two rows have the same
-        key.
-        """
+        """Convert each row to parts separately, which is faster than `local` if hardly any rows have the same key."""
         one = F.lit(1).cast("bigint").alias(ROWS)
         return rows.select(time.alias(TIME), *self._computed_keys, *also, *(part.of_row for part in self.parts), one)
 

@@ -26,9 +26,7 @@ def _pickled(value: object) -> bytes:
 
 
 def _reason(function: object, refused: Exception) -> str:
-    """Describe the first value in the function that cannot be pickled; without such a value, return the error's
-    text.
-    """
+    """Describe the first value in the function that cannot be pickled; without one, return the error's text."""
     for holds, value in _held(function):
         try:
             _pickled(value)

@@ -69,9 +69,7 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
 
 
 def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType:
-    """Return the names and types of keys. Raises `PrototypeError` if a key does not fit, or its type allows no
-    lookup.
-    """
+    """Return the names and types of keys. Raises `PrototypeError` if a key does not fit, or cannot be looked up."""
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
     check_types(keyed.schema, Use.KEY)
     if keys:
@@ -181,9 +179,7 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
 def window_function(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
 ) -> tuple[DataFrame, RowStateFunction]:
-    """Return the prototype of a window function's results, and the plan of its state. Raises like
-    `applied_to_windows`.
-    """
+    """Return the prototype of a window function's results, and its state's plan. Raises like `applied_to_windows`."""
     bounded = prototype.sparkSession.createDataFrame([], with_bounds(prototype))
     return applied_to_windows(prototype, keys, bounded, function), whole_row_state(prototype, keys, function)
 
@@ -194,8 +190,8 @@ def applied_to_windows(
     """Return the prototype of a window function's results for rows with the bounds of their windows.
 
     Raises:
-        PrototypeError: the function does not fit the rows, keeps state between calls, or combines rows of several windows
-            or keys.
+        PrototypeError: the function does not fit the rows, keeps state between calls, or combines rows of several
+            windows or keys.
     """
     if isinstance(function, RichFunction):
         raise PrototypeError(

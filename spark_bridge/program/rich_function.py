@@ -72,9 +72,7 @@ class RuntimeContext(WithJobResources):
         return self._accumulators.get(name)
 
     def get_int_counter(self, name: str) -> IntCounter:
-        """Return the counter with this name, added if needed. Raises `AccumulatorConflictError` if it has another
-        type.
-        """
+        """Return the counter with this name, added if needed. Raises `AccumulatorConflictError` for another type."""
         return self._accumulators.get_or_add(name, IntCounter, self._spark)
 
     def get_long_counter(self, name: str) -> LongCounter:

@@ -1,6 +1,4 @@
-"""Checks that reject plans which Spark accepts but a stream cannot run, when the program is built, at the user's
-line.
-"""
+"""Rejects plans that Spark accepts but a stream cannot run, when the program is built, at the user's line."""
 
 from __future__ import annotations
 

@@ -96,9 +96,7 @@ class BatchStore:
         """The number of threads that are freeing blocks without holders."""
 
     def put(self, storage: Storage, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
-        """Store the batches in `storage`. Storage without a batch is freed. If the job has ended, all storage is
-        freed.
-        """
+        """Store the batches in `storage`. Free storage without a batch, and after the end of the job all storage."""
         with self._freeing() as freed:
             if not batches or self._closed:
                 freed.append(storage)
@@ -110,9 +108,7 @@ class BatchStore:
             self._stored_in[storage] = self._stored_in.get(storage, 0) + len(batches)
 
     def claim(self, batch_id: BatchId, reader: str) -> DataFrame | LazyRows:
-        """Return the rows of a batch, which `reader` holds from now on. Raises `UnknownBatchError` if it was
-        released.
-        """
+        """Return the rows of a batch, which `reader` then holds. Raises `UnknownBatchError` if it was released."""
         with self._lock:
             return _rows(self._held.claim(batch_id, reader))
 

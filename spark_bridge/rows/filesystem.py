@@ -271,9 +271,7 @@ class FileSystem:
         return True
 
     def _paths(self, statuses: Any) -> Sequence[str]:
-        """Return the paths of an array of statuses in one string: py4j would call the JVM several times for each
-        path.
-        """
+        """Return the paths of an array of statuses in one string: py4j would call the JVM several times per path."""
         number = len(statuses)
         if not number:
             return []

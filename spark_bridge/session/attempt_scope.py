@@ -102,9 +102,7 @@ class AttemptScope:
         self.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def sweep(self, keep: frozenset[int]) -> int:
-        """Free the blocks of all RDDs that the attempt has persisted, except `keep`. Return the number of freed
-        RDDs.
-        """
+        """Free the blocks of all RDDs that the attempt has persisted, except `keep`. Return the number of RDDs."""
         count = 0
         rdds = self.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
         while rdds.hasNext():

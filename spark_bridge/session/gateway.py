@@ -41,9 +41,7 @@ _REASON = re.compile(r"(Exception|Error|Unrecognized|Invalid|Caused by)\b")
 """Matches a line with the reason why a JVM does not start."""
 
 _INCUBATOR = re.compile(rb"^WARNING: Using incubator modules: .*\n", re.MULTILINE)
-"""A warning about a module that Spark's launcher requests, printed before any option can suppress it. It is
-harmless.
-"""
+"""A harmless warning about a module that Spark's launcher requests, printed before any option can suppress it."""
 
 
 def ensure_gateway(conf: SparkConf) -> None:

@@ -30,9 +30,7 @@ class _RememberedClass(JavaClass):  # type: ignore[misc]
 
 
 class _RememberingView(JVMView):  # type: ignore[misc]
-    """A view of a JVM's classes that remembers them. A missing class is looked up again: PySpark may import it
-    later.
-    """
+    """A view of a JVM that remembers its classes. A missing class is looked up again: PySpark may import it later."""
 
     def __getattr__(self, name: str) -> Any:
         attribute = super().__getattr__(name)
