@@ -98,9 +98,7 @@ class BroadcastProcessFunction(WatermarkFunction, ABC):
 
 
 class KeyedBroadcastProcessFunction(TimedFunction, ABC):
-    """Emits rows for each row and each timer, using the state of its key and state that is broadcast to all
-    subtasks.
-    """
+    """Emits rows for each row and each timer, using the state of its key and state broadcast to all subtasks."""
 
     @abstractmethod
     def process_element(self, row: Row, ctx: KeyedReadOnlyContext) -> Rows:

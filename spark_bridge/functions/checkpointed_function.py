@@ -1,6 +1,4 @@
-"""Functions with operator state of their subtask, with Flink's names: CheckpointedFunction and its
-OperatorStateStore.
-"""
+"""Functions with operator state, with Flink's names: CheckpointedFunction and its OperatorStateStore."""
 
 from __future__ import annotations
 

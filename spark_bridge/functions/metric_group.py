@@ -148,9 +148,7 @@ class MetricGroup:
         return self._registered(name, Counter)
 
     def gauge(self, name: str, function: Callable[[], float]) -> Gauge:
-        """Register a function whose result is the gauge's value. It is called in the driver if the operator runs
-        there.
-        """
+        """Register a function whose result is the gauge's value, called in the driver if the operator runs there."""
         return self._registered(name, Gauge, function)
 
     def meter(self, name: str) -> Meter:

@@ -70,9 +70,7 @@ class OperatorCoordinatorContext(ABC):
 
     @abstractmethod
     def run_in_coordinator_thread(self, action: Callable[[], object]) -> None:
-        """Run an action between two calls, on the coordinator's thread. Thread-safe. A restart of all tasks drops
-        it.
-        """
+        """Run an action between two calls, on their thread. Thread-safe. A restart of all tasks drops the action."""
 
 
 class OperatorCoordinator(ABC):

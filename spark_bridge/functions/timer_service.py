@@ -50,9 +50,7 @@ class TimerService:
         self._register(self._event, timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Register a call of `on_timer` when processing time reaches a time. Raises `TimerError` for an invalid
-        time.
-        """
+        """Register a call of `on_timer` when processing time reaches a time. Raises `TimerError` if it is invalid."""
         self._register(self._processing, timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:

@@ -31,7 +31,7 @@ _OURS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "auto.offse
 
 
 def checked_properties(properties: Mapping[str, object], what: str) -> Properties:
-    """Check properties of librdkafka, whose names the user writes with `_` for `.`.
+    """Check properties of librdkafka, in whose names the user writes `_` for `.`.
 
     Raises:
         MissingExtraError: confluent-kafka is not installed.
@@ -55,14 +55,14 @@ class Cluster:
     properties: Properties = field(default=(), repr=False)
 
     def consumer(self, group_id: str, **own: Any) -> Consumer:
-        """Create a consumer of committed records that does not commit by itself; `own` settings take precedence."""
+        """Create a consumer of committed records that does not commit offsets. Settings in `own` take precedence."""
         from confluent_kafka import Consumer
 
         ours = {"group.id": group_id, "enable.auto.commit": False, "isolation.level": "read_committed"}
         return Consumer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
 
     def producer(self, **own: Any) -> Producer:
-        """Create a producer that only reports refused records; `own` settings take precedence."""
+        """Create a producer that only reports rejected records. Settings in `own` take precedence."""
         from confluent_kafka import Producer
 
         ours = {"delivery.report.only.error": True}

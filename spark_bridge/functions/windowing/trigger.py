@@ -1,6 +1,4 @@
-"""Triggers, which decide when a window fires, with Flink's names: the base class of built-in and user-defined
-triggers.
-"""
+"""Triggers, which decide when a window fires, with Flink's names: the base class of all triggers."""
 
 from __future__ import annotations
 
@@ -91,9 +89,7 @@ class Trigger(ABC):
         return False
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Merge the state of windows into this window, and register timers for it; those of merged windows are
-        cleared.
-        """
+        """Merge the state of windows into this window, and register its timers; those of merged ones are cleared."""
         raise NotImplementedError(f"{type(self).__name__} has no on_merge(window, ctx), which windows that merge need")
 
     @abstractmethod

@@ -127,9 +127,7 @@ class Windowing:
 
 
 class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
-    """Stores and fires the windows of each key. Raises `WindowError` if the trigger does not support merging
-    windows.
-    """
+    """Stores and fires windows by key. Raises `WindowError` if the trigger does not support merging windows."""
 
     def __init__(self, windowing: Windowing) -> None:
         self._windowing = windowing
