@@ -95,9 +95,7 @@ def random_double(minimum: float, maximum: float) -> FieldGenerator:
 
 
 def choice(*values: str | int | float | bool) -> FieldGenerator:
-    """Generate values drawn from `values` with equal probability, all of one type. Raises `ValueError` without
-    values.
-    """
+    """Generate values drawn from `values` with equal probability, all of one type. Raises `ValueError` for none."""
     if not values:
         raise ValueError("choice() needs at least one value")
     return lambda field: F.element_at(

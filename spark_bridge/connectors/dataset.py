@@ -38,9 +38,7 @@ def as_stored(prototype: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheCode(TransformCode):
-    """A cached stream in a program. Jobs replace it by operators that compute its rows, or by a source of stored
-    rows.
-    """
+    """A cached stream in a program. Jobs replace it by operators that compute its rows, or a source of stored rows."""
 
     dataset_id: str
     schema: StructType
@@ -109,9 +107,7 @@ class _NothingToFind(FileSplitDiscovery):
 
 
 def complete_files(filesystem: FileSystem, folder: str) -> Sequence[str] | None:
-    """Return the files of a dataset that one job has stored in a folder; None if the dataset is incomplete. May
-    block.
-    """
+    """Return the files of a dataset that a job has stored in a folder; None if it is incomplete. May block."""
     if not filesystem.exists(f"{folder}/{SUCCESS}"):
         return None
     return tuple(sorted(filesystem.paths_below(folder)))

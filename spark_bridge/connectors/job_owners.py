@@ -44,9 +44,7 @@ class JobOwner:
             ownership.check()
 
     def confirm(self) -> None:
-        """Raise `OwnershipLostError` if another process owns a folder, after checking the store of each leased
-        folder.
-        """
+        """Raise `OwnershipLostError` if another process owns a folder, and also check the store of leased folders."""
         for ownership in self.owners.ownerships_of(self.job_id):
             ownership.confirm()
 
@@ -96,7 +94,7 @@ class JobOwners:
         folder is skipped, because the job will soon be rejected for it.
 
         Raises:
-            JobOwnershipError: another process owns a folder, or a folder's record cannot be used. Then none is acquired.
+            JobOwnershipError: another process owns a folder, or its record cannot be used. Then none is acquired.
             OSError, ValueError, ImportError: a folder cannot be used.
         """
         waiting = Waiting(

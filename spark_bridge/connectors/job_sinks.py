@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_sinks(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> None:
-    """Raise `SinkError`, which names the operators, if a sink cannot run as configured, or cannot write to its
-    target.
-    """
+    """Raise `SinkError`, which names the operators, if a sink cannot run as configured or write to its target."""
     targets: dict[str, tuple[str, Sink]] = {}
     for vertex in job_graph.vertices:
         for operator, sink in _sinks(vertex, registry):

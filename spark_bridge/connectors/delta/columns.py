@@ -72,9 +72,7 @@ def columns_of(table: DeltaTable) -> StructType:
 
 
 def delta_schema(rows: StructType) -> Schema:
-    """Return the schema of a new table for these rows. All columns are nullable, because staged rows may contain
-    nulls.
-    """
+    """Return the schema of a new table for these rows. All columns are nullable, as staged rows may contain nulls."""
     from deltalake import Schema
 
     return Schema.from_json(nullable(rows).json())

@@ -62,9 +62,7 @@ def files_at(table: DeltaTable, event_time: str | None) -> Iterator[AddedFile]:
 
 
 def commit_of(location: TableLocation, version: int, event_time: str | None) -> Commit:
-    """Return the changes of one version. Raises `FileNotFoundError` if the log does not have it, or no longer has
-    it.
-    """
+    """Return the changes of one version. Raises `FileNotFoundError` if it is not, or no longer, in the log."""
     added: list[AddedFile] = []
     removed: list[str] = []
     protocol: Mapping[str, Any] = {}

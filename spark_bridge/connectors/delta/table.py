@@ -52,9 +52,7 @@ _OF_COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """Properties of a table that determine how it can be used: feature names, properties, and columns as JSON if
-    known.
-    """
+    """Facts that determine how a table can be used: feature names, properties, and columns as JSON if known."""
 
     reader_features: Collection[str]
     writer_features: Collection[str]

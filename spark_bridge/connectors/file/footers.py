@@ -84,9 +84,7 @@ def _latest(metadata: Any, column: str) -> int | None:
 
 
 def files_with_columns(source: FileSourceSettings, filesystem: FileSystem | ObjectStore) -> dict[str, str]:
-    """Return paths of files by name relative to the source: all files with mergeSchema, else the first in each
-    folder.
-    """
+    """Return paths of files by names relative to the source: all with mergeSchema, else the first in each folder."""
     root = filesystem.qualified(source.path)
     if not filesystem.is_folder(root):
         return {root.rpartition("/")[2]: root}

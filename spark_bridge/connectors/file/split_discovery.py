@@ -386,7 +386,7 @@ class FileSplitDiscovery:
     def _fits(self, group: list[_Piece], piece: _Piece) -> bool:
         limit = self._source.rows_limit
         if limit is None:
-            # Without a limit the reader decides which files are read together.
+            # Without a limit, the reader decides which files to read together.
             return len(group) < (self._source.files_limit or 1)
         # A range is read by row number, which starts at 0 in each file, so it is a separate batch.
         whole = piece.split.whole_file and group[0].split.whole_file
