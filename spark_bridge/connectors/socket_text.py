@@ -35,8 +35,8 @@ class SocketTextSource(Source):
     """Lines of text from a server, in a column `value`. They end with the job's driver, which holds the connection.
 
     **At most once**: a server does not send lines again. Checkpoints contain received lines that were not read yet;
-    lines read after the last checkpoint are lost when a job is restarted. All lines pass through the driver. It is meant
-    for demonstrations and tests.
+    lines read after the last checkpoint are lost when a job is restarted. All lines pass through the driver. It is
+    meant for demonstrations and tests.
 
     A record ends at the `delimiter`, which is not part of it; nor is a carriage return before a line feed. When the
     server closes or refuses the connection, the source connects again after `retry_delay`, at most `max_retries` times

@@ -330,9 +330,7 @@ def restored(
 
 
 class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
-    """Writes rows that wait for their checkpoint: it stages them in the job's folder, and commits those that are
-    due.
-    """
+    """Writes rows that wait for their checkpoint: it stages them in the job's folder, and commits those due."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
@@ -373,9 +371,7 @@ class StagedRows:
         )
 
     def pop_sealed(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
-        """Return the batches with these names, durable and with digests, for a checkpoint. Raises like
-        `Staging.seal`.
-        """
+        """Return the batches with these names for a checkpoint, durable and with digests. Raises like `seal`."""
         batches = self.pop_staged(checkpoint_id, names)
         files = self._staging.files_in(names)
         digests: dict[str, list[FileDigest]] = {}

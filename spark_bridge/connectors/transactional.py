@@ -80,7 +80,7 @@ class Transaction:
         """Return the folders of the staged files.
 
         Raises:
-            StagedFileError: a file is missing or was changed. Rows that were published are deleted, but not needed any more.
+            StagedFileError: a file is missing or was changed. Published rows are deleted, but no longer needed.
         """
         self.check.check_batches(self.batches)
         return tuple(batch.path for batch in self.batches)

@@ -100,9 +100,7 @@ class _Parsed(ValueFormat):
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat(_Parsed):
-    """Each record is a JSON object with the fields of `declared`, a StructType or DDL text. Other fields are
-    ignored.
-    """
+    """Each record is a JSON object with the fields of `declared`, a StructType or DDL text. Others are ignored."""
 
     name = "JSON"
 

@@ -86,9 +86,7 @@ class PublishKafkaTransaction(ProduceRecords):
     checkpoint_id: int
 
     def is_published(self) -> bool:
-        """Return True if the transaction or a later one of the writer is committed. Another attempt may be running
-        it.
-        """
+        """Return True if this or a later transaction of the writer is committed. Another attempt may be running it."""
         consumer = self._consumer()
         try:
             return self._is_published(consumer)

@@ -16,9 +16,7 @@ from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
 
 BYTES_PER_RECORD = 64
-"""The assumed size of a record, since Kafka reports sizes only with the records. The reading time is measured
-anyway.
-"""
+"""The assumed size of a record, since Kafka does not report sizes in advance. The reading time is measured anyway."""
 
 
 class TopicPartition(NamedTuple):

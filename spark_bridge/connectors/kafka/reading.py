@@ -153,9 +153,7 @@ class _Reading:
         raise self._refusal(error, of + hint)
 
     def check_errors(self, errors: list[KafkaError]) -> None:
-        """Handle errors of connections. Raises `SourceError` for an error that would recur at every attempt to
-        connect.
-        """
+        """Handle connection errors. Raises `SourceError` for an error that would recur at every attempt to connect."""
         for error in errors:
             if error.name() in _LASTING:
                 raise self._refusal(error, str(self))

@@ -134,9 +134,7 @@ class KafkaSource(Source):
         return replace(self, group=group)
 
     def rate_limit(self, records_per_second: float) -> Self:
-        """Read at most this many records per second on average. Raises `ValueError` for a number that is not
-        positive.
-        """
+        """Read at most this many records per second on average. Raises `ValueError` for a non-positive number."""
         if not records_per_second > 0:
             raise ValueError(f"the rate limit must be above 0, not {records_per_second!r}")
         return replace(self, rate=records_per_second)

@@ -156,9 +156,7 @@ class OpenSnapshot:
 
 
 def import_snapshot(connection: psycopg.Connection[Any], snapshot: TableSnapshot, target: str) -> None:
-    """Make a new transaction see exactly the snapshot's data. Raises `SourceError` if the snapshot's session has
-    ended.
-    """
+    """Make a new transaction see exactly the snapshot's data. Raises `SourceError` if its session has ended."""
     import psycopg
     from psycopg import sql
 

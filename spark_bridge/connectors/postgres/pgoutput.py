@@ -56,9 +56,7 @@ class LoggedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A changed row. `before` is set if the table's replica identity includes it, `after` unless the row was
-    deleted.
-    """
+    """A changed row. `before` is set if the table's replica identity includes it, `after` unless it was deleted."""
 
     transaction: LoggedTransaction
     relation: LoggedTable

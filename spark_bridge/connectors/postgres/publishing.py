@@ -36,9 +36,7 @@ KINDS = (INSERT, UPDATE_AFTER, DELETE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A query that finds an invalid row, and the error message for it, in which `{}` stands for the values of the
-    row.
-    """
+    """A query that finds an invalid row, and its error message, in which `{}` stands for the values of the row."""
 
     query: bytes
     text: str

@@ -103,9 +103,7 @@ class ReadColumn:
         return compute.if_else(unfit, pa.scalar(None, pa.string()), texts), unfit
 
     def _fits(self, elements: Sequence[object] | None) -> bool:
-        """Return True for null, and for elements that fit and are not lists, since Spark's arrays have one
-        dimension.
-        """
+        """Return True for null, and for elements that fit and are not lists: Spark's arrays have one dimension."""
         return elements is None or all(
             element is None
             or (

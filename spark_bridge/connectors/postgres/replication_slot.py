@@ -102,9 +102,7 @@ class ReplicationSlot:
             connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", (self.name, PLUGIN))
 
     def confirm(self, connection: psycopg.Connection[Any], lsn: int) -> None:
-        """Release the log before this position. Raises `psycopg.Error`, which is `ObjectInUse` while the slot is
-        read.
-        """
+        """Release the log before this position. Raises `psycopg.Error`: `ObjectInUse` while the slot is read."""
         confirmed = self.confirmed(connection)
         if confirmed is not None and confirmed < lsn:
             connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self.name, lsn_text(lsn)))
