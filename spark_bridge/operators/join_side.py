@@ -1,4 +1,4 @@
-"""One side of a join of two streams: its columns in state, and the part of the join before the exchange."""
+"""A side of a stream join: its columns in state, and the part of the join that runs before the exchange."""
 
 from __future__ import annotations
 

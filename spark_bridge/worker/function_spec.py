@@ -39,7 +39,7 @@ class SentInPartition:
 
 
 Sends = dict[tuple[int, int], SentInPartition]
-"""What functions have sent, by the number of the operator's call and by partition."""
+"""Sent events and values, by the number of the operator's call and by partition."""
 
 
 class SendsParam:
