@@ -134,7 +134,7 @@ class AggregateCode(OperatorCode):
     def local_state(self, rows: DataFrame) -> DataFrame: ...
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """Convert each row to state of its own, without aggregating."""
+        """Convert each row to state separately, without aggregating."""
         raise AssertionError(f"{self.kind} keeps rows that were aggregated")
 
     @abstractmethod

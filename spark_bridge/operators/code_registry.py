@@ -57,7 +57,7 @@ class CodeRegistry:
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
 
     def assign(self, job_graph: JobGraph) -> None:
-        """Keep the code that is now bound to the uids of this job, for this job."""
+        """Assign to this job the code that is now bound to its uids."""
         uids = uids_of(job_graph)
         registry = CodeRegistry()
         registry.master_hooks, registry.files = self.master_hooks, self.files

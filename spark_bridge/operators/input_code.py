@@ -52,7 +52,6 @@ class TagInputCode(LocalCode):
         return MapOperator(context.operator_id, self.tagged)
 
     def tagged(self, rows: DataFrame) -> DataFrame:
-        """Return the rows with the columns of both inputs."""
         columns = [F.lit(self.number).cast("tinyint").alias(INPUT)]
         for field, key in zip(self.key_fields, self.keys or [F.lit(None)] * len(self.key_fields), strict=True):
             columns.append((F.col(key) if isinstance(key, str) else key).cast(field.dataType).alias(field.name))

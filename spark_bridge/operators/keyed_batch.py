@@ -35,7 +35,7 @@ class KeyedOutcome(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedResult(Generic[Rows, Frame]):
-    """Rows to emit, rows of side outputs by tag, and the `outcome` with the state changes, for when rows were computed.
+    """Rows to emit, rows of side outputs by tag, and the `outcome`: the state changes, known after rows were computed.
 
     `rows` is None if there are no rows and everything is computed already. `sent` is the field of `Output`.
     """
@@ -72,7 +72,7 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         return True
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Emit the results of a batch and the state of its keys."""
+        """Process a batch with the state of its keys, and emit the results."""
         result = self.compute(lambda readings, version: self._batches.processed(element, readings, version))
         outcome = cache(result.outcome)
 

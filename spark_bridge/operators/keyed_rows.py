@@ -135,7 +135,7 @@ class RowPerKeyCode(KeyedRowsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDuplicatesCode(KeyedRowsCode):
-    """Emits the first row of each key, only once or, with `within_ms`, once within that time."""
+    """Emits the first row of each key: only once or, with `within_ms`, again after that time."""
 
     kind = OperatorKind.KEYED_PROCESS
     does = "drop_duplicates"

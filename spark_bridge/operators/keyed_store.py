@@ -2,7 +2,7 @@
 once.
 
 Adding to a state runs no job of the engine. Segments are added and read in the order of the stages, but merges and
-snapshots run in the background. A lock protects the state from these.
+snapshots run in the background. A lock protects the state.
 """
 
 from __future__ import annotations

@@ -452,7 +452,7 @@ class SparkKeyedFunction(SparkKeyedBatches):
 
     @property
     def has_several_readers(self) -> bool:
-        """True with side outputs, or if `applied` is set, which may read the rows any number of times."""
+        """True with side outputs, or if `applied` is set, since that function may read the rows repeatedly."""
         return self._is_applied or super().has_several_readers
 
     def results(self, emitted: DataFrame) -> DataFrame:

@@ -113,7 +113,7 @@ class SparkKeyedBatches:
     def __init__(
         self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], BatchFunction]
     ) -> None:
-        """`function` creates the function that a worker applies to a batch."""
+        """Create the batches; `function` creates the function that a worker applies to a batch."""
         self.backend = FileStateBackend(
             code.key_fields,
             code.state_fields,

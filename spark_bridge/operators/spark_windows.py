@@ -145,7 +145,7 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
         return state
     pane, slide = F.col(TIME), F.lit(windows.slide_ms * MICROS_PER_MS)
     last = pane - since_last_start(windows, pane)
-    # The window n slides before the last one contains the pane if n * slide < last + size - pane.
+    # The window that starts n slides before the last window contains the pane if n * slide < last + size - pane.
     reach = last - pane + F.lit(windows.size_ms * MICROS_PER_MS - 1)
     first = last - (reach - F.pmod(reach, slide))
     if after_ms is not None:

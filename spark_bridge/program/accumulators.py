@@ -163,7 +163,7 @@ class CountsParam:
         return Counter()
 
     def addInPlace(self, value1: Counter[int], value2: Counter[int]) -> Counter[int]:
-        """Return the sum as a new object, because another thread may be reading the first one."""
+        """Return the sum as a new object, because another thread may be reading `value1`."""
         return value1 + value2
 
 

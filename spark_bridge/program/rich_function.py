@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class RuntimeContext(WithJobResources):
     """The subtask in which a function runs.
 
-    `session` is the Spark session of the batches. When the program is built, a function is opened only as a test, in
-    subtask 0 of 1 of no job.
+    `session` is the Spark session of the batches. When the program is built, a function is opened as a test: as subtask
+    0 of 1, without a job.
     """
 
     uid: str

@@ -102,7 +102,7 @@ class SavedState:
 
     @property
     def event_time_windows(self) -> EventTimeWindows:
-        """The windows by which the state is divided. Raises `SavedStateError` if it is not."""
+        """The windows by which the state is divided. Raises `SavedStateError` if it is not divided by windows."""
         if not self.has_windows:
             raise SavedStateError(f"{self.uid!r} keeps no windows: table() gives the state of each key")
         cut = _WINDOWS.fullmatch(self.schema.windows)

@@ -43,7 +43,7 @@ class AttemptScope:
         folder = session.sparkContext.environment.get(FOLDER_VARIABLE)
         self._note = None if folder is None else Path(folder) / self._tag
         if self._note is not None:
-            # An earlier attempt with this name has ended, and this one is not cancelled.
+            # Left by an earlier attempt with this name, the file would mark this attempt as cancelled.
             self._note.unlink(missing_ok=True)
         self._cancelled = Event()
 

@@ -56,7 +56,7 @@ def set_permissions_without_processes(context: SparkContext) -> None:
         ours = getattr(jvm, "org.apache.hadoop.conf.Configuration")(configuration)
         ours.setClassLoader(compiler.getClassLoader())
         ours.set(_IMPLEMENTATION, NIO_LOCAL_FILE_SYSTEM)
-        # Closing removes it from the cache. Code that has the instance continues to use it.
+        # Closing removes the file system from the cache. Code that has the instance continues to use it.
         cached.close()
         file_systems.get(root, ours)
     except (Py4JError, TypeError) as failed:

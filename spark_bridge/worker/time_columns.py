@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", pa.Table, pa.RecordBatch)
 
 MICROS = pa.timestamp("us", "UTC")
-"""The type of times in all columns, as in Spark."""
+"""The type of time columns, as in Spark."""
 
 
 def as_held(rows: T) -> T:

@@ -195,7 +195,7 @@ def _type(base: str, precision: tuple[int, int] | None) -> tuple[str, str | None
 OnUnreadable = Literal["fail", "null", "side-output"]
 
 UNREADABLE = "__unreadable"
-"""The column for the side output of rows: the row's texts, and the unreadable columns. Null in all other rows."""
+"""The column for rows of the side output: the row's texts, and the unreadable columns. Null in all other rows."""
 
 _SHOWN = 200
 
