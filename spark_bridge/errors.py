@@ -22,7 +22,7 @@ class ChainError(SparkBridgeError):
 
 
 class AccumulatorConflictError(SparkBridgeError):
-    """An accumulator is not registered, or its name is taken; the message names it (Flink's
+    """An accumulator is not registered or its name is taken; the message names it (Flink's
     UnsupportedOperationException).
     """
 
@@ -71,9 +71,7 @@ class WindowError(FunctionError):
 
 
 class EventValueError(FunctionError, TypeError):
-    """An event from or for a coordinator, a coordinator's state, or a value for a global aggregate is not a plain
-    value.
-    """
+    """An event from or for a coordinator, its state, or a value for a global aggregate is not a plain value."""
 
 
 class FunctionOutputError(FunctionError, TypeError):
@@ -125,9 +123,7 @@ class SchemaChangedError(SourceError):
 
 
 class MissingChangesError(SourceError):
-    """Rows of a table were added or removed without recorded changes: by TRUNCATE, or with a partition. The message
-    names the table.
-    """
+    """Rows of a table were added or removed without recorded changes: by TRUNCATE or with a partition."""
 
     suppress_restarts = True
 

@@ -151,9 +151,7 @@ class AttemptEnd:
         self._freed("the retained data of the previous attempt", lambda: self._store.release_produced(attempt))
 
     def _wind_up(self, seconds: float | None) -> bool:
-        """Wait for the threads, at most `seconds` after cancellation, and free resources. Return True if some still
-        run.
-        """
+        """Wait for the threads, at most `seconds` after cancellation; free resources. Return True if some still run."""
         running = self._workers.wait_idle(seconds) or self._wait_functions_closed(seconds)
         if running:
             logger.warning(

@@ -107,9 +107,7 @@ class SparkEngine(OperatorChain[Slices]):
         report: Callable[[EngineFailed], object],
         predecessor: SparkEngine | None,
     ) -> None:
-        """Create the engine. `report` is called from any thread. `predecessor` is the previous attempt of the same
-        subtask.
-        """
+        """Create the engine. `report` is called from any thread. `predecessor` is the subtask's previous attempt."""
         self._files = services.files
         self._filesystem = services.filesystem
         self._store = services.store
@@ -227,9 +225,7 @@ class SparkEngine(OperatorChain[Slices]):
         )
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Pass batches through the chain. Batches of a broadcast variable precede all others and are added to the
-        variable.
-        """
+        """Pass batches through the chain. Batches of a broadcast variable come first and are added to the variable."""
         if not self._variables.is_gate(command.gate):
             self._lifecycle.open()
             return super().processed(command)
@@ -274,8 +270,7 @@ class SparkEngine(OperatorChain[Slices]):
         rows = tuple(each for _, slices in batches for each in slices)
         if len(rows) == 1:
             return rows
-        # Each batch has small partitions of its own: a Spark task for each would take longer than processing its
-        # rows.
+        # Each batch has its own small partitions: a Spark task for each would take longer than processing its rows.
         return (joined(batches, self._scope.session.sparkContext.defaultParallelism),)
 
     # Snapshots

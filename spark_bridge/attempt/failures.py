@@ -33,7 +33,7 @@ class AttemptFailures:
         self._session, self._sessions = services.session, services.sessions
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """Describe why the attempt fails. If its session was stopped, this starts a new session, which may take a
+        """Describe why the attempt fails. If its session was stopped, this starts a new one, which may take a
         second.
         """
         try:

@@ -124,8 +124,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
             self._staging.owner.check()
         for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
             batches = [batch for batch in due if batch.checkpoint_id == checkpoint_id]
-            # After a restore, the rows may have been passed already; in the attempt that has staged them, they were
-            # not.
+            # After a restore, the rows may have been passed already; in the attempt that staged them, they were not.
             if restored and not self._filesystem.exists(batches[0].path):
                 check_gone(self._filesystem, batches[0].path)
             else:

@@ -98,8 +98,7 @@ class StagingOwner:
         former = [name for name in self._names(self.root) if name != str(self.number)]
         if not former:
             return
-        # The folder is created before the first move: an earlier owner then finds this folder, or its rows moved
-        # away.
+        # Created before the first move: an earlier owner then finds this folder, or its rows moved away.
         self.filesystem.make_folder(self.folder)
         for name in sorted(former, key=lambda name: (_number(name) is None, name)):
             place = f"{self.root}/{name}"
@@ -310,9 +309,7 @@ Prepared = TypeVar("Prepared", bound=Value)
 def restored(
     prepared: Iterable[Value], pending: type[Prepared], operator: str, kind: str
 ) -> tuple[tuple[Prepared, ...], tuple[StagingFolder, ...]]:
-    """Read a sink's state: pending elements, and folders to clear. Raises `SinkError` for elements of another sink
-    type.
-    """
+    """Read a sink's state: pending elements, and folders to clear. Raises `SinkError` for another sink's elements."""
     waiting: list[Prepared] = []
     folders: list[StagingFolder] = []
     for piece in prepared:
@@ -444,9 +441,7 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
 
 
 def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
-    """Return True if none of the paths exists, while `folder` does. If `folder` is missing, its disk may be
-    unavailable.
-    """
+    """Return True if none of the paths exists, while `folder` does: without it, the disk may be unavailable."""
     was_there = filesystem.is_folder(folder)
     current = current_path(
         paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists

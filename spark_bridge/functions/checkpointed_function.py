@@ -92,9 +92,7 @@ def initialize_state(function: object, states: OperatorStates) -> None:
 
 
 def snapshot_state(function: object, states: OperatorStates, checkpoint_id: int | None = None) -> Lists:
-    """Return the content of a function's states for a checkpoint, which is empty for other functions. Used by
-    operators.
-    """
+    """Return the content of a function's states for a checkpoint; empty for other functions. Used by operators."""
     if isinstance(function, CheckpointedFunction):
         function.snapshot_state(FunctionSnapshotContext(checkpoint_id))
     return states.lists()

@@ -90,9 +90,7 @@ def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegist
 
 
 def _own(code: OperatorCode) -> OperatorCode:
-    """Copy the code's rich function, whose attributes belong to one attempt, like those of Flink's functions to one
-    subtask.
-    """
+    """Copy the code's rich function, whose attributes belong to one attempt, as in Flink to one subtask."""
     if isinstance(code, TransformCode) and isinstance(code.function, RichFunction):
         return replace(code, function=copy(code.function))
     return code

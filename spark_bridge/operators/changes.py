@@ -159,8 +159,7 @@ class Recomputed:
     def _computed(self, emitted: DataFrame, condition: Column, weight: int) -> DataFrame:
         # Like the rows of a worker, these are in one partition, so Spark shuffles nothing.
         rows = emitted.where(condition).drop(IS_AFTER).coalesce(1)
-        # Results that depend on the order of rows, such as the first of equal rows, must be the same in both
-        # computations.
+        # Results that depend on row order, such as the first of equal rows, must be the same in both computations.
         ordered = rows.sortWithinPartitions(F.xxhash64(*map(quoted, rows.columns)))
         return self.compute(ordered).withColumn(WEIGHT, F.lit(weight).cast("bigint"))
 

@@ -222,9 +222,7 @@ class OperatorContext:
 
     @contextmanager
     def naming_failures(self, what: str = "operator") -> Iterator[None]:
-        """Wrap exceptions of the user's function in `OperatorFailedError`, whose message names the operator after
-        `what`.
-        """
+        """Wrap exceptions of the user's function in `OperatorFailedError`, which names the operator after `what`."""
         try:
             yield
         except (Exception, SystemExit) as raised:

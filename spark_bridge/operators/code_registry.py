@@ -93,7 +93,7 @@ class CodeRegistry:
         return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode | KeyByCode:
-        """Return the code of a reference. Raises `UnboundOperatorError` if there is no code, or its fingerprint
+        """Return the code of a reference. Raises `UnboundOperatorError` if it is missing, or its fingerprint
         differs.
         """
         with self._lock:

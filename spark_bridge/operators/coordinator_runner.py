@@ -154,9 +154,7 @@ class CoordinatorRunner:
             )
 
     def close(self, timeout_seconds: float) -> None:
-        """Close the coordinator after running calls have returned. Raises `OperatorCoordinatorError` on failure or
-        timeout.
-        """
+        """Close the coordinator after running calls. Raises `OperatorCoordinatorError` on failure or timeout."""
         if not self._lock.acquire(timeout=timeout_seconds):
             raise OperatorCoordinatorError(
                 f"the coordinator of operator {self._description} has not returned from a call within"

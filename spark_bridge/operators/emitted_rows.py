@@ -39,8 +39,8 @@ class EmittedRows:
     numbers: Callable[[], Mapping[str, Any]]
 
     def parted(self, side: Sequence[SideOutput], others: Sequence[str] = ()) -> tuple[DataFrame, Mapping[str, Slices]]:
-        """Return the rows of the main output, which are null in the columns of other outputs, and those of side outputs
-        by tag.
+        """Return the rows of the main output, without the columns of other outputs, and those of side outputs by
+        tag.
         """
         foreign = [*(each.column for each in side), *others]
         if not foreign:

@@ -566,9 +566,7 @@ class KeyRanges:
     def within(
         self, readings: Sequence[Reading[DataFrame]], few: Callable[[], tuple[Any, Any]]
     ) -> Sequence[Reading[DataFrame]]:
-        """Return the segments that may have keys within the bounds that `few` returns, or the smallest segment if none
-        does.
-        """
+        """Return the segments that may have keys within the bounds that `few` returns, or else the smallest segment."""
         if not self._observed:
             return readings
         bounds = few()

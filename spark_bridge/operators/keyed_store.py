@@ -137,8 +137,8 @@ class KeyedStore(Generic[Frame]):
     def hold(
         self, chosen: Callable[[], Sequence[Reading[Frame]]]
     ) -> tuple[Sequence[Reading[Frame]], Callable[[], None]]:
-        """Hold the chosen segments, which a merge may replace while they are read. Return them and a function to
-        release them.
+        """Hold the chosen segments, which a merge may replace meanwhile. Return them with a function to release
+        them.
         """
         self.await_restored()
         with self._lock:
@@ -241,9 +241,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
             store.restore(restored.parts.get(name, ()))
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
-        """Restore the event time of a checkpoint if state is divided by event time. Return the state that is still
-        needed.
-        """
+        """Restore the event time of a checkpoint if it divides the state. Return the state that is still needed."""
         return restored
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:

@@ -132,9 +132,7 @@ class Operator(Generic[Rows]):
         return None
 
     def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
-        """Return prepared state in which all files that a commit moves are replaced by copies in the savepoint's
-        folder.
-        """
+        """Return prepared state in which the files that a commit moves are copies in the savepoint's folder."""
         return prepared
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:

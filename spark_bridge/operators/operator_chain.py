@@ -179,9 +179,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(command.stage, self._emitted(completed, command.stage))
 
     def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
-        """Emit results that processing time completes, at the head only, since other operators do not use processing
-        time.
-        """
+        """Emit results that processing time completes, at the head only: no other operator uses processing time."""
         output = self.head.advance_processing_time(command.processing_time_ms, command.watermark_ms)
         return self.result(command.stage, self._emitted([(self.head, output)], command.stage))
 
@@ -227,7 +225,7 @@ class OperatorChain(ABC, Generic[Rows]):
     # Snapshots
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
-        """Record the state without results that fire with the checkpoint. Emit these results only if other tasks read
+        """Record the state without results that fire with the checkpoint, which are emitted if other tasks read
         them.
         """
         stage, fired = command.stage, BatchResult()
@@ -243,9 +241,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(stage, fired)
 
     def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
-        """Emit results that fire with the checkpoint. If that fails, the attempt fails: the state no longer contains
-        them.
-        """
+        """Emit results that fire with the checkpoint. A failure fails the attempt: the state no longer has them."""
         stage, outputs = self._deferred.pop(command.checkpoint_id, (0, ()))
         result = self._emitted(outputs, stage)
         return CommitPrepared(

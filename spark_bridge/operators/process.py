@@ -82,9 +82,7 @@ STATE_FIELD = StructField(OPERATOR_STATE, BinaryType())
 
 
 class FunctionState(Generic[R]):
-    """The operator state of a function in Python workers. Each batch starts with the state that the previous batch
-    returned.
-    """
+    """The operator state of a function in Python workers. Each batch starts with the previous batch's state."""
 
     def __init__(self, context: OperatorContext, runner: type[R]) -> None:
         self._context = context

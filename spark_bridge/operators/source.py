@@ -38,8 +38,7 @@ class SourceOperator(Operator[Slices]):
         self._context = context
         self._code = code
         self._reader: SourceReader | None = None
-        # For a source that is notified of checkpoints: the splits read since the last barrier, and those read before
-        # each barrier.
+        # For a source that is notified of checkpoints: splits read since the last barrier, and before each barrier.
         self._read: dict[str, SourceSplit] = {}
         self._to_notify: dict[int, list[SourceSplit]] = {}
         link = context.link

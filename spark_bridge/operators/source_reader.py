@@ -107,9 +107,7 @@ class SourceRows:
         )
 
     def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
-        """Compute the numbers with a separate query, because Spark's optimizer has skipped reading rows that no filter
-        passes.
-        """
+        """Compute the numbers with a separate query: Spark's optimizer skips rows that no filter passes."""
         (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.aggregates.items())).collect()
         return aggregated.asDict()
 

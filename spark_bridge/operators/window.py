@@ -39,9 +39,7 @@ class Panes(Protocol[Rows, Frame]):
     """Assigns rows to windows and computes results, in an engine."""
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
-        """Convert a batch to state. Windows that start at `closed_to_ms` or before are closed (None: no window is
-        closed).
-        """
+        """Convert a batch to state. Windows that start at `closed_to_ms` or before are closed (None: no window is)."""
 
     def fired(self, readings: Sequence[Reading[Frame]], to_ms: int) -> Rows:
         """Return the results of the windows that start at `to_ms` or before, for keys with rows not emitted yet."""

@@ -58,8 +58,7 @@ class _Walk:
     def columns(self, plan: Any) -> Columns | None:
         """Walk a plan. Return the input columns that it outputs, or None if it does not read the input."""
         children = list(elements(plan.children()))
-        # In a self-join, Spark gives one side new attributes. A plan that only renames columns has the same result
-        # too.
+        # In a self-join, Spark gives one side new attributes. A plan that only renames columns has the same result.
         if not children and plan.sameResult(self._source):
             return {_id(each): str(each.name()) for each in elements(plan.output())}
         inputs = [columns for child in children if (columns := self.columns(child)) is not None]

@@ -51,9 +51,7 @@ class Part:
     wraps: bool = False
 
     def merged(self) -> Column:
-        """Return the aggregate that merges parts. Merged decimal sums keep their type instead of getting more digits
-        each time.
-        """
+        """Return the aggregate that merges parts. Merged decimal sums keep their type instead of gaining digits."""
         return _MERGING[self.function](F.col(self.name)).cast(self.data_type).alias(self.name)
 
 
@@ -106,9 +104,7 @@ class ExpressionBuilder:
         self._context = session.sparkContext
 
     def rebuilt(self, expression: Any, replace: Callable[[Any], Any | None]) -> Any:
-        """Return an expression in which subexpressions are replaced if `replace` returns one. Replacements are not
-        searched.
-        """
+        """Return an expression in which `replace` has replaced subexpressions. Replacements are not searched."""
         replaced = replace(expression)
         if replaced is not None:
             return replaced

@@ -53,9 +53,7 @@ class JoinRefreshed(RichFunction):
     """Joins batches with a table. Each attempt of a subtask begins by reading the table."""
 
     def __init__(self, cached: CachedTable, on: JoinOn | None, how: str, prototype: DataFrame) -> None:
-        """Create the join, whose columns are determined for rows like `prototype`. Raises `PrototypeError` if they do
-        not fit.
-        """
+        """Create the join, with columns determined by `prototype`. Raises `PrototypeError` if they do not fit."""
         self._table = cached
         self._on = on
         self._how = how

@@ -113,7 +113,7 @@ class RichFunction(ABC):
     """
 
     schema: StructType | str | None = None
-    """The columns of the result (a StructType, or DDL such as `"id long, name string"`); None: determined by a test
+    """The columns of the result, a StructType or DDL such as `"id long, name string"`; None: determined by a test
     call.
     """
 

@@ -149,7 +149,5 @@ class Sink(ABC):
         return
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
-        """Return the folder of a job's staged rows, which is deleted with the job; None for a sink that stages no
-        files.
-        """
+        """Return the folder of a job's staged rows, which is deleted with the job; None if no files are staged."""
         return None

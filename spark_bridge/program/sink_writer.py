@@ -1,6 +1,4 @@
-"""The writer of a sink in one attempt, and its staged batches. Does not need Spark, since simulated clusters use it
-too.
-"""
+"""The writer of a sink in one attempt, and its staged batches. Simulated clusters use it too, so it needs no Spark."""
 
 from __future__ import annotations
 

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 Split = TypeVar("Split", bound=SourceSplit)
 
 SPLITS_PER_LOOK = 256
-"""The approximate number of splits discovered at once, since every checkpoint contains the splits that wait for a
-reader.
-"""
+"""The approximate number of splits discovered at once. Every checkpoint contains the splits that wait for a reader."""
 
 
 class Boundedness(StrEnum):
@@ -132,9 +130,7 @@ class Source(ABC):
         """Return the discovery of splits for one operator."""
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """Return the row count and latest event time of a split if known before reading it. Raises `SourceError` like
-        `read`.
-        """
+        """Return the row count and latest event time of a split if known. Raises `SourceError` like `read`."""
         return SplitNumbers()
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:

@@ -242,9 +242,7 @@ class LazyRows:
 
 
 def slices_of(batches: Iterable[DataFrame | LazyRows]) -> Iterator[tuple[str | None, Slices]]:
-    """Return the rows of batches in order, as frames. Lazy rows are read now, and returned with the uid of their
-    source.
-    """
+    """Return the rows of batches in order, as frames. Lazy rows are read now and have the uid of their source."""
     for source, run in groupby(batches, lambda each: (each.uid, each.read) if isinstance(each, LazyRows) else None):
         if source is None:
             yield from ((None, (each,)) for each in run if not isinstance(each, LazyRows))

@@ -35,9 +35,7 @@ def entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def files_below(folder: str, is_hidden: Callable[[str], bool], begin: Callable[[str], object]) -> Iterator[str]:
-    """Yield the paths of files in a folder and its subfolders, except hidden names. `begin` is called before each
-    folder.
-    """
+    """Yield file paths in a folder and its subfolders, except hidden names. `begin` is called before each folder."""
     begin(folder)
     for entry in entries(folder):
         if is_hidden(entry.name):

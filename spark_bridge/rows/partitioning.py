@@ -87,8 +87,7 @@ def materialise_slices(
     per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)
     partition = owner * F.lit(per_slice) + F.pmod(F.xxhash64(*groups.keys), F.lit(per_slice)).cast("int")
     counts = {f"slice_{index}": F.count_if(owner == index) for index in range(parallelism)}
-    # Within one process, a task reads its data from each earlier task in turn; from several executors, in arrival
-    # order.
+    # In one process, a task reads its data from each earlier task in turn; from executors, in arrival order.
     is_sorted = keeps_order and not has_one_machine(rows.sparkSession)
     numbered = rows.withColumn(_ROW, F.monotonically_increasing_id()) if is_sorted else rows
     shuffled = numbered.repartitionById(parallelism * per_slice, partition)

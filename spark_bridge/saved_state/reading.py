@@ -288,8 +288,8 @@ def _column(name: str) -> Column:
 
 
 def collected(rows: DataFrame) -> list[dict[str, Any]]:
-    """Collect rows with values as functions see them: structs as dicts, and times in UTC instead of PySpark's system
-    zone.
+    """Collect rows with values as functions see them: structs as dicts, times in UTC instead of PySpark's local
+    time.
     """
     schema = rows.schema
     return [_struct(row, schema) for row in rows.collect()]

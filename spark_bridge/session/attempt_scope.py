@@ -38,8 +38,7 @@ class AttemptScope:
         self._label = label
         # Spark rejects commas in tags, and the tag is also used as a file name.
         self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
-        # The value that the SparkContext has read at its start, since attempts are created in an actor's turn, which
-        # may not call the JVM.
+        # The value that the SparkContext has read at its start: an actor's turn may not call the JVM.
         folder = session.sparkContext.environment.get(FOLDER_VARIABLE)
         self._note = None if folder is None else Path(folder) / self._tag
         if self._note is not None:

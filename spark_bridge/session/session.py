@@ -8,9 +8,8 @@ flykka do not help a user, so they are not recorded.
 
 When a call is interrupted by Ctrl-C or the JVM's end, Py4J logs a page at the root logger before it raises the error.
 The handler of the error reports it anyway: at a Ctrl-C, `flykka run` stops the jobs and a notebook ends the cell, and
-without a JVM a job fails. After a Ctrl-C Py4J closes the connections of all threads, because it compares the address of
-the JVM, which all connections share. Then calls that a job makes on other threads fail, and possibly the next call of
-the interrupted thread.
+without a JVM a job fails. After a Ctrl-C Py4J closes the connections of all threads, because all have the address of
+the JVM. Then calls that a job makes on other threads fail, and possibly the next call of the interrupted thread.
 """
 
 from __future__ import annotations
@@ -103,8 +102,7 @@ logger = logging.getLogger("flykka.spark_bridge")
 _NEW_CONTEXT = {
     # A long stage must not starve the others, so every attempt has a pool.
     "spark.scheduler.mode": "FAIR",
-    # flykka's tasks take some milliseconds, but Spark would wait three seconds for the executor that has a task's
-    # rows.
+    # Tasks take some milliseconds, but Spark would wait three seconds for the executor that has a task's rows.
     "spark.locality.wait": "100ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -130,8 +128,7 @@ _ENGINE = {
     "spark.sql.unionOutputPartitioning": "false",
     # The number of segments in a union varies, and Spark would compile code for each number.
     "spark.sql.codegen.wholeStage.union.enabled": "false",
-    # Each additional segment changes the ids of the following stages, and Spark would compile code with other ids
-    # again.
+    # Each additional segment changes the ids of the following stages, and Spark would compile their code again.
     "spark.sql.codegen.useIdInClassName": "false",
     # Without this, shuffle files outlive the rows of a batch.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
@@ -153,8 +150,7 @@ _PARTITIONS = {
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
 """JVM options for the quick compiler only and a single-threaded garbage collector: it starts in 4 s instead of 5 s.
 
-By default the quick compiler alone gets a fifth of the code cache: a job of a minute fills it, and further code is
-interpreted.
+By default this compiler alone gets a fifth of the code cache, which a job of a minute fills: new code is interpreted.
 """
 
 _ON_ONE_MACHINE = {
@@ -296,9 +292,7 @@ def jobs_run() -> int:
 
 
 def engine_session(session: SparkSession) -> SparkSession:
-    """Clone the session with the settings for flykka's plans. Raises `SessionError` for Spark Connect or a stopped
-    context.
-    """
+    """Clone the session with the settings for plans. Raises `SessionError` for Spark Connect or a stopped context."""
     context = getattr(session, "sparkContext", None)
     if not isinstance(context, SparkContext) or context._jsc is None:
         raise SessionError("flykka needs a classic Spark session whose context runs")
@@ -373,8 +367,7 @@ def _spare_jobs_from_interrupts() -> None:
 
 
 class DeferredInterrupts:
-    """Defers Ctrl-C while Spark starts, and then restores the previous handler: SparkContext's handler cancels all its
-    jobs.
+    """Defers Ctrl-C while Spark starts, and then restores the handler: SparkContext's handler cancels all its jobs.
 
     With that handler, interrupting a notebook cell would also cancel all background stages. Only the main thread may
     set handlers, and SparkContext does so only there. While Spark starts, an interrupt waits, because Py4J would print

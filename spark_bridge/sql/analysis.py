@@ -37,8 +37,7 @@ class Statement:
 
     def __init__(self, session: SparkSession, text: str) -> None:
         """Parse a text that may use all tables, views and functions of the session. Raises `SqlTextError`."""
-        # Views of streams are private to this statement: a cloned session has all that the session has, and these
-        # views.
+        # Views of streams are private to this statement: a clone has all that the session has, and these views.
         self._context, self._python = session.sparkContext, session
         self._session = session._jsparkSession.cloneSession()
         self._datasets = jvm_class(self._context, "org.apache.spark.sql.classic.Dataset")

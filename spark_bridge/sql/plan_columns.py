@@ -140,9 +140,7 @@ def window_end(name: str, size_ms: int | None) -> Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstOfWindows:
-    """The first rows, by an order, of each window and of each combination of `parts` in it; `number` counts them from
-    1.
-    """
+    """The first rows, by an order, of each window and each combination of `parts` in it; `number` counts from 1."""
 
     parts: tuple[Column, ...]
     order: tuple[Column, ...]

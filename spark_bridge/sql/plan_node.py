@@ -251,7 +251,7 @@ class PlanNode(_Node):
 
     @cached_property
     def columns_read(self) -> frozenset[int]:
-        """The ids of the columns that the node reads, and for an aggregate the columns from which its windows are
+        """The ids of the columns that the node reads, and for an aggregate those from which its windows are
         computed.
         """
         if self.kind in _BY_PLACE:

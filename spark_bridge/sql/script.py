@@ -53,9 +53,7 @@ def statements(script: str) -> tuple[ScriptStatement, ...]:
 
 
 def _set_of_statements(script: str, sequence: Sequence[Token]) -> tuple[ScriptStatement, int]:
-    """Parse EXECUTE STATEMENT SET BEGIN, statements with a semicolon each, END. Return the set and its number of
-    tokens.
-    """
+    """Parse EXECUTE STATEMENT SET BEGIN, statements with semicolons, END. Return the set and its number of tokens."""
     place, members = len(_SET_OF_STATEMENTS) + 1, []
     while place < len(sequence) and not sequence[place].matches("END"):
         length = _length(sequence[place:])

@@ -53,9 +53,7 @@ class LocalState(Generic[Frame]):
                 self._release([each for each in self._checkpoints if each < checkpoint_id])
 
     def find(self, state_ids: frozenset[str]) -> dict[Handles, list[Segment[Frame]]]:
-        """Return complete and undamaged segments of handles among `state_ids`, from the newest checkpoint to the
-        oldest.
-        """
+        """Return complete and undamaged segments of handles among `state_ids`, with the newest checkpoint first."""
         segments_by_handles: dict[Handles, list[Segment[Frame]]] = {}
         missing = set(state_ids)
         with self._lock:

@@ -76,8 +76,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         self._segments = 0
         self._last_bytes = 0
         self._name = name
-        # Spark infers the columns with a separate job, which takes longer than reading small state. So it is done
-        # once.
+        # Spark infers columns with a separate job, which takes longer than reading small state: done only once.
         self._schemas: dict[StateSchema | None, StructType] = {}
 
     @cached_property
@@ -178,9 +177,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         )
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
-        """Return True if the batches fit into the attempt's memory. Otherwise they are read from the checkpoint to
-        disk.
-        """
+        """Return True if the batches fit into the attempt's memory. Otherwise the checkpoint is read to disk."""
         return self._memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:

@@ -18,8 +18,7 @@ from flykka.spark_bridge.worker.keys import Rows, key_columns
 from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 
 _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
-    # Arrow does not compare booleans and times with a zone, and a sum of two decimals gets one more digit, at most
-    # 76.
+    # Arrow compares neither booleans nor times with a zone. A sum of two decimals gains a digit, up to 76.
     pa.bool_().id: lambda _: pa.uint8(),
     pa.timestamp("us").id: lambda _: pa.int64(),
     pa.decimal128(1).id: lambda decimal: pa.decimal256(75, decimal.scale),
@@ -29,9 +28,7 @@ _WHOLE = pa.decimal256(75, 0)
 """The type for sums of integers whose partial sums may exceed the type of integers."""
 
 EXACT_DIGITS = 28
-"""The maximum number of digits of decimals whose sums are exact: Spark adds ten digits for a sum, and its widest
-decimal has 38.
-"""
+"""Maximum digits of decimals whose sums are exact: Spark adds ten digits for a sum, and its widest decimal has 38."""
 
 
 class PartFunction(StrEnum):
@@ -52,7 +49,7 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeParts:
-    """Merges partial aggregates with one function per column, and emits those of the batch's keys. `wrapping` sums
+    """Merges partial aggregates, with one function per column. Emits those of the batch's keys. `wrapping` sums
     wrap.
     """
 

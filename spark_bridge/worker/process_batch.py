@@ -93,9 +93,7 @@ class KeyedBatch:
     """Rows sorted by position and key, and the first row of each key."""
 
     def __init__(self, rows: pa.Table) -> None:
-        """Sort `rows`, which have positions and keys in addition to their own columns. The rows of a key keep their
-        order.
-        """
+        """Sort `rows`, which have positions and keys besides their own columns. The rows of a key keep their order."""
         rows = rows.combine_chunks()
         positions = rows.column(POSITION).to_numpy()
         self.rows, is_first = sorted_by_key(rows, positions, np.argsort(positions, kind="stable"))
@@ -134,9 +132,7 @@ class BatchFunction(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedWork(ABC):
-    """Processes a batch with the state in `segments`, which are named from the oldest to the newest, and writes the
-    next segment.
-    """
+    """Processes a batch with the state in `segments`, named from oldest to newest, and writes the next segment."""
 
     folder: SegmentFolder
     segments: tuple[str, ...]
@@ -213,9 +209,7 @@ class ProcessDueKeys(ProcessKeyedBatch):
         return self._keys(run.table.select([POSITION, *key_columns(run.table), self.timer, VERSION]).filter(is_due))
 
     def _next_timer(self, segments: list[Segment]) -> int | None:
-        """Return the earliest timer in these segments that is not due (it may have been deleted); None if there is
-        none.
-        """
+        """Return the earliest timer in these segments that is not due (possibly deleted); None if there is none."""
         timers = (run.table.column(self.timer) for segment in segments for run in segment)
         later = (pc.min(each.filter(pc.greater(each, self.due_ms))).as_py() for each in timers)
         return min((timer for timer in later if timer is not None), default=None)

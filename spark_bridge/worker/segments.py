@@ -331,9 +331,7 @@ class LoadSegments:
 
 
 def _parquet_writer(file: DigestedFile, schema: pa.Schema) -> pq.ParquetWriter:
-    """Create a writer that is as fast as possible, because all rows are read again and values in a column rarely
-    repeat.
-    """
+    """Create a writer that is as fast as possible: all rows are read again, and values in a column rarely repeat."""
     return pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False)
 
 

@@ -48,9 +48,7 @@ class TableSpec:
     timer: str | None = None
 
     def called(self, *tables: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Call the function, with state as the last argument. Return its output and the new state. Raises
-        `FunctionOutputError`.
-        """
+        """Call the function, with state last. Return its output and the new state. Raises `FunctionOutputError`."""
         arguments = [frame_of(table) for table in tables] if self.frames is Frames.PANDAS else tables
         returned = _loaded(self.pickled)(*arguments)
         if not isinstance(returned, tuple) or len(returned) != 2:

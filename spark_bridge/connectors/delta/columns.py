@@ -119,8 +119,7 @@ def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
     """Explain which column has a type that Delta, or only a new table, does not support; None if all are supported."""
     for field in rows:
         if is_new and any(_is_map_of_local_times(part) for part in parts_of(field.dataType)):
-            # A new table does not declare the feature that is required, since deltalake does not check the types in
-            # maps.
+            # A new table does not declare the required feature, since deltalake does not check types in maps.
             return f"a new Delta table supports no maps of timestamp_ntz, such as {field.name!r}: cast it to timestamp"
         if not _is_known(field.dataType):
             return (
@@ -200,7 +199,7 @@ def fitted(
 
 
 def unwritable(path: str, table: DeltaTable, partition_by: Sequence[str], *, removes: bool) -> str | None:
-    """Explain why a sink that only adds files or, with `removes`, also removes some cannot write to a table; None if it
+    """Explain why a sink that adds files or, with `removes`, also removes some cannot write to a table; None if it
     can.
     """
     facts = facts_of(table)

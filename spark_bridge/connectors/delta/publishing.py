@@ -219,9 +219,7 @@ def _nulls(chunk: Any) -> int | None:
 
 
 def _bounds(statistics: Sequence[Any]) -> tuple[object, object] | None:
-    """Return the bounds of the values in row groups of a column; None if a row group has none, or they cannot be
-    written.
-    """
+    """Return the bounds of a column over row groups; None if a row group has none, or they cannot be written."""
     if not all(part is not None and part.has_min_max for part in statistics):
         return None
     try:

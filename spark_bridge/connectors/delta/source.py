@@ -284,7 +284,7 @@ class DeltaSplitDiscovery:
         return _Position(snapshot=whole, version=whole + 1, end=end)
 
     def _files(self, at: _Position) -> Sequence[AddedFile] | None:
-        """Return the files of the snapshot, or the files that the version adds, by path; None if there is no such
+        """Return the files of the snapshot, or those that the version adds, by path; None if there is no such
         version.
         """
         is_whole = at.snapshot is not None

@@ -54,9 +54,7 @@ class TransactionFiles:
         self._list = f"{transaction.batches[0].path}/{_LIST}"
 
     def listed(self) -> tuple[StagedFile, ...]:
-        """Return the files, whether they were moved or not. Raises `StagedFileError` if a file is missing or was
-        changed.
-        """
+        """Return the files, moved or not yet moved. Raises `StagedFileError` if a file is missing or was changed."""
         batches = self._transaction.batches
         if all(batch.files for batch in batches):
             files = tuple(
@@ -66,8 +64,7 @@ class TransactionFiles:
             )
             self._check(files)
             return files
-        # Listed before the check: the list is written before the first file is moved, so without a list no file was
-        # moved.
+        # Listed before the check: the list is written before the first move, so without a list no file was moved.
         there = tuple(self._staged()) if not self._filesystem.exists(self._list) else ()
         if self._filesystem.exists(self._list):
             return tuple(StagedFile(**each) for each in json.loads(read_bytes(self._list)))

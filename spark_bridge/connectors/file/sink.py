@@ -119,8 +119,7 @@ class FileWriter(StagingWriter[PendingFile]):
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
         warn_unchecked(self._context.operator, (file.digest for file in pending))
-        # Several subtasks may each publish some files of a batch, so its folder is only deleted with all staged
-        # files.
+        # Several subtasks may publish files of a batch, so its folder is only deleted with all staged files.
         self._publish(
             tuple(replace(file, staged=self._staging.owner.find(file.staged)) for file in pending), restored=True
         )

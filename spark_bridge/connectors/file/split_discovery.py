@@ -166,8 +166,7 @@ class KnownNames:
         for template, number in places:
             run = self._continued_by.pop((template, number), None)
             if run is not None and (run.template is None or run.template == template):
-                # A run with a single name can be continued in any of its numbers, and is continued in this one from
-                # now on.
+                # A run with a single name may be continued in any of its numbers; this number is chosen now.
                 run.template, run.first = template, number - run.count
                 run.count += 1
                 self._continued_by[template, number + 1] = run
@@ -285,8 +284,7 @@ class FileSplitDiscovery:
         )
 
     def _list(self) -> None:
-        # Determined before the listing, so that files which arrive in between are in the listing that ends the
-        # discovery.
+        # Determined before the listing, so that the listing which ends the discovery includes files added in between.
         self._is_last_listing = self._source.interval_ms is None or self._is_finished()
         self._listed.extend(self._new_files())
 

@@ -39,9 +39,7 @@ class ProduceRecords:
         yield number_of(self._produce(producer, batches))
 
     def _produce(self, producer: Producer, batches: Iterable[pa.RecordBatch]) -> int:
-        """Produce all rows and wait until they are delivered. Return their number. Raises `SinkError` if one is
-        rejected.
-        """
+        """Produce all rows, wait for delivery, and return their number. Raises `SinkError` if a row is rejected."""
         from confluent_kafka import KafkaException
 
         refused: list[str] = []
@@ -63,8 +61,7 @@ class ProduceRecords:
                     break
             unsent = producer.flush(TIMEOUT_SECONDS)
         except SystemError:
-            # confluent-kafka 2.16 loses a fatal error if it calls `delivered` afterwards, which receives the same
-            # reason.
+            # confluent-kafka 2.16 loses a fatal error if it then calls `delivered`, which gets the same reason.
             if not refused:
                 raise
         if refused or unsent:
@@ -136,7 +133,7 @@ class PublishKafkaTransaction(ProduceRecords):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishFiles:
-    """The rows of parquet files, which the worker reads itself: through the JVM, reading would take as long as
+    """The rows of parquet files, read by the worker itself: through the JVM, reading would take as long as
     producing.
     """
 

@@ -58,8 +58,7 @@ class ReadRecords:
 def _records(cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     connection = _connection(cluster)
     there = [each for each in ranges if each.offsets]
-    # Reading one partition at a time needs fewer checks per record, but one fetch per partition, so it is only faster
-    # for long ranges.
+    # Reading one partition at a time needs fewer checks per record but more fetches: only faster for long ranges.
     are_long = all(each.offsets >= _RECORDS_AT_ONCE for each in there)
     for together in [[each] for each in there] if are_long else [there]:
         yield from _assigned(connection, cluster, together)
@@ -107,7 +106,7 @@ class _Reading:
         return sum(self._remaining.values())
 
     def advance(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages' records in the ranges, and advance the ranges. Raises `SourceError` for unreadable
+        """Return the messages' records in the ranges, and advance these. Raises `SourceError` for unreadable
         records.
         """
         from confluent_kafka import Message
@@ -181,8 +180,7 @@ def _connection(cluster: Cluster) -> _Connection:
             # Deleted records must not be skipped.
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 10,
-            # A partition with enough queued records is not fetched for this time, by default a second. But the next
-            # batch may assign it earlier.
+            # A partition with enough queued records is not fetched for this time, by default a second.
             "fetch.queue.backoff.ms": 2,
             # Prefetched records are discarded with the assignment of the batch.
             "queued.min.messages": _RECORDS_AT_ONCE,

@@ -117,9 +117,7 @@ class KafkaSource(Source):
         return replace(self, metadata=columns)
 
     def start_from(self, offsets: OffsetsInitializer) -> Self:
-        """Start at these offsets, by default the earliest. A job that starts from a checkpoint continues at its
-        offsets.
-        """
+        """Start at these offsets, by default the earliest. A restored job continues at the checkpoint's offsets."""
         return replace(self, starting=offsets)
 
     def bounded(self, offsets: OffsetsInitializer) -> Self:
@@ -450,9 +448,7 @@ class TimeOrder:
         self._step_ms = _FIRST_STEP_MS
 
     def chunk(self, pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
-        """Return the earliest pending records, at most `limit` offsets. Of records with the same time, some may be left
-        out.
-        """
+        """Return the earliest pending records, at most `limit` offsets. Records with equal times may be left out."""
         if _records(pending) <= limit:
             return tuple(pending)
         before, behind = self._bounds(pending, limit)

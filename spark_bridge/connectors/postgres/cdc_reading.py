@@ -141,9 +141,7 @@ class ReadChanges:
                 messages = cursor.fetchmany(_MESSAGES_AT_ONCE)
 
     def _check(self, connection: psycopg.Connection[Any], change: LoggedChange) -> None:
-        """Reject columns that were added or retyped since the job began, because the discovery may notice them too
-        late.
-        """
+        """Reject columns that were added or retyped since the job began: the discovery may notice them too late."""
         relation, columns = change.relation, self.values.columns
         unknown = relation.places.keys() - {column.name for column in columns}
         retyped = [each for each in columns if relation.types.get(each.name, each.type_id) != each.type_id]

@@ -359,8 +359,7 @@ class PostgresCdcDiscovery:
             while at.snapshot is not None and len(splits) < SPLITS_PER_LOOK:
                 splits.append(at.next_pages())
             end = _number(connection, _FLUSHED)
-            # Read after the end position of the log, so the columns are at least as new as the last change before
-            # that position.
+            # Read after the end position, so the columns are at least as new as the last change before that position.
             changed = table_for_changes(connection, self._source)
             self._record_columns(at, changed.table)
             members = self._record_members(connection, at, changed)
@@ -408,9 +407,7 @@ class PostgresCdcDiscovery:
     def _record_members(
         self, connection: psycopg.Connection[Any], at: CdcPosition, changed: ChangedTable
     ) -> tuple[int, ...]:
-        """Record the tables that contain the source's rows, and return the OIDs of those that may have changes up to
-        now.
-        """
+        """Record the tables with the source's rows, and return the OIDs of those that may have changes up to now."""
         now = attached(changed.members)
         before = now if at.members is None else at.members
         if before != now:

@@ -245,9 +245,7 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
 def _unpublished(
     connection: psycopg.Connection[Any], source: CdcSourceSettings, members: Sequence[Member]
 ) -> tuple[Member, ...] | None:
-    """Return the source's tables that its publication lacks; None if there is no publication. Raises `SourceError` if
-    the publication omits changes.
-    """
+    """Return the source's unpublished tables; None without a publication. Raises `SourceError` if it omits changes."""
     oids = [member.oid for member in members]
     publication = connection.execute(_PUBLICATION, {"name": source.slot.name, "oids": oids}).fetchone()
     if publication is None:

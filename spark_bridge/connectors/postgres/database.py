@@ -81,9 +81,7 @@ class Database:
 
     @contextmanager
     def connected(self, error: type[SparkBridgeError], what: object) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-        """Connect for the duration of the block. Errors of the database are raised as `error`, with `what` in the
-        message.
-        """
+        """Connect for the duration of the block. Raises errors of the database as `error`, whose text names `what`."""
         import psycopg
 
         try:

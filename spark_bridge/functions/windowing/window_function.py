@@ -53,9 +53,7 @@ class ProcessWindowContext(WithJobResources):
         self._global_states = global_states
 
     def window(self) -> Any:
-        """Return the window: a `TimeWindow`, with `start` and `end` in milliseconds since the epoch, or a
-        `GlobalWindow`.
-        """
+        """Return the `TimeWindow`, with `start` and `end` in milliseconds since the epoch, or the `GlobalWindow`."""
         self._context.ensure_in_use()
         return self._window
 

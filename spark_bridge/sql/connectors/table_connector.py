@@ -1,4 +1,4 @@
-"""The interface of table connectors: their options, and the sources and sinks created from these (Flink's
+"""The interface of table connectors: options, and the sources and sinks created from these (Flink's
 DynamicTableFactory).
 """
 
