@@ -131,8 +131,6 @@ class CollectSink(Sink):
 
 
 class CollectWriter(ShowingWriter):
-    """Collects the rows of one attempt."""
-
     def __init__(self, sink: CollectSink, context: SinkContext) -> None:
         super().__init__(context)
         self._sink = sink

@@ -112,8 +112,6 @@ class _ExpiringValue(_ExpiringState):
 
 
 class ExpiringValueState(_ExpiringValue, ValueState[T]):
-    """A `ValueState` with time-to-live."""
-
     def value(self) -> T | None:
         value: T | None = self._readable(self._read())
         return value
@@ -138,11 +136,11 @@ class _ExpiringAdding(_ExpiringValue, AddingState[IN, OUT]):
 
 
 class ExpiringReducingState(_ExpiringAdding[T, T], ReducingState[T]):
-    """A `ReducingState` with time-to-live."""
+    pass
 
 
 class ExpiringAggregatingState(_ExpiringAdding[IN, OUT], AggregatingState[IN, OUT]):
-    """An `AggregatingState` with time-to-live."""
+    pass
 
 
 class ExpiringListState(_ExpiringState, ListState[T]):
@@ -245,8 +243,6 @@ _STATES: dict[type[StateDescriptor], tuple[type[State], type[State], str]] = {
 
 
 class KeyedStates:
-    """The states of one function."""
-
     def __init__(self, current: CurrentKey) -> None:
         self._current = current
         self._states: dict[str, State] = {}

@@ -24,8 +24,6 @@ class Sent:
 
 
 class OperatorEventGateway:
-    """The gateway of one runner."""
-
     def __init__(self, *, has_coordinator: bool) -> None:
         self._has_coordinator = has_coordinator
         self._events: list[bytes] = []
@@ -38,7 +36,6 @@ class OperatorEventGateway:
         self._results = results
 
     def send_event(self, event: Any) -> None:
-        """Buffer an event for the coordinator."""
         if not self._has_coordinator:
             raise FunctionError(
                 "the function has no coordinator to send an event to: make it a CoordinatedFunction too, whose"

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 
 class OperatorCode(ABC):
-    """The code of one operator."""
-
     kind: ClassVar[OperatorKind]
     is_head: ClassVar[bool] = False
     """True if the operator must be at the head of its chain."""

@@ -93,9 +93,7 @@ class CodeRegistry:
         return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode | KeyByCode:
-        """Return the code of a reference. Raises `UnboundOperatorError` if it is missing, or its fingerprint
-        differs.
-        """
+        """Return the code of a reference. Raises `UnboundOperatorError` if it is missing or its fingerprint differs."""
         with self._lock:
             bound = self._bound.get(ref.uid)
             uids = sorted(self._bound)

@@ -290,7 +290,6 @@ class CoGroupCode(JoinCode):
         return self.grouped(self.left.retained(left), self.right.retained(right))
 
     def grouped(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """Return the function's results for all keys and windows."""
         one, other = (
             exactly_named(self._with_bounds(rows)).groupBy(*self.sides[side].rows.keys, WINDOW_START)
             for side, rows in ((Side.LEFT, left), (Side.RIGHT, right))

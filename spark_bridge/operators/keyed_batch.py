@@ -18,7 +18,6 @@ from flykka.spark_bridge.operators.operator import Element, Output, Rows
 from flykka.spark_bridge.state.state_backend import StateBackend
 
 STATE = "keyed"
-"""The name of the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -137,9 +137,7 @@ class KeyedStore(Generic[Frame]):
     def hold(
         self, chosen: Callable[[], Sequence[Reading[Frame]]]
     ) -> tuple[Sequence[Reading[Frame]], Callable[[], None]]:
-        """Hold the chosen segments, which a merge may replace meanwhile. Return them with a function to release
-        them.
-        """
+        """Hold the chosen segments, which a merge may replace meanwhile. Return them and a function to release them."""
         self.await_restored()
         with self._lock:
             readings = chosen()
@@ -186,7 +184,6 @@ class KeyedStore(Generic[Frame]):
         return {**snapshot.durable, **dict(zip(written, bounds, strict=True))}
 
     def delete(self, written: Sequence[Written]) -> None:
-        """Delete the files of a snapshot that could not be completed."""
         for handle in (handle for each in written for handle in each.handles):
             self.backend.delete(handle)
 

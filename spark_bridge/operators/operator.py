@@ -86,8 +86,7 @@ class Operator(Generic[Rows]):
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
         """Restore the operator from its state in a checkpoint, or from no states. Called once, before `open`."""
 
-    def open(self) -> None:
-        """Prepare for `process_batch`."""
+    def open(self) -> None: ...
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         raise AssertionError(f"{self.operator_id} reads no other operator")

@@ -116,7 +116,6 @@ class OperatorChain(ABC, Generic[Rows]):
         return Lane.AT_ONCE if isinstance(command, SnapshotState) and not self.has_state else command.lane
 
     def restore(self, restore: TaskStateSnapshot | None) -> None:
-        """Restore every operator from its state in a checkpoint."""
         states: dict[OperatorId, list[OperatorSubtaskState]] = {}
         for state in restore.operators if restore is not None else ():
             states.setdefault(state.operator_id, []).append(state)
@@ -225,9 +224,7 @@ class OperatorChain(ABC, Generic[Rows]):
     # Snapshots
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
-        """Record the state without results that fire with the checkpoint, which are emitted if other tasks read
-        them.
-        """
+        """Record the state without results that fire with the checkpoint. Emit these if other tasks read them."""
         stage, fired = command.stage, BatchResult()
         # Timers of processing time do not fire with a checkpoint.
         outputs = () if command.watermark_ms is None else self._completed(command.watermark_ms, 0)

@@ -181,7 +181,6 @@ class ProcessOperator(Operator[Slices]):
         self._emitted_type = emitted_type(code.emitted, code.side, self.report_columns)
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """Call the function for every row of a batch."""
         work = ProcessRows(
             spec=self._sends.begin_call(self.spec),
             watermark_ms=element.watermark_ms,
@@ -306,8 +305,6 @@ class ProcessCode(OperatorCode):
 
 
 class CheckpointedProcessOperator(ProcessOperator):
-    """A function without keys and with operator state."""
-
     keeps_state = True
     report_columns = (STATE_FIELD,)
 
@@ -471,7 +468,6 @@ class SparkKeyedFunction(SparkKeyedBatches):
         )
 
     def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
-        """Fire timers in a worker."""
         self._times = firing.watermark_ms, firing.processing_time_ms
         spec = self._spec_of_call()
         fire = FireTimers(
@@ -488,7 +484,6 @@ class SparkKeyedFunction(SparkKeyedBatches):
         return replace(super().processed(element, readings, version), sent=lambda: self.sends.drain(spec))
 
     def handled(self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
-        """Handle events of the coordinator in a worker."""
         spec = self._spec_of_call()
         assert spec.call is not None, "events are handled in a call"
         work = HandleCoordinatorEvents(

@@ -65,8 +65,6 @@ class KeyedCode(Protocol):
 
 
 class TableCode(KeyedCode, Protocol):
-    """A function of all rows of a batch."""
-
     def function(self, watermark_ms: int) -> BatchFunction:
         """Return the function that a worker applies to a batch after a watermark."""
 
@@ -244,8 +242,6 @@ class SparkKeyedTables(SparkKeyedBatches):
 
 
 class SparkTimedTables(SparkKeyedTables):
-    """Implements `KeyedFunction`."""
-
     sees_watermarks = False
 
     def __init__(self, context: OperatorContext, code: TimedTableCode) -> None:

@@ -140,7 +140,6 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """The side output of late rows, if there is one."""
         if not self.side_outputs_late_data:
             return ()
         left = self.emitted[0].dataType

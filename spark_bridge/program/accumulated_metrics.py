@@ -22,8 +22,6 @@ Accumulators = Callable[[str, MetricKind], Accumulator[Any]]
 
 
 class AccumulatedMetricGroup(MetricGroup):
-    """The metrics of one operator of an attempt."""
-
     def __init__(self, accumulators: Accumulators, prefix: str = "", metrics: dict[str, Metric] | None = None) -> None:
         super().__init__(prefix, metrics)
         self._accumulators = accumulators

@@ -94,7 +94,7 @@ def _names(attributes: Iterable[Any], of: set[int] | None = None) -> tuple[str, 
 
 
 class _NotDecomposableError(Exception):
-    """An aggregate cannot be decomposed."""
+    pass
 
 
 class ExpressionBuilder:

@@ -113,9 +113,7 @@ class RichFunction(ABC):
     """
 
     schema: StructType | str | None = None
-    """The columns of the result, a StructType or DDL such as `"id long, name string"`; None: determined by a test
-    call.
-    """
+    """The columns of the result, a StructType or DDL: `"id long, name string"`; None: determined by a test call."""
 
     def open(self, context: RuntimeContext) -> None:  # noqa: B027 - a hook: most functions need only one of the two
         """Prepare for the first batch."""

@@ -134,7 +134,6 @@ def partitions_of(blocks: Blocks, partitions: Sequence[int], session: SparkSessi
 
 
 def estimated_bytes(schema: StructType, rows: int) -> int:
-    """Estimate the memory of rows of this schema."""
     width = sum(_OBJECT_BYTES if field.dataType.simpleString() in _WIDE else 8 for field in schema)
     return rows * (8 + width)
 

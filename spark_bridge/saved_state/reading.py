@@ -288,9 +288,7 @@ def _column(name: str) -> Column:
 
 
 def collected(rows: DataFrame) -> list[dict[str, Any]]:
-    """Collect rows with values as functions see them: structs as dicts, times in UTC instead of PySpark's local
-    time.
-    """
+    """Collect rows with values as functions see them: structs as dicts, times in UTC and not in local time."""
     schema = rows.schema
     return [_struct(row, schema) for row in rows.collect()]
 

@@ -45,7 +45,6 @@ _INCUBATOR = re.compile(rb"^WARNING: Using incubator modules: .*\n", re.MULTILIN
 
 
 def ensure_gateway(conf: SparkConf) -> None:
-    """Start the JVM, unless this process has one."""
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
         # Callers report the end of the JVM. PySpark's thread would print a page about it.
         server.handle_error = _log_error  # type: ignore[method-assign]

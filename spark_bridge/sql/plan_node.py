@@ -49,8 +49,6 @@ def without_generated_names(text: str) -> str:
 
 
 class _Node:
-    """A node of Catalyst's trees."""
-
     def __init__(self, java: Any, position: Position | None = None) -> None:
         """Wrap a node. A node that replaces another node of the text has the `position` of that."""
         self.java = java
@@ -68,8 +66,6 @@ class _Node:
 
 
 class Expression(_Node):
-    """An analyzed expression."""
-
     @cached_property
     def children(self) -> tuple[Expression, ...]:
         return expressions(self.java.children())
@@ -251,9 +247,7 @@ class PlanNode(_Node):
 
     @cached_property
     def columns_read(self) -> frozenset[int]:
-        """The ids of the columns that the node reads, and for an aggregate those from which its windows are
-        computed.
-        """
+        """The ids of the columns that the node reads; for an aggregate, also those needed for its windows."""
         if self.kind in _BY_PLACE:
             return frozenset(each.id for child in self.children for each in child.output)
         ids = {int(each.exprId().id()) for each in elements(self.java.references().toSeq())}

@@ -58,7 +58,6 @@ class Token:
 
 
 def tokens(text: str) -> tuple[Token, ...]:
-    """Return the tokens of a text, without spaces and comments."""
     result, place = [], 0
     while place < len(text):
         match = _TOKEN.match(text, place)

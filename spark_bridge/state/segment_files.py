@@ -51,8 +51,6 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSegments:
-    """Rows of segments in a checkpoint."""
-
     saved: tuple[SavedRows, ...]
 
 

@@ -138,8 +138,6 @@ def _each(iterator: Any) -> Iterator[Any]:
 
 
 class _Deletion:
-    """Deletes units on an executor."""
-
     def __init__(self, units: list[str]) -> None:
         self._units = units
 

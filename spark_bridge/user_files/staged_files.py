@@ -96,4 +96,3 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 staged_files = StagedFiles()
-"""The folder of this process."""

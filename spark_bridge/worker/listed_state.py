@@ -40,7 +40,6 @@ def as_lists(state: pa.Table) -> StateColumns:
 
 
 def as_table(columns: StateColumns, slots: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Return the state of some slots as rows of `schema`."""
     lists: dict[str, list[Any]] = {
         **columns.values,
         **{f"{TOUCHED}{name}": times for name, times in columns.touched_ms.items()},

@@ -49,9 +49,7 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeParts:
-    """Merges partial aggregates, with one function per column. Emits those of the batch's keys. `wrapping` sums
-    wrap.
-    """
+    """Merges partial aggregates by column, and emits those of the batch's keys. Sums in `wrapping` wrap around."""
 
     functions: dict[str, PartFunction]
     wrapping: frozenset[str] = field(default_factory=frozenset)

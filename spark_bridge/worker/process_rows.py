@@ -42,8 +42,6 @@ class ProcessRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessWatermark:
-    """Calls the function for a watermark."""
-
     spec: FunctionSpec
     watermark_ms: int
     processing_time_ms: int
@@ -85,8 +83,6 @@ def _batches(spec: FunctionSpec, emitted: Emitted, runner: ProcessFunctionRunner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeState(Generic[R]):
-    """Opens the function with its restored state."""
-
     spec: FunctionSpec
     runner: type[R]
 

@@ -78,8 +78,6 @@ class ReduceRows:
 
 
 class _Reducing:
-    """Calls a function and checks its result."""
-
     def __init__(self, function: Callable[[Row, Row], Row], columns: list[str]) -> None:
         self._function = function
         self._columns = frozenset(columns)

@@ -307,8 +307,6 @@ def _verified(filesystem: AbstractFileSystem, path: str, written: FileDigest | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSegments:
-    """Creates one segment of saved rows."""
-
     folder: SegmentFolder
     saved: tuple[SavedRows, ...]
     target: str

@@ -113,8 +113,6 @@ class MergeSessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireSessions:
-    """Emits the sessions that have ended."""
-
     due_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:

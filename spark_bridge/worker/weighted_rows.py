@@ -25,7 +25,6 @@ from flykka.spark_bridge.worker.segment_file import IS_DELETED, Segment, newest
 from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 
 WEIGHT = "__weight"
-"""The column of weights."""
 
 ROW_BITS = 27
 """The number of low bits of a position that distinguish rows of an index key. The bits above are the index key's."""

@@ -199,9 +199,7 @@ def fitted(
 
 
 def unwritable(path: str, table: DeltaTable, partition_by: Sequence[str], *, removes: bool) -> str | None:
-    """Explain why a sink that adds files or, with `removes`, also removes some cannot write to a table; None if it
-    can.
-    """
+    """Explain why a sink that adds or, with `removes`, removes files cannot write to a table; None if it can."""
     facts = facts_of(table)
     feature = facts.unwritable()
     if feature is not None:

@@ -284,9 +284,7 @@ class DeltaSplitDiscovery:
         return _Position(snapshot=whole, version=whole + 1, end=end)
 
     def _files(self, at: _Position) -> Sequence[AddedFile] | None:
-        """Return the files of the snapshot, or those that the version adds, by path; None if there is no such
-        version.
-        """
+        """Return the files of the snapshot, or those that the version adds, by path; None if it does not exist."""
         is_whole = at.snapshot is not None
         version = at.version if at.snapshot is None else at.snapshot
         if self._listed is not None and self._listed[:2] == (version, is_whole):

@@ -133,9 +133,7 @@ class PublishKafkaTransaction(ProduceRecords):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishFiles:
-    """The rows of parquet files, read by the worker itself: through the JVM, reading would take as long as
-    producing.
-    """
+    """The rows of parquet files, read by the worker itself: in the JVM, reading would take as long as producing."""
 
     transaction: PublishKafkaTransaction
     files: tuple[str, ...]

@@ -106,9 +106,7 @@ class _Reading:
         return sum(self._remaining.values())
 
     def advance(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages' records in the ranges, and advance these. Raises `SourceError` for unreadable
-        records.
-        """
+        """Return the messages' records in the ranges, and advance these. Raises `SourceError` for unreadable ones."""
         from confluent_kafka import Message
 
         if len(self._ends) == 1 and messages and not any(map(Message.error, messages)):

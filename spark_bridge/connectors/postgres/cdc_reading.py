@@ -213,8 +213,6 @@ class _TransactionFilter:
 
 
 class _Rows:
-    """The rows of changes, column by column."""
-
     def __init__(self, work: ReadChanges, check: Callable[[LoggedChange], None]) -> None:
         self.number = 0
         self._work = work

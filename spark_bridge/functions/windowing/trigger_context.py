@@ -45,7 +45,6 @@ class WindowTimers:
         self._of_window.add(at)
 
     def delete(self, time: int, timers: TimerService) -> None:
-        """Delete a timer of the current window."""
         if not self._removed(time):
             return
         if any(time in times for times in self._times.namespaces().values()):

@@ -37,8 +37,7 @@ class NeverTrigger(_TimersIgnored):
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
 
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Does nothing: there is no state."""
+    def clear(self, window: Window, ctx: TriggerContext) -> None: ...
 
 
 class EventTimeTrigger(_TimersIgnored):
