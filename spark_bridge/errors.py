@@ -123,7 +123,7 @@ class SchemaChangedError(SourceError):
 
 
 class MissingChangesError(SourceError):
-    """Rows of a table were added or removed without recorded changes: by TRUNCATE or with a partition."""
+    """Rows of a table came or went unrecorded, by TRUNCATE or with a partition; the message names the table."""
 
     suppress_restarts = True
 

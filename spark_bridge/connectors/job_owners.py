@@ -68,7 +68,7 @@ class JobOwners:
         leads: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = now,
     ) -> None:
-        """Create the owners. With a high-availability `store`, acquiring waits until a folder's owner is gone."""
+        """With a high-availability `store`, acquiring waits until a folder's owner has ended or lost leadership."""
         self._registry = registry
         self._lease_ms = lease_ms
         self._store, self._leads, self._clock = store, leads, clock

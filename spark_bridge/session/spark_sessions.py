@@ -76,7 +76,9 @@ class SparkSessions:
         return state_of(session) is not SessionState.RUNNING
 
     def ensure_running(self) -> None:
-        """Replace a stopped session, which may take a second. Raises `SessionError` if that is not possible."""
+        """Replace a stopped session, which may take a second. Raises `SessionError` if it is the user's or none
+        starts.
+        """
         match state_of(self._current):
             case SessionState.RUNNING:
                 return

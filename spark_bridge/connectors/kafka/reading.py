@@ -178,7 +178,8 @@ def _connection(cluster: Cluster) -> _Connection:
             # Deleted records must not be skipped.
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 10,
-            # A partition with enough queued records is not fetched for this time, by default a second.
+            # A partition with enough queued records is not fetched for this time, by default a second, but the next
+            # batch may assign it earlier.
             "fetch.queue.backoff.ms": 2,
             # Prefetched records are discarded with the assignment of the batch.
             "queued.min.messages": _RECORDS_AT_ONCE,
