@@ -1,6 +1,6 @@
 """The data plane on Spark: the session, engines of execution attempts, operators, sources, sinks, SQL.
 
-Not here: decisions about jobs (`actors`). This is the only package that imports pyspark; importing it starts no JVM.
+Not here: decisions about jobs (`actors`). No other package imports pyspark; importing this package starts no JVM.
 """
 
 if __name__ != "flykka.spark_bridge":

@@ -58,12 +58,12 @@ CANCELLATION_TIMEOUT_SECONDS = 30.0
 """The time to wait for cancelled work to end."""
 
 LONG_WORK_MS = 1_000
-"""Work that takes at least this time is reported as long."""
+"""Work that takes at least this time is reported as long work."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _Job:
-    """A run of a job: the services its attempts share, the latest attempt of each subtask, and its staging folders.
+    """A run of a job: the services of its attempts, the latest attempt of each subtask, and its staging folders.
 
     `user_session` is the application's, for user functions that receive a DataFrame. `name` is empty for a job that was
     not checked before it ran.
@@ -90,11 +90,11 @@ class SparkDataPlane:
         owns_session: bool = False,
         cancellation_timeout_seconds: float = CANCELLATION_TIMEOUT_SECONDS,
     ) -> None:
-        """`session` is the user's and stays unchanged; our settings are set on a clone.
+        """Create the data plane on the user's `session`, which stays unchanged because flykka's settings are set on a
+        clone.
 
-        Without `owners` the folders of a job are owned from its acceptance.
-
-        `owns_session`: flykka has started it, and replaces it if it is stopped.
+        Without `owners`, the folders of a job are owned from its acceptance. With `owns_session`, flykka has started
+        the session, and replaces it if it is stopped.
         """
         remember_secrets(settings_of(session))
         self.session = engine_session(session)
@@ -112,7 +112,7 @@ class SparkDataPlane:
         self._closed = False
 
     def check(self, job_graph: JobGraph) -> None:
-        """Check before a job runs whether it can. May block.
+        """Check that a job can run, before it runs. May block.
 
         Raises:
             SessionError: the Spark session was stopped and cannot be started again, or its JVM is gone.
@@ -159,7 +159,7 @@ class SparkDataPlane:
     def operator_coordinator(
         self, job_id: JobId, operator: Operator, parallelism: int, woken: Callable[[], object]
     ) -> CoordinatorRunner:
-        """Create the coordinator of an operator's function; the previous one is closed."""
+        """Create the coordinator of an operator's function, and close its previous one."""
         job = self._job(job_id)
         runner = coordinator_runner(job.services.registry, operator, parallelism, woken)
         with self._lock:
@@ -173,7 +173,7 @@ class SparkDataPlane:
         return self._job(job_id).services.aggregates
 
     def finalize_vertices(self, job_id: JobId, vertices: Sequence[JobVertex]) -> None:
-        """Finalize every sink, once all of its rows are published."""
+        """Finalize every sink, after all of its rows were published."""
         registry = self._job(job_id).services.registry
         JobOwner(job_id, self._owners).check()
         for vertex in vertices:
@@ -183,7 +183,7 @@ class SparkDataPlane:
                     code.sink.for_job(job_id).finalize_global(self._filesystem)
 
     def end_attempts(self, job_id: JobId) -> None:
-        """End everything that still runs for the job; attempts that do not end in time are logged and abandoned."""
+        """End all attempts of the job. Attempts that do not end in time are logged and abandoned."""
         with self._lock:
             job = self._jobs.get(job_id)
         if job is not None:
@@ -198,13 +198,13 @@ class SparkDataPlane:
     def release_job(self, job_id: JobId, *, keep_staged: bool = False, keep_owner: bool = False) -> None:
         """Free the resources of the job: batches, threads, and staged files unless a checkpoint still needs them.
 
-        Other processes may own its folders then, except with `keep_owner`.
+        After that other processes may own the job's folders, except with `keep_owner`.
         """
         with self._lock:
             job = self._jobs.pop(job_id, None)
             if job is not None:
                 self._ending.setdefault(job_id, []).append(job)
-            # Another call may be running: when this one returns everything is freed as well.
+            # Another call may be running. When this call returns, its resources are freed as well.
             ending = tuple(self._ending.get(job_id, ()))
         keep_staged = keep_staged or not self._owners.still_owns(job_id)
         for each in ending:
@@ -224,18 +224,18 @@ class SparkDataPlane:
             self._owners.release(job_id)
 
     def close(self) -> None:
-        """Free the resources of all jobs, none of which runs any more, and of all created from now on. May block."""
+        """Free the resources of all jobs, none of which runs any more, and of all jobs created later. May block."""
         with self._lock:
             self._closed = True
             job_ids = {**self._jobs, **self._ending}
         for job_id in job_ids:
-            # Their checkpoints are left unchanged, and so are the staged files that these will publish.
+            # The checkpoints of these jobs stay unchanged, and so do the staged files that a restore will publish.
             self.release_job(job_id, keep_staged=True)
 
     def _job(self, job_id: JobId) -> _Job:
-        """Return the job, with a session of its own that has the views, functions and settings of this moment.
+        """Return the job, with a separate session that has the user session's current views, functions and settings.
 
-        If the session was stopped and another one started, the job continues in a new session of its own.
+        If the session was stopped and a new one started, the job continues in a clone of the new session.
         """
         user_session, registry = self.sessions.current, self._registry.of_job(job_id)
         with self._lock:
@@ -303,11 +303,11 @@ class SparkDataPlane:
             try:
                 coordinator.close(self._cancellation_timeout_seconds)
             except OperatorCoordinatorError as failed:
-                # No caller waits for it any more: it was replaced, or the job has ended.
+                # No caller waits for the coordinator: it was replaced, or the job has ended.
                 logger.warning("%s", failed, exc_info=True)
 
     def long_work(self, job_id: JobId) -> tuple[WorkProgress, ...]:
-        """Return the work of a job's attempts that has run for `LONG_WORK_MS` or more. Blocks: it asks Spark.
+        """Return the work of a job's attempts that has run for `LONG_WORK_MS` or more. Blocks on calls to Spark.
 
         Raises Py4J's errors if Spark is gone.
         """
@@ -317,14 +317,14 @@ class SparkDataPlane:
         return tuple(work for attempt in attempts for work in attempt.progress(LONG_WORK_MS))
 
     def last_work(self, job_id: JobId, vertex_id: JobVertexId, subtask: int) -> AttemptWork | None:
-        """Return the recent work of the newest attempt of a subtask; None if there is none. Blocks: it asks Spark."""
+        """Return the recent work of the latest attempt of a subtask; None if it has none. Blocks on a call to Spark."""
         with self._lock:
             job = self._jobs.get(job_id)
             attempt = None if job is None else job.latest.get((vertex_id, subtask))
         return None if attempt is None else attempt.last_work()
 
     def jvm_metrics(self) -> dict[str, float]:
-        """Return metrics of the JVM of Spark's driver; empty if it is gone. Blocks, for it calls the JVM."""
+        """Return metrics of the JVM of Spark's driver; empty if it is gone. Blocks on calls to the JVM."""
         return jvm_metrics(self.sessions.current.sparkContext)
 
     def stats(self) -> StoreStats:
@@ -333,10 +333,11 @@ class SparkDataPlane:
         return sum((job.services.store.stats() for job in jobs), StoreStats())
 
     def engine(self, descriptor: TaskDeploymentDescriptor, report: Callable[[EngineFailed], object]) -> SparkEngine:
-        """Create the engine of an attempt; it starts to work when the previous attempt of the same subtask has ended.
+        """Create the engine of an attempt, which starts to work when the previous attempt of the same subtask has
+        ended.
 
         Raises:
-            UnboundOperatorError: an operator has no code here.
+            UnboundOperatorError: no code is bound to an operator.
             ChainError: the operators do not form a valid chain.
         """
         job, subtask = self._job(descriptor.job_id), (descriptor.vertex.vertex_id, descriptor.subtask)

@@ -1,31 +1,4 @@
-"""Errors of the data plane, named by the party that can fix them.
-
-SparkBridgeError ├── SessionError            the Spark session cannot be used ├── ChainError              the operators
-of a vertex cannot be run as one stage ├── NotADataFrameError      a user's function has not returned a DataFrame ├──
-DeclaredSchemaError     a function's result does not have the columns that it declares ├── OperatorFailedError     a
-user's function has raised; the cause is its exception ├── FunctionError           a function with state or timers is
-invalid │   ├── StateDescriptorError    a state cannot be registered with this description │   ├── StateValueError
-a value does not fit its state │   ├── KeyContextError         a context or a state is used without a current key │
-├── TimerError              a timer in a function without keys, or at an invalid time │   ├── WindowError             a
-trigger, an evictor or a window function does not fit its windows │   ├── JobResourceError        a cached file or a
-broadcast variable that the job does not have │   ├── EventValueError         an event or a value for an aggregate is
-not a plain value │   └── FunctionOutputError     a function emits anything but rows with the output's columns ├──
-OperatorCoordinatorError a user's coordinator has raised; the cause is its exception ├── GlobalAggregateError    a
-function of a global aggregate has raised; the cause is its exception ├── AccumulatorConflictError two accumulators with
-one name, or one of another kind than requested ├── SourceError             the input of a source cannot be read │   ├──
-SourceNotFoundError     the folder or file does not exist │   ├── EmptySourceError        nothing to read, or nothing to
-infer a schema from │   ├── ReplacedTopicError      a topic was deleted and created again: checkpointed offsets are
-invalid │   ├── SchemaChangedError      the columns of a table have changed while a job reads its changes │   ├──
-MissingChangesError     rows of a table came or went without recorded changes │   ├── UnreadableValueError    a value
-that Spark's type does not have │   ├── UnreadableFileError     a file is damaged or has another format │   └──
-FileSchemaError         a file does not have the declared columns ├── SavedStateError         keyed state cannot be read
-or written from outside of a job ├── UserFileError           a file, an archive or requirements cannot be provided to
-functions ├── MissingExtraError       a library is not installed that belongs to an extra of flykka ├── SinkError
-a sink cannot write to its target, or cannot publish its staged rows │   └── StagedFileError         a staged file is
-missing or was changed ├── AttemptCancelledError   the attempt was cancelled: nothing of it may run any more ├──
-AttemptReplacedError    an attempt was ended by another one, or with its job └── PredecessorRunsError    the previous
-attempt has not ended, so the next one cannot start
-"""
+"""Errors of the data plane, all of which are subclasses of `SparkBridgeError`."""
 
 from __future__ import annotations
 
@@ -34,10 +7,10 @@ from typing import ClassVar
 
 
 class SparkBridgeError(Exception):
-    """The root of the errors of this package."""
+    """The base class of this package's errors."""
 
     suppress_restarts: ClassVar[bool] = False
-    """Set by errors that would recur in the next attempt: they fail the job whatever its restart strategy."""
+    """True for errors that would recur in the next attempt: they fail the job whatever its restart strategy."""
 
 
 class SessionError(SparkBridgeError):
@@ -45,11 +18,13 @@ class SessionError(SparkBridgeError):
 
 
 class ChainError(SparkBridgeError):
-    """The operators of a vertex cannot be run as one stage; the message names the operator."""
+    """The operators of a vertex cannot run as one chain; the message names the operator."""
 
 
 class AccumulatorConflictError(SparkBridgeError):
-    """An accumulator is not the requested one; the message names it (Flink's UnsupportedOperationException)."""
+    """An accumulator is not registered or its name is taken; the message names it (Flink's
+    UnsupportedOperationException).
+    """
 
 
 class NotADataFrameError(SparkBridgeError, TypeError):
@@ -61,9 +36,9 @@ class DeclaredSchemaError(SparkBridgeError):
 
 
 class OperatorFailedError(SparkBridgeError):
-    """A user's function has raised: the message names its operator, the cause is its exception.
+    """A user's function has raised: the message names its operator, and the cause is its exception.
 
-    `written` is the line that created the operator, if known.
+    `written` is the program line that created the operator, if known.
     """
 
     def __init__(self, operator: str, written: UserLine | None = None) -> None:
@@ -100,7 +75,7 @@ class EventValueError(FunctionError, TypeError):
 
 
 class FunctionOutputError(FunctionError, TypeError):
-    """A function has emitted anything but rows with the columns of its output."""
+    """A function has emitted something other than rows with the columns of its output."""
 
 
 class JobResourceError(FunctionError, LookupError):
@@ -116,7 +91,7 @@ class OperatorCoordinatorError(SparkBridgeError):
 
 
 class GlobalAggregateError(SparkBridgeError):
-    """A function of a global aggregate has raised: the message names the aggregate, the cause is its exception."""
+    """A function of a global aggregate has raised. The message names the aggregate, and the cause is its exception."""
 
 
 class SavedStateError(SparkBridgeError, LookupError):
@@ -148,13 +123,13 @@ class SchemaChangedError(SourceError):
 
 
 class MissingChangesError(SourceError):
-    """Rows of a table came or went without recorded changes: by TRUNCATE, or with a partition; the message names it."""
+    """Rows of a table came or went unrecorded, by TRUNCATE or with a partition; the message names the table."""
 
     suppress_restarts = True
 
 
 class UnreadableValueError(SourceError):
-    """A value that Spark's type does not have; the message names table, column, value and key, and the remedy."""
+    """A value does not exist in Spark's type. The message names table, column, value and key, and the remedy."""
 
     suppress_restarts = True
 
@@ -168,7 +143,7 @@ class FileSchemaError(SourceError):
 
 
 class MissingExtraError(SparkBridgeError, ImportError):
-    """A library is not installed; the message names it and the extra of flykka that it belongs to."""
+    """A library is not installed. The message names it and the extra of flykka to which it belongs."""
 
 
 class SinkError(SparkBridgeError):
@@ -176,7 +151,7 @@ class SinkError(SparkBridgeError):
 
 
 class StagedFileError(SinkError):
-    """A file that a checkpoint refers to is missing or was changed before it was published; the message names it."""
+    """A staged file of a checkpoint was changed or is missing before it is published; the message names it."""
 
     suppress_restarts = True
 
@@ -186,7 +161,7 @@ class AttemptCancelledError(SparkBridgeError):
 
 
 class AttemptReplacedError(SparkBridgeError):
-    """An attempt was ended by another one, or with its job, and not by its Task."""
+    """An attempt was ended by another attempt, or with its job, and not by its Task."""
 
 
 class PredecessorRunsError(SparkBridgeError):
@@ -195,7 +170,7 @@ class PredecessorRunsError(SparkBridgeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserLine:
-    """A line of a file, formatted as Python does in a traceback."""
+    """A line of a file, formatted like a line in Python's tracebacks."""
 
     file: str
     line: int

@@ -1,6 +1,6 @@
-"""Warms Spark up while there is no job, for example in a driver that waits for another one to end.
+"""Warms Spark up while there is no job, for example in a driver that waits for another driver to end.
 
-A Spark that has run nothing takes ten seconds for its first batch: it loads classes, compiles plans and starts Python.
+Without that, Spark takes ten seconds for its first batch: it loads classes, compiles plans and starts Python.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def warm_up_in_background(session: SparkSession) -> None:
 
 
 def warm_up(session: SparkSession) -> None:
-    """Run some stages, in a session whose executors are all on this machine; no effect for others."""
+    """Run some stages, in a session whose executors are all on this machine. Does nothing in other sessions."""
     if not has_one_machine(session):
         return
     try:
@@ -42,7 +42,7 @@ def warm_up(session: SparkSession) -> None:
             for number in range(_ROUNDS):
                 _run_stages(engine, folder / str(number))
     except (Py4JError, PySparkException, OSError) as failed:
-        # The session was stopped meanwhile, or has another problem that a job will report better.
+        # The session was stopped in the meantime, or has another problem that a job will report better.
         logger.info("the session was not warmed up: %s", failed)
 
 
@@ -60,7 +60,7 @@ def _run_stages(engine: SparkSession, folder: Path) -> None:
     )
     _, observed = counted(of_keys, {"last_micros": F.max(F.unix_micros("at"))})
     blocks = Blocks(observed.localCheckpoint(eager=True))
-    # Workers need not find this module: the function is pickled by value.
+    # Pickled by value, because workers may not find this module.
     through_python = blocks.frame.mapInArrow(lambda batches: batches, blocks.frame.schema)
     write_files(filesystem, through_python.coalesce(1), str(folder / "out"))
     blocks.free()

@@ -1,4 +1,4 @@
-"""An execution attempt on Spark: its engine, threads, batches and end.
+"""An execution attempt on Spark: its engine, its threads, its batches and its end.
 
-Not here: the work of an operator on a batch (`operators`).
+Not here: how an operator processes a batch (`operators`).
 """

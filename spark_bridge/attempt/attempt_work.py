@@ -1,4 +1,4 @@
-"""The recent and running work of an attempt with its Spark jobs. Reading it blocks, for it calls the JVM."""
+"""The recent and running work of an attempt, with its Spark jobs. Reading it calls the JVM, which blocks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_progress(scope: AttemptScope, works: Iterable[RunningWork], at_least_ms
 def _progress(tracker: StatusTracker, group: str, work: RunningWork) -> WorkProgress:
     jobs = list(tracker.getJobIdsForGroup(group))
     infos = [info for job in jobs if (info := tracker.getJobInfo(job)) is not None]
-    # A skipped stage, whose shuffle files are there, has no stage info.
+    # Spark has no info about a skipped stage, whose shuffle files existed already.
     ids = sorted({stage for info in infos for stage in info.stageIds})
     stages = [stage for stage_id in ids if (stage := tracker.getStageInfo(stage_id)) is not None]
     return WorkProgress(
@@ -55,9 +55,9 @@ def _age_ms(work: RunningWork) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PieceOfWork:
-    """A stage, snapshot or commit, in words, started `age_ms` ago; it still runs if `took_ms` is None.
+    """A stage, snapshot or commit described in words, started `age_ms` ago. `took_ms` is None while it runs.
 
-    The row counts are None for work that moves no rows. `spark_jobs` are the ids of its Spark jobs that Spark still
+    The row counts are None for work that processes no rows. `spark_jobs` are the ids of its Spark jobs that Spark still
     remembers.
     """
 
@@ -72,7 +72,7 @@ class PieceOfWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptWork:
-    """The work of an attempt, newest first; `spark_ui` is the URL of Spark's web UI, or None if it has none."""
+    """The work of an attempt, newest first. `spark_ui` is the URL of Spark's web UI, or None if it has no web UI."""
 
     attempt: ExecutionAttemptId
     pieces: tuple[PieceOfWork, ...]
@@ -80,7 +80,7 @@ class AttemptWork:
 
 
 def read_work(scope: AttemptScope, workers: StageExecutor) -> AttemptWork:
-    """Return running and finished work; without its Spark jobs if Spark is gone."""
+    """Return running and finished work. If Spark is gone, the work has no Spark jobs."""
     finished = workers.finished()
     finished_numbers = {each.work.piece for each in finished}
     works = [(each.work, each) for each in finished] + [
@@ -94,9 +94,9 @@ def read_work(scope: AttemptScope, workers: StageExecutor) -> AttemptWork:
         for work, _ in works:
             jobs[work.piece] = sorted(tracker.getJobIdsForGroup(scope.job_group(work.piece)))
     except (OSError, Py4JError):
-        # The JVM is gone, but the work itself is known here.
+        # The JVM is gone, but the attempt itself has recorded its work.
         pass
-    # A stage first moves rows and later updates its state: two pieces of work with the same name.
+    # A stage first moves rows and later updates its state, as two units of work with the same name.
     by_name: dict[str, list[tuple[RunningWork, FinishedWork | None]]] = {}
     for work, ended in works:
         by_name.setdefault(work.what, []).append((work, ended))

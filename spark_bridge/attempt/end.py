@@ -1,10 +1,10 @@
-"""The end of an attempt: its threads return, its resources are freed, and its waiters are notified.
+"""Ends an attempt: its threads return, its resources are freed, and its waiters are notified.
 
 Nothing prevents an attempt from ending. If Spark is stopped or its JVM is gone, resources that cannot be freed are
-logged. User code that does not return is interrupted after a while. If it blocks in one long call, interrupting does
-not help: then a warning names the running work, and the attempt counts as closed, as Flink gives up after
+logged. User code that does not return is interrupted after a while. Interrupts have no effect during one long call into
+native code: then a warning names the running work, and the attempt counts as closed, as Flink gives up after
 `task.cancellation.timeout`. `wait` returns only when nothing of the attempt runs any more; the next attempt of the same
-subtask relies on it.
+subtask relies on this.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ class AttemptEnd:
         self._closer: Thread | None = None
 
     def end_in_background(self, *, cancel: bool) -> None:
-        """End in the background, without blocking. After the first call only one with `cancel` has an effect."""
+        """End in the background, without blocking. Later calls have an effect only with `cancel`."""
         self.stop(cancel=cancel)
         if self._is_first():
             self._start()
 
     def wait_closed(self, *, cancel: bool) -> ChainClosed:
-        """End, and block until the attempt has closed or the cancellation timeout has passed."""
+        """End, and block until the attempt is closed or the cancellation timeout has passed."""
         self.end_in_background(cancel=cancel)
         self._closed.wait()
         return ChainClosed(accumulators=self._operators.accumulators(), failure=self._failure)
 
     def revoke(self, why: str) -> None:
-        """Cancel an attempt; if its Task has not asked for that, its bridge receives a failure."""
+        """Cancel an attempt. If its Task has not requested its end, its bridge receives a failure."""
         first = self._is_first()
         if first:
             replaced = AttemptReplacedError(why)
@@ -86,15 +86,15 @@ class AttemptEnd:
             self._start()
 
     def wait(self, seconds: float) -> bool:
-        """Wait until this attempt and its predecessors have ended; return False if they have not ended in time."""
+        """Wait until this attempt and its predecessors have ended. Return False if they have not ended in time."""
         return self._ended.wait(seconds)
 
     def await_predecessor(self) -> None:
-        """Return when the previous attempt has ended: the two must not stage or publish at the same time.
+        """Wait until the previous attempt has ended: the two must not stage or publish at the same time.
 
         Raises:
             PredecessorRunsError: it still runs long after it was cancelled.
-            AttemptCancelledError: this attempt was cancelled meanwhile.
+            AttemptCancelledError: this attempt was cancelled in the meantime.
         """
         predecessor = self._predecessor
         if predecessor is None:
@@ -111,11 +111,11 @@ class AttemptEnd:
         self._replace(predecessor)
 
     def stop(self, *, cancel: bool) -> None:
-        """Start no more work; with `cancel`, end running work too."""
+        """Accept no more work. With `cancel`, running work is ended too."""
         if self._ended.is_set():
             return
         if cancel:
-            # First: threads that are woken must find the attempt cancelled.
+            # Done first, so that threads which are woken find the attempt cancelled.
             self._scope.refuse()
         self._workers.close(cancel=cancel)
 
@@ -134,7 +134,7 @@ class AttemptEnd:
         finally:
             self._closed.set()
         if still_runs:
-            # Work that returned late may have allocated resources meanwhile.
+            # Work that has returned late may have allocated resources in the meantime.
             self._wind_up(None)
         predecessor = self._predecessor
         if predecessor is not None:
@@ -145,13 +145,13 @@ class AttemptEnd:
         self._ended.set()
 
     def _replace(self, predecessor: AttemptEnd) -> None:
-        """Release what the ended previous attempt retained: its readers now read what this attempt produces."""
+        """Release the data that the ended previous attempt retained: its readers now read this attempt's output."""
         self._predecessor = None
         attempt = predecessor._descriptor.attempt
         self._freed("the retained data of the previous attempt", lambda: self._store.release_produced(attempt))
 
     def _wind_up(self, seconds: float | None) -> bool:
-        """Wait for the threads, at most `seconds` after cancellation; free resources; return whether some still run."""
+        """Wait for the threads, at most `seconds` after cancellation; free resources. Return True if some still run."""
         running = self._workers.wait_idle(seconds) or self._wait_functions_closed(seconds)
         if running:
             logger.warning(
@@ -168,9 +168,10 @@ class AttemptEnd:
         return bool(running)
 
     def _wait_functions_closed(self, seconds: float | None) -> tuple[str, ...]:
-        """Close the rich functions, once, and wait; return the names of running work as `StageExecutor.wait_idle` does.
+        """Close the rich functions once, and wait. Return the names of work that still runs, like
+        `StageExecutor.wait_idle`.
 
-        They are user code and may block, so a thread of its own closes them.
+        The functions are user code and may block, so a separate thread closes them.
         """
         if not self._operators.runs_user_code:
             self._operators.close()
@@ -191,13 +192,13 @@ class AttemptEnd:
         try:
             self._scope.enter()
         except Exception:
-            # Spark is stopped or its JVM is gone; resources that the functions hold elsewhere must still be released.
+            # Spark is stopped or its JVM is gone, but the functions may hold other resources that must be released.
             logger.warning("%s: its rich functions are closed without Spark", self._descriptor.attempt, exc_info=True)
         failure = self._operators.close()
         if failure is None:
             return
         if self._scope.is_cancelled:
-            # The attempt ends for another reason, and that reason is reported.
+            # The attempt ends for another reason, which is reported instead.
             logger.warning("%s: %s failed", self._descriptor.attempt, failure, exc_info=failure)
         else:
             self._failure = serialized(str(failure), failure)
@@ -207,7 +208,6 @@ class AttemptEnd:
             free()
         except Exception:
             if self._scope.is_spark_lost:
-                # Spark is stopped or its JVM is gone, and the blocks with it: the failure of the attempt reports
-                # that.
+                # Spark is stopped or its JVM is gone, and so are the blocks. The failure of the attempt reports that.
                 return
             logger.warning("%s: cannot free %s", self._descriptor.attempt, what, exc_info=True)

@@ -1,6 +1,6 @@
 """The engine of one execution attempt on Spark: carries out the commands of the attempt's machine on its own threads.
 
-Operators process rows and state; the engine opens and closes them, moves the rows that they emit, and reports failures.
+Operators process rows and state. The engine opens and closes them, moves the rows that they emit, and reports failures.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.batches import LazyRows, Storage
 
 _READ_AGAIN = 3
-"""With at most this many readers, rows of columnar files are read once per reader and not cached."""
+"""Maximum number of readers that each read rows of columnar files again, without caching."""
 
 
 @dataclass(frozen=True, slots=True)
 class _OnLane:
-    """A lane of the attempt's threads, for one piece of work."""
+    """The lane on which one unit of work runs."""
 
     workers: StageExecutor
     lane: Lane
@@ -94,7 +94,7 @@ class _OnLane:
 
 
 class SparkEngine(OperatorChain[Slices]):
-    """Implements `Engine`."""
+    """Implements `Engine` with Spark."""
 
     outside_state = True
 
@@ -107,7 +107,7 @@ class SparkEngine(OperatorChain[Slices]):
         report: Callable[[EngineFailed], object],
         predecessor: SparkEngine | None,
     ) -> None:
-        """`report` is called from any thread; `predecessor` is the previous attempt of the same subtask."""
+        """Create the engine. `report` is called from any thread. `predecessor` is the subtask's previous attempt."""
         self._files = services.files
         self._filesystem = services.filesystem
         self._store = services.store
@@ -225,7 +225,7 @@ class SparkEngine(OperatorChain[Slices]):
         )
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Pass batches through the chain. Those of a broadcast variable come before all others and are added to it."""
+        """Pass batches through the chain. Batches of a broadcast variable come first and are added to the variable."""
         if not self._variables.is_gate(command.gate):
             self._lifecycle.open()
             return super().processed(command)
@@ -234,9 +234,9 @@ class SparkEngine(OperatorChain[Slices]):
         return self.result(command.stage, BatchResult(), rows_in=sum(batch.rows for batch in batches))
 
     def advance_watermark(self, command: AdvanceWatermark) -> StageResult:
-        """Emit what the watermark completes.
+        """Emit the results that the watermark completes.
 
-        Functions that read broadcast variables are opened by the first command after these are complete.
+        Functions that read broadcast variables are opened by the first command after the variables are complete.
         """
         self._lifecycle.open()
         return super().advance_watermark(command)
@@ -279,9 +279,9 @@ class SparkEngine(OperatorChain[Slices]):
         self._scope.check()
 
     def delete_from_savepoint(self, savepoint: str) -> None:
-        """Delete all files of the subtask in a savepoint, and the folder once it is empty.
+        """Delete all files of the subtask in a savepoint, and the folder if it is empty then.
 
-        The component that aborted the savepoint has deleted the folder, but maybe before the subtask wrote there.
+        The coordinator that aborted the savepoint has deleted the folder, but possibly before the subtask wrote to it.
         """
         filesystem = self._filesystem
         for part in filesystem.list(savepoint):
@@ -292,7 +292,7 @@ class SparkEngine(OperatorChain[Slices]):
     # Batches
 
     def hold_batches(self, command: HoldBatches) -> None:
-        """Retain batches even if all other holders release them."""
+        """Retain batches even after all other holders have released them."""
         self._store.hold(command.batch_ids, command.holder)
 
     def write_channel_state(self, command: WriteChannelState) -> ChannelStateWritten:
@@ -308,9 +308,9 @@ class SparkEngine(OperatorChain[Slices]):
     # Failures, progress and the end
 
     def failed(self, command: Command, what: str, raised: BaseException) -> WorkFailed:
-        """Describe the failure. If the session was stopped, this starts another one, which may take a second."""
+        """Describe the failure. If the session was stopped, this starts a new session, which may take a second."""
         if self._scope.is_cancelled:
-            # Nothing waits for this failure, and the resources that would explain it may be gone.
+            # No component waits for this failure, and the resources that would explain it may be gone.
             cause = SerializedThrowable(type_name=type(raised).__name__, message=what)
             return WorkFailed(command=command, cause=cause)
         if command.survivable and isinstance(raised, Exception):
@@ -320,11 +320,11 @@ class SparkEngine(OperatorChain[Slices]):
         return WorkFailed(command=command, cause=self._failures.of_attempt(what, raised))
 
     def progress(self, at_least_ms: int = 0) -> tuple[WorkProgress, ...]:
-        """Return the progress of work that has run for at least `at_least_ms`. Blocks if it has to ask Spark."""
+        """Return the progress of work that has run for at least `at_least_ms`. May block on a call to Spark."""
         return read_progress(self._scope, self._workers.running(), at_least_ms)
 
     def last_work(self) -> AttemptWork:
-        """Return the recent work, stage by stage. Blocks: it asks Spark."""
+        """Return the recent work, stage by stage. Blocks on a call to Spark."""
         return read_work(self._scope, self._workers)
 
     def cancel_work(self) -> None:
@@ -334,11 +334,11 @@ class SparkEngine(OperatorChain[Slices]):
         self._workers.interrupt()
 
     def close_chain(self, command: CloseChain) -> ChainClosed:
-        """Wait for the threads until the cancellation timeout."""
+        """Wait for the threads until the cancellation timeout has passed."""
         return self.end.wait_closed(cancel=command.cancel)
 
     def close(self) -> None:
-        """Cancel the attempt because its bridge has ended; no effect if the attempt has ended."""
+        """Cancel the attempt because its bridge has ended. Does nothing if the attempt has ended."""
         self.end.end_in_background(cancel=True)
 
 
@@ -346,7 +346,8 @@ class Flow:
     """Moves rows through the operator chain of one attempt. Two stages may use it at once.
 
     Rows stay a lazy plan until an output, a sink or two readers need them. So a chain costs one Spark job per batch, or
-    two if rows are both sent and processed further. A few readers of columnar files each read the files themselves.
+    two if rows are both sent and processed further. If there are only a few readers of columnar files, each reads the
+    files.
     """
 
     def __init__(
@@ -382,7 +383,7 @@ class Flow:
         return result
 
     def forward(self, link: Link, rows: LazyRows, stage: int) -> BatchResult:
-        """Send unread rows to the stage that reads them, the only reader of the operator of `link`."""
+        """Send unread rows to the next stage, which reads them and is the only reader of the operator of `link`."""
         (output,) = link.outputs
         outputs: list[StageOutput] = []
         for subpartition in self._receivers(output) if rows.rows else ():
@@ -440,7 +441,7 @@ class Flow:
     def _whole(
         self, outputs: tuple[ResultPartitionDescriptor, ...], materialised: Materialised, stage: int
     ) -> tuple[tuple[StageOutput, ...], list[Batch]]:
-        """Send rows to the outputs that are not split by key; without rows nothing is sent."""
+        """Send rows to the outputs that are not split by key. Without rows nothing is sent."""
         sent: list[StageOutput] = []
         batches: list[Batch] = []
         for output in outputs if materialised.rows else ():

@@ -1,4 +1,4 @@
-"""Failures of an attempt as messages: the operator, the user's line, Spark's reason, and the lost partition."""
+"""Describes an attempt's failures: the operator, the user's line, Spark's reason, and the lost partition."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AttemptFailures:
         self._session, self._sessions = services.session, services.sessions
 
     def of_attempt(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """Describe why the attempt fails. If its session was stopped, start another, which may take a second."""
+        """Describe why the attempt fails. If its session was stopped, start a new one, which may take a second."""
         try:
             cause = self._located(what, raised)
         except Exception:  # noqa: BLE001 - the JVM may be gone, but the failure must be reported
@@ -41,17 +41,17 @@ class AttemptFailures:
         return self._sessions.explain(self._session, self._with_lost_partition(cause))
 
     def _located(self, what: str, raised: BaseException) -> SerializedThrowable:
-        """Return the failure with the operator that caused it, or with all candidates if that is not known."""
+        """Return the failure with the operator that caused it, or with all possible operators if it is unknown."""
         head, computing = self._chain.head.uid, self._chain.computing
         if isinstance(raised, SourceError):
             return self._of_operators([head], what, raised)
         if isinstance(raised, SparkBridgeError | UnknownBatchError | CheckpointStorageError):
-            return serialized(what, raised)  # The message names its operator or file already.
+            return serialized(what, raised)  # The message already names its operator or file.
         path = unreadable_path(raised)
         if path is None:
             uids = self._origins.operators_named_by(raised)
             return self._of_operators(uids, what, raised) if uids else serialized(what, raised, self._lines(computing))
-        # A file that no other operator reads is the source's, even if the source does not list it.
+        # A file that no other operator reads belongs to the source, even if the source does not list it.
         is_source = isinstance(self._chain.head.code, SourceCode)
         readers = self._origins.readers_of(path) or ([head] if is_source else [])
         unreadable = unreadable_file(path, raised)
@@ -66,7 +66,7 @@ class AttemptFailures:
         return tuple(dict.fromkeys(line for line in lines if line is not None))
 
     def of_snapshot(self, what: str, raised: Exception) -> SerializedThrowable | None:
-        """Return why a snapshot fails, or None if the attempt cannot continue because its state or session is lost."""
+        """Return why a snapshot fails; None if the attempt cannot continue because its state or session is lost."""
         cause = serialized(what, raised)
         is_lost = cause.type_name == _LOST_BATCH or cause.suppress_restarts
         return None if is_lost or self._sessions.is_lost(self._session) else cause

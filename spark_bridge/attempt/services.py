@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobServices:
-    """Used by the engine of an attempt only, which passes each part the few services that it needs.
+    """The services of a job, used only by engines, which pass each component the few services that it needs.
 
-    `session` has the settings of flykka; `sessions` knows whether it still runs, and starts another if not.
+    `session` has flykka's settings. `sessions` knows whether the session still runs, and starts a new one if not.
     """
 
     sessions: SparkSessions

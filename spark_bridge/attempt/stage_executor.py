@@ -1,11 +1,10 @@
 """The threads of one attempt: Spark's calls block, and no shared thread may wait for them.
 
-Each lane has a queue. Two threads run stages, so that planning and committing of one stage overlap with the Spark job
-of another; snapshots and publishing, which outlive a stage, run one after the other. The machine of the attempt decides
-the order and submits the work. The engine also has work of its own, on a queue of its own: it reads restored state and
-merges state.
+Each lane has a queue. Two threads run stages, so that planning and committing one stage overlap with the Spark job of
+another. Snapshots and publishing, which outlive a stage, run one after the other. The machine of the attempt decides
+the order and submits the work. The engine's own work has a separate queue: it reads restored state and merges state.
 
-Threads are daemons, started with the first work: a cluster of idle attempts has none.
+Threads are daemons that are started when their first work is submitted, so idle attempts have no threads.
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ T = TypeVar("T")
 logger = logging.getLogger("flykka.spark_bridge")
 
 OWN_WORK = 0
-"""The number for work that the attempt's machine did not start."""
+"""The number of work that the attempt's machine did not start."""
 
 REMEMBERED = 40
-"""The number of remembered finished pieces of work."""
+"""Maximum number of finished units of work that are remembered."""
 
 _CANCEL_AGAIN_SECONDS = 0.05
 
@@ -54,7 +53,7 @@ class RunningWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedWork:
-    """Finished work and its end (monotonic time). The row counts are set for stages only."""
+    """Finished work and its end (monotonic time). The row counts are only set for stages."""
 
     work: RunningWork
     ended_ns: int
@@ -72,7 +71,7 @@ class _Job:
 
 @dataclass(slots=True, kw_only=True)
 class _Line:
-    """The queue and threads of a lane; `idle` threads wait for work."""
+    """The queue and the threads of a lane. `idle` threads wait for work."""
 
     limit: int
     jobs: deque[_Job] = field(default_factory=deque)
@@ -96,7 +95,7 @@ class StageExecutor:
         self._entered = local()
 
     def run(self, lane: Lane, number: int, what: str, pipe: Pipe[Any]) -> None:
-        """Run the work of `pipe` in its lane. Nothing is run if the attempt is closing."""
+        """Run the work of `pipe` in its lane. Does nothing if the attempt is closing."""
         guarded = pipe.with_work(partial(self._recorded, lane, number, what, pipe.work))
         match lane:
             case Lane.AT_ONCE:
@@ -109,7 +108,7 @@ class StageExecutor:
     def run_in_background(
         self, what: str, work: Callable[[], None], on_failure: Callable[[BaseException], object]
     ) -> None:
-        """Run work of the engine itself on its own queue."""
+        """Run the engine's own work on its separate queue."""
 
         def run() -> None:
             try:
@@ -121,7 +120,7 @@ class StageExecutor:
         self._put(self._own, "own work", _Job(number=OWN_WORK, what=what, run=run))
 
     def close(self, *, cancel: bool) -> None:
-        """Accept no more work; drop the engine's queued work, with `cancel` all queued work. Returns at once."""
+        """Accept no more work. Drop the engine's queued work or, with `cancel`, all queued work. Does not block."""
         with self._changed:
             self._closing = True
             for line in self._all if cancel else (self._own,):
@@ -129,15 +128,15 @@ class StageExecutor:
             self._changed.notify_all()
 
     def interrupt(self) -> None:
-        """Interrupt the stages of a cancelled attempt. Writing and publishing run to their ends."""
+        """Interrupt the stages of a cancelled attempt. Writing and publishing are completed."""
         if self._scope.is_cancelled and self._interrupts.interrupt():
             logger.info("%s: interrupted, for it did not end: %s", self._scope.attempt, ", ".join(self._running()))
 
     def wait_idle(self, seconds: float | None = None) -> tuple[str, ...]:
-        """Wait until no thread works any more; once the scope is cancelled, cancel its Spark jobs repeatedly.
+        """Wait until no thread works any more. Once the scope is cancelled, its Spark jobs are cancelled repeatedly.
 
-        After cancellation this waits at most `seconds`, and interrupts stages after half of them. Returns the names of
-        work that still runs.
+        After cancellation this waits at most `seconds`, and interrupts stages after half of this time. Returns the
+        names of work that still runs.
         """
         deadline: float | None = None
         can_cancel = True
@@ -149,7 +148,7 @@ class StageExecutor:
                         return self._running()
                     if monotonic() >= deadline - seconds / 2:
                         self.interrupt()
-                # At once: the next attempt must not share the cores with this one.
+                # Without waiting first: the next attempt must not share the cores with this one.
                 can_cancel = can_cancel and self._cancel_jobs()
             self._wait_for_change()
         return ()
@@ -250,16 +249,16 @@ class StageExecutor:
     def _wait_for_change(self) -> None:
         with self._changed:
             if any(line.threads for line in self._all):
-                # Checked with the lock held: a cancelling thread acquires it afterwards, to wake this one.
+                # Checked with the lock held: a cancelling thread acquires the lock afterwards, to wake this thread.
                 self._changed.wait(_CANCEL_AGAIN_SECONDS if self._scope.is_cancelled else None)
 
 
 class _ThreadInterrupts:
     """Threads that run user code and may be interrupted, like Flink's TaskInterrupter.
 
-    While a thread is interruptible it neither holds nor acquires one of our locks. CPython raises an exception in
-    another thread between two bytecode instructions: code that computes, sleeps in short steps or waits for Spark is
-    interrupted at once, a long call into native code only when it returns.
+    While a thread can be interrupted it neither holds nor acquires one of our locks. CPython raises an exception in
+    another thread between two bytecode instructions. So code that computes, sleeps in short steps or waits for Spark is
+    interrupted at once, but a long call into native code only when it returns.
     """
 
     def __init__(self) -> None:
@@ -268,19 +267,19 @@ class _ThreadInterrupts:
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """Allow interrupts of the calling thread in this block: they raise `AttemptCancelledError`."""
+        """Allow interrupts of the calling thread in this block; an interrupt raises `AttemptCancelledError`."""
         me = get_ident()
         with self._lock:
             self._inside.add(me)
         try:
             yield
         finally:
-            # A pending interrupt is raised before the end of this block: after it there is none.
+            # A pending interrupt is raised before the end of this block. Afterwards there is no interrupt.
             with self._lock:
                 self._inside.discard(me)
 
     def interrupt(self) -> int:
-        """Interrupt each thread that allows it once. Return their number."""
+        """Interrupt each thread that allows it, once. Return the number of threads."""
         with self._lock:
             interrupted = [thread for thread in self._inside if _raise_in(thread)]
             self._inside.clear()

@@ -1,4 +1,4 @@
-"""Sources and sinks: the parts that connectors share, and a folder for each of flykka's own.
+"""Sources and sinks: code that connectors share, and a folder for each of flykka's own connectors.
 
 Not here: their interfaces (`program/source`, `program/sink`), and their tables in SQL (`sql/connectors`).
 """

@@ -1,4 +1,4 @@
-"""Connector: the description of a connector. Entry points of the group `flykka.connectors` list them."""
+"""Connector, the description of a connector. Entry points of the group `flykka.connectors` list the connectors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ GROUP = "flykka.connectors"
 class Connector:
     """A connector. `source` and `sink` are the names of its classes for imports, or None.
 
-    `reads` and `writes` state its guarantees, `library` is the module that must be installed, and `extra` what to
-    install for it, as in `pip install 'flykka[kafka]'`. `tested_with` is what its tests run against.
+    `reads` and `writes` describe its guarantees. `library` is the module that must be installed, and `extra` the
+    argument for installing it, such as `pip install 'flykka[kafka]'`. `tested_with` is the system used in its tests.
     """
 
     name: str
@@ -55,7 +55,7 @@ def connectors() -> tuple[Connector, ...]:
 
 
 def require(module: str, *, extra: str, what: str) -> None:
-    """Raise `MissingExtraError` if a library which `what` needs is not installed, with the command to install it."""
+    """Raise `MissingExtraError` with the install command if a library that `what` needs is not installed."""
     if not _is_there(module):
         raise MissingExtraError(f"{what} needs {module}, which is not installed: pip install 'flykka[{extra}]'")
 

@@ -25,11 +25,11 @@ _LONGEST = 20
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSink(Sink):
-    """Prints the first `limit` rows of every batch, as `DataFrame.show` does; no more than these reach the driver.
+    """Prints the first `limit` rows of every batch, like `DataFrame.show`. No other rows are sent to the driver.
 
-    For looking at a stream only: rows are printed as they come, without waiting for a checkpoint, and after a restart
-    rows after the last checkpoint are printed again, in batches numbered from 1 again. `truncate` cuts long values:
-    True at 20 characters, False not at all, or at that many.
+    It is meant for looking at a stream: rows are printed when they arrive, without waiting for a checkpoint. After a
+    restart, rows after the last checkpoint are printed again, and batches are numbered from 1 again. `truncate` cuts
+    long values: True at 20 characters, False not at all, a number at that many characters.
     """
 
     limit: int = _ROWS
@@ -45,7 +45,7 @@ class ConsoleSink(Sink):
 
     @property
     def publishes_per_checkpoint(self) -> bool:
-        """False: rows are printed as they come."""
+        """False, since rows are printed when they arrive."""
         return False
 
     @property
@@ -60,7 +60,7 @@ class ConsoleSink(Sink):
 
 
 class ShowingWriter(SinkWriter["DataFrame"]):
-    """Shows the first rows of nonempty batches, with one Spark job, and a small one for the shown rows."""
+    """Shows the first rows of nonempty batches, with one Spark job, and a small second job for the shown rows."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
@@ -80,7 +80,7 @@ class ShowingWriter(SinkWriter["DataFrame"]):
 
 
 class ConsoleWriter(ShowingWriter):
-    """Prints the rows of one attempt. Concurrent batches are numbered as they are printed."""
+    """Prints the rows of one attempt. Concurrent batches are numbered in print order."""
 
     def __init__(self, sink: ConsoleSink, context: SinkContext) -> None:
         super().__init__(context)
@@ -95,21 +95,21 @@ class ConsoleWriter(ShowingWriter):
         noun = "row" if number_of_rows == 1 else "rows"
         with self._lock:
             heading = f"{self._context.name}{subtask}, batch {next(self._numbers)}: {number_of_rows:,} {noun}"
-            # In one call: subtasks print concurrently.
+            # A single call, because subtasks print concurrently.
             print(f"{heading}\n{table.rstrip()}\n", flush=True)
 
 
 TextRow = tuple[str | None, ...]
 Receive = Callable[[Sequence[TextRow], int], None]
-"""Receives rows of a batch, and the number of omitted rows."""
+"""A function that receives rows of a batch, and the number of omitted rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectSink(Sink):
-    """Passes at most `limit` rows of every batch, as texts, to `receive`; no more than these reach the driver.
+    """Passes at most `limit` rows of every batch to `receive`, as texts. No other rows are sent to the driver.
 
-    Like Flink's CollectSinkOperator it runs in the task that it reads, so the batches of a key come in order. After a
-    restart rows come again.
+    Like Flink's CollectSinkOperator it runs in the task whose rows it reads, so the batches of a key arrive in order.
+    After a restart, rows may be passed again.
     """
 
     receive: Receive
@@ -131,8 +131,6 @@ class CollectSink(Sink):
 
 
 class CollectWriter(ShowingWriter):
-    """Collects the rows of one attempt."""
-
     def __init__(self, sink: CollectSink, context: SinkContext) -> None:
         super().__init__(context)
         self._sink = sink

@@ -1,7 +1,7 @@
-"""DataFrameSource: the rows of a DataFrame, computed once, each batch a group of its Spark partitions.
+"""DataFrameSource: the rows of a DataFrame, computed once. Each batch is a group of its Spark partitions.
 
-A plan that is run again may give other rows, or the same ones in other partitions. So the rows are computed once, with
-the settings of their session, and cached on the executors: a job reads them there, also again after a failure.
+A plan that is run again may produce other rows, or the same rows in other partitions. So the rows are computed once,
+with the settings of their session, and cached on the executors. A job reads the cached rows, even after a failure.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ComputedFrame:
         return self._blocks
 
     def free(self) -> None:
-        """Free the rows; no effect if there are none, or if their Spark has stopped."""
+        """Free the rows. Does nothing if there are none, or if their Spark session has stopped."""
         if self._blocks is not None:
             context = self.frame.sparkSession.sparkContext._jsc
             if context is not None and not context.sc().isStopped():
@@ -72,9 +72,9 @@ class DataFrameSource(Source):
         return "DataFrame"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return the source with this event-time column and cached rows. Raises the errors of computing them."""
+        """Return the source with this event-time column and cached rows. Passes on errors of computing them."""
         if event_time is not None:
-            # Before computing the rows, which may take long.
+            # Checked before computing the rows, which may take long.
             event_time = event_time_column(self.computed.frame, event_time)
         self.computed.compute()
         return replace(self, event_time=event_time)
@@ -97,7 +97,7 @@ class DataFrameSource(Source):
 
 
 class PartitionsDiscovery:
-    """The splits of a DataFrame, all found by the first discovery. The id of a split names its partitions, `0-3` or
+    """The splits of a DataFrame, which the first discovery returns. The id of a split names its partitions, `0-3` or
     `7`.
 
     The position after a discovery is the number of partitions.

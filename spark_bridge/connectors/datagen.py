@@ -1,9 +1,9 @@
-"""DataGenSource: rows computed from their index (Flink's DataGeneratorSource, and the options of its datagen
+"""DataGenSource: rows computed from their index (Flink's DataGeneratorSource, with the options of its datagen
 connector).
 
-Built-in generators are functions of a row's index, of the seed and of the name of their field. Random values are a hash
-of the three, so a row is the same in every batch, attempt and run, and two fields are independent. `F.rand` would start
-again in every batch.
+Built-in generators are functions of a row's index, of the seed and of their field's name. Random values are a hash of
+the three, so a row is the same in every batch, attempt and run, and two fields are independent. `F.rand` would generate
+the same values again in every batch.
 """
 
 from __future__ import annotations
@@ -45,25 +45,25 @@ if TYPE_CHECKING:
 
 
 INDEX = "index"
-"""The column that a generator reads: the number of the row, from 0."""
+"""The column that a generator reads: the index of the row, from 0."""
 
 _LONG_RANGE = 2**63
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """A field to generate, as its generator sees it."""
+    """A field to generate, as its generator receives it."""
 
     name: str
     seed: int
 
     def chance(self) -> Column:
-        """A pseudo-random number of 64 bits, the same for a row whenever it is computed."""
+        """A pseudo-random 64-bit number, which is the same whenever the row is computed."""
         return F.xxhash64(F.lit(self.seed).cast("bigint"), F.lit(self.name), F.col(INDEX))
 
 
 FieldGenerator = Callable[[Field], "Column"]
-"""Returns the column of a field."""
+"""A function that returns the column of a field."""
 
 
 def sequence(start: int = 0, step: int = 1) -> FieldGenerator:
@@ -72,7 +72,7 @@ def sequence(start: int = 0, step: int = 1) -> FieldGenerator:
 
 
 def random_int(minimum: int, maximum: int) -> FieldGenerator:
-    """Generate whole numbers from `minimum` to `maximum`, both included, as a bigint.
+    """Generate integers from `minimum` to `maximum`, both included, as a bigint.
 
     Raises:
         ValueError: the minimum exceeds the maximum, or their difference exceeds a bigint.
@@ -95,7 +95,7 @@ def random_double(minimum: float, maximum: float) -> FieldGenerator:
 
 
 def choice(*values: str | int | float | bool) -> FieldGenerator:
-    """Generate values drawn from these, of one type and equally likely. Raises `ValueError` for none."""
+    """Generate values drawn from `values` with equal probability, all of one type. Raises `ValueError` for none."""
     if not values:
         raise ValueError("choice() needs at least one value")
     return lambda field: F.element_at(
@@ -104,7 +104,7 @@ def choice(*values: str | int | float | bool) -> FieldGenerator:
 
 
 def timestamps(start: datetime | str, step: Duration) -> FieldGenerator:
-    """Generate `start`, `start + step`, ...; the start is a datetime or ISO text, in UTC unless it has a zone.
+    """Generate `start`, `start + step`, ... The start is a datetime or ISO text, in UTC unless it has a time zone.
 
     Raises:
         ValueError: the text is not a time.
@@ -129,15 +129,15 @@ _ROWS_PER_CORE = 50_000
 
 @dataclass(frozen=True, slots=True)
 class DataGenSource(Source):
-    """Rows by their number: row n is the same in every batch, attempt and run.
+    """Rows computed from their index: row n is the same in every batch, attempt and run.
 
     `generator` maps fields to columns over `index` (bigint, from 0) or to functions of `flykka.datagen`; or it is a
-    function of a DataFrame with the column `index` that returns its rows, one for each. `number_of_rows` of None is
-    unbounded. `rows_per_second` counts from the start of the job; without it rows are computed as fast as they are
-    read. A batch has `rows_per_batch` rows, or fewer if no more are due.
+    function from a DataFrame with the column `index` to rows, one for each index. If `number_of_rows` is None the
+    source is unbounded. `rows_per_second` counts from the start of the job; without it rows are computed as fast as
+    they are read. A batch has `rows_per_batch` rows, or fewer if no more are due.
 
     Raises:
-        ValueError: a number is not positive, there is no field, or neither an end nor a rate.
+        ValueError: a number is not positive, there is no field, or neither a number of rows nor a rate is set.
     """
 
     generator: Mapping[str, Column | FieldGenerator] | Callable[[DataFrame], DataFrame]
@@ -161,7 +161,7 @@ class DataGenSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Unbounded without a number of rows."""
+        """Unbounded if there is no number of rows."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self.number_of_rows is None else Boundedness.BOUNDED
 
     @property
@@ -175,7 +175,7 @@ class DataGenSource(Source):
         """Return the source with this event-time column.
 
         Raises:
-            PrototypeError: a column does not fit, or a row does not depend on its index alone.
+            PrototypeError: a column does not fit, or a row depends on more than its index.
         """
         self.prototype(session)
         if not works_row_by_row(session, _INDEXES, [self._generated]):
@@ -192,7 +192,7 @@ class DataGenSource(Source):
         return IndexRangeDiscovery(self, operator_id)
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """The number of indexes is known, but a function may drop rows."""
+        """Return the count of indexes, unless the generator is a function, which may drop rows."""
         return SplitNumbers(rows=None if callable(self.generator) else split_of(IndexRangeSplit, split, self).rows)
 
     def read(
@@ -224,8 +224,8 @@ class DataGenSource(Source):
     def _indexes(self, session: SparkSession, first: int, rows: int, partitions: int) -> DataFrame:
         """Return the indexes of some rows.
 
-        The first one differs from batch to batch, and Spark inlines integers into generated code; decimals are passed
-        by reference, so the code is compiled once.
+        The first index differs from batch to batch, and Spark inlines integers into generated code. Decimals are passed
+        by reference, so the code is compiled only once.
         """
         index = (F.col("id").cast("decimal(17,0)") + F.lit(Decimal(first))).cast("bigint")
         return session.range(0, rows, 1, partitions).select(index.alias(INDEX))
@@ -237,13 +237,13 @@ _INTERVAL_MS_MAX = 1000
 
 
 class IndexRangeDiscovery:
-    """The splits of a DataGenSource: ranges of row numbers that are due. Not thread-safe.
+    """The splits of a DataGenSource: ranges of row indexes that are due. Not thread-safe.
 
-    The id of a split is `first row+rows`. Ranges are found in order and without gaps, so the position of a discovery is
-    the number of the next row.
+    The id of a split is `first row+rows`. Ranges are discovered in order and without gaps, so the position of a
+    discovery is the index of the next row.
 
-    With a rate, time starts at the first discovery. Rows that were due while the source was not read are found later,
-    as in a queue.
+    With a rate, time starts at the first discovery. Rows that were due while the source was not read are discovered
+    later, as in a queue.
     """
 
     changed: Callable[[], bool] | None = None
@@ -269,12 +269,12 @@ class IndexRangeDiscovery:
             finished=last is not None and end >= last,
             begun_at=position,
             position=b"%d" % max(first, end),
-            # With a rate, no more rows are read until the next discovery, however high it is.
+            # With a rate, no more rows are read until the next discovery, however high the rate is.
             more=end < due and self._source.rows_per_second is None,
         )
 
     def _due(self, first: int) -> int:
-        """Return the row before which all are due, if the discovery begins at row `first`."""
+        """Return the index before which all rows are due, if the first discovery begins at row `first`."""
         last, rate = self._source.number_of_rows, self._source.rows_per_second
         if rate is None:
             assert last is not None, "a source without an end has a rate"
@@ -295,7 +295,7 @@ class IndexRangeDiscovery:
             yield IndexRangeSplit(split_id=SplitId(f"{start}+{rows}"), rows=rows, start=start)
 
     def _interval_ms(self) -> int | None:
-        """About the time of a full batch, but short enough for an observer."""
+        """Return about the time of a full batch, but less than an observer would notice."""
         rate = self._source.rows_per_second
         if rate is None:
             return None

@@ -1,8 +1,8 @@
 """Cluster datasets: rows that a batch job stores as parquet for later jobs of its environment (Flink's cache()).
 
-The job that computes them writes them with a FileSink, so they are complete or absent, whatever fails. Each job has a
-folder of its own, `<datasets>/<dataset>/<job>/`, so rows of earlier jobs are not mixed in. An empty file `_SUCCESS`
-marks a complete one. Later jobs read the folder like any folder of parquet files.
+The job that computes a dataset writes it with a FileSink, so it is complete or absent, whatever fails. Each job uses
+its own folder, `<datasets>/<dataset>/<job>/`, so rows of earlier jobs are not mixed in. An empty file `_SUCCESS` marks
+a complete dataset. Later jobs read the folder like any folder of parquet files.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 def as_stored(prototype: DataFrame) -> DataFrame:
-    """Return a prototype of the rows as they are read back: all columns are nullable, as always in files."""
+    """Return a prototype of the rows as they will be read: all columns are nullable, as always in files."""
     schema = StructType([StructField(each.name, each.dataType, metadata=each.metadata) for each in prototype.schema])
     return prototype.sparkSession.createDataFrame([], schema)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheCode(TransformCode):
-    """A cached stream in a program; jobs replace it by operators that compute its rows, or a source of stored rows."""
+    """A cached stream in a program. Jobs replace it by operators that compute its rows, or a source of stored rows."""
 
     dataset_id: str
     schema: StructType
@@ -47,7 +47,7 @@ class CacheCode(TransformCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSink(FileSink):
-    """The folder of a dataset, in which each job has a part of its own."""
+    """The folder of a dataset, in which each job has a subfolder."""
 
     dataset_id: str
     root: str
@@ -74,14 +74,14 @@ class DatasetSink(FileSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasetSource(FileSource):
-    """The rows of a dataset stored by a job."""
+    """The rows of a dataset that a job has stored."""
 
     dataset_id: str
     is_empty: bool
 
     @classmethod
     def of(cls, code: CacheCode, folder: str, *, is_empty: bool) -> Self:
-        """Return the source of rows in a folder."""
+        """Return the source for a folder."""
         return cls(
             dataset_id=code.dataset_id,
             is_empty=is_empty,
@@ -92,7 +92,7 @@ class DatasetSource(FileSource):
         )
 
     def split_discovery(self, operator_id: OperatorId, filesystem: FileSystem) -> FileSplitDiscovery:
-        """Return the discovery of its files. A dataset without rows has no files, which is not an error."""
+        """Return the discovery of its files. A dataset without rows has no files, which is not an error here."""
         return (_NothingToFind if self.is_empty else FileSplitDiscovery)(self, operator_id, filesystem)
 
     def __str__(self) -> str:
@@ -107,14 +107,14 @@ class _NothingToFind(FileSplitDiscovery):
 
 
 def complete_files(filesystem: FileSystem, folder: str) -> Sequence[str] | None:
-    """Return the files of a dataset that one job has stored in a folder; None if they are incomplete. May block."""
+    """Return the files of a dataset that a job has stored in a folder; None if it is incomplete. May block."""
     if not filesystem.exists(f"{folder}/{SUCCESS}"):
         return None
     return tuple(sorted(filesystem.paths_below(folder)))
 
 
 def delete_dataset(filesystem: FileSystem, folder: str) -> None:
-    """Delete the rows stored by one job, and parent folders that become empty. May block."""
+    """Delete the rows that one job has stored, and parent folders that become empty. May block."""
     filesystem.delete(folder)
     dataset = folder.rsplit("/", 1)[0]
     filesystem.delete_if_empty(dataset)

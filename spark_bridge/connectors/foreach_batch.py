@@ -1,8 +1,8 @@
 """ForeachBatchSink: calls a user's function with the rows of each completed checkpoint.
 
 Rows are staged as parquet next to the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`, and stay
-until the function has returned. Then their first folder is renamed: from this single step on a restore considers them
-processed, and the rest only has to be deleted.
+there until the function has returned. Then their first folder is renamed. After this single step a restore considers
+the rows processed, and their other folders only have to be deleted.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _GIVEN = ".given"
 class ForeachBatchSink(Sink):
     """Calls `function(rows, checkpoint_id)` for every completed checkpoint that has rows, with all of its rows.
 
-    It is called at least once for each id, and always with the same rows: after a failure again for those of the
-    restored checkpoint whose call is not known to have finished. So a write that replaces earlier output for the same
-    id (`mode("overwrite")` into a folder of that name, a `MERGE`, a delete before the insert) is exactly once. Ids
-    increase, unless a job restores an older checkpoint. Rows of an aborted checkpoint come with the next completed one,
-    in a call of their own under the id they were staged for.
+    It is called at least once for each id, and always with the same rows: after a failure it is called again for the
+    restored checkpoint, unless that call is known to have finished. So a write that replaces earlier output for the
+    same id (`mode("overwrite")` into a folder of that name, a `MERGE`, a delete before the insert) is exactly once. Ids
+    increase, unless a job restores an older checkpoint. Rows of an aborted checkpoint are passed after the next
+    completed checkpoint, in a separate call with the id for which they were staged.
 
     `rows` is a DataFrame of the application's own session and can be read any number of times while the function runs;
-    its columns are nullable, whatever the stream's are. An exception of the function fails the job, which may restart.
-    It runs in one subtask, for a DataFrame is distributed anyway; the next checkpoint waits for it.
+    its columns are nullable, even if the stream's are not. An exception of the function fails the job, which may
+    restart. It runs in one subtask, because a DataFrame is distributed anyway, and the next checkpoint waits for it.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -63,7 +63,7 @@ class ForeachBatchSink(Sink):
         try:
             signature = inspect.signature(self.function)
         except ValueError:
-            # Functions written in C may not reveal their parameters.
+            # The parameters of functions written in C may be unknown.
             return
         try:
             signature.bind(None, 0)
@@ -75,7 +75,7 @@ class ForeachBatchSink(Sink):
 
     @property
     def format(self) -> str:
-        """The name of the connector; the format of the target depends on the function."""
+        """The name of the connector, since the format of the target depends on the function."""
         return "foreach_batch"
 
     def writer(self, context: SinkContext) -> ForeachBatchWriter:
@@ -100,7 +100,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
         self._rows = StagedRows(self._staging)
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Pass the rows of the checkpoint to the function, unless that was done; discard the rest."""
+        """Pass the rows of the checkpoint to the function, unless that was done, and discard all others."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, StagedBatch, self._context.operator, "foreach-batch")
         warn_unchecked(self._context.operator, (batch.files or None for batch in pending))
@@ -124,7 +124,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
             self._staging.owner.check()
         for checkpoint_id in sorted({batch.checkpoint_id for batch in due}):
             batches = [batch for batch in due if batch.checkpoint_id == checkpoint_id]
-            # In a restore they may have been passed before; in the attempt that has staged them they were not.
+            # After a restore, the rows may have been passed already; in the attempt that staged them, they were not.
             if restored and not self._filesystem.exists(batches[0].path):
                 check_gone(self._filesystem, batches[0].path)
             else:
@@ -136,7 +136,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
         try:
             StagedCheck(self._filesystem, self._context.scope.session, restored=restored).check_batches(batches)
         except StagedFileError:
-            # It is not lost if a later owner has moved it.
+            # If a later owner has moved the rows, they are not lost.
             self._staging.owner.check()
             raise
         self._context.scope.check()
@@ -146,7 +146,7 @@ class ForeachBatchWriter(StagingWriter[StagedBatch]):
             raise OperatorFailedError(
                 f"operator {self._context.operator}, its function for the rows of checkpoint {checkpoint_id}"
             ) from raised
-        # Cancelling the attempt may have cancelled jobs of the function without its noticing.
+        # Cancelling the attempt may have cancelled Spark jobs of the function without its noticing.
         self._context.scope.check()
 
     def _note_as_given(self, first: StagedBatch) -> None:

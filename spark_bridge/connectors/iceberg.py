@@ -41,7 +41,7 @@ Properties = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class TableName:
-    """A table's name with its namespace, and its catalog with the properties to load it."""
+    """A table's name with its namespace, and its catalog with the properties for loading the catalog."""
 
     identifier: str
     catalog: str
@@ -52,7 +52,7 @@ class TableName:
 
     @contextmanager
     def opened(self) -> Iterator[Table]:
-        """Open the table. Raises `SinkError` if the catalog does not have it, or does not answer."""
+        """Open the table. Raises `SinkError` if the catalog does not contain it, or does not respond."""
         with closing(self._loaded()) as catalog:
             yield self._table(catalog)
 
@@ -88,7 +88,7 @@ def data_path(table: Table) -> str:
 
 
 def iceberg_columns(rows: StructType) -> pa.Schema:
-    """Convert Spark's columns to pyiceberg's. All are nullable: staged rows may have nulls."""
+    """Convert Spark's columns to pyiceberg's. All are nullable, because staged rows may contain nulls."""
     return arrow_schema(nullable(rows))
 
 
@@ -109,11 +109,10 @@ _WRITER, _CHECKPOINT = "flykka.writer", "flykka.checkpoint-id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppendToIceberg:
-    """The staged files of one transaction, added to a table once: the same commit records their checkpoint as a
-    property.
+    """Adds the staged files of one transaction to a table once: the same commit records their checkpoint as a property.
 
-    pyiceberg would rebase a commit on a faster one, even on that of the same checkpoint. So this is disabled on our
-    side, and the work is repeated with the new version of the table.
+    pyiceberg would rebase a commit on a faster commit, even on that of the same checkpoint. So rebasing is disabled,
+    and the commit is repeated with the new version of the table.
     """
 
     name: TableName
@@ -121,7 +120,7 @@ class AppendToIceberg:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Add the files, unless that was done. Raises `SinkError` if the table rejects them or is too busy."""
+        """Add the files, unless they were added before. Raises `SinkError` if the table rejects them or is too busy."""
         from pyiceberg.exceptions import CommitFailedException
 
         for _ in range(_TRIES):
@@ -158,7 +157,7 @@ class AppendToIceberg:
             transaction.add_files(
                 [staged.target(file) for file in files],
                 snapshot_properties={_WRITER: self.transaction.writer, _CHECKPOINT: checkpoint_id},
-                # Their names are unique to this batch, and the check takes time in proportion to the table.
+                # Their names are unique to this batch, and the duration of the check grows with the table.
                 check_duplicate_files=False,
             )
             transaction.set_properties({self._property: checkpoint_id})
@@ -187,7 +186,7 @@ class AppendToIceberg:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergSink(TransactionalSink):
-    """An Iceberg table to append rows to. Created by `append`; `merge_schema` returns a changed copy.
+    """An Iceberg table to which rows are appended. Created by `append`; `merge_schema` returns a changed copy.
 
     The table must exist and be unpartitioned. Spark must have access to its location, as named by the catalog.
     """
@@ -202,7 +201,7 @@ class IcebergSink(TransactionalSink):
     def append(cls, identifier: str, *, catalog: str = "default", **properties: object) -> Self:
         """Append all rows to a table, `<namespace>.<name>`, of a catalog.
 
-        `properties` are pyiceberg's for loading the catalog: `type="rest"`, `uri="http://..."`, or as in
+        `properties` are pyiceberg's properties for loading the catalog: `type="rest"`, `uri="http://..."`, or
         `**{"s3.region": "eu-west-1"}`. Without any, those of its configuration file apply.
 
         Raises:
@@ -214,7 +213,7 @@ class IcebergSink(TransactionalSink):
         return cls(table=TableName(identifier, catalog, catalog_properties))
 
     def merge_schema(self) -> Self:
-        """Add columns of the rows that the table lacks. Types never change."""
+        """Add columns to the table that only the rows have. Types never change."""
         return replace(self, merges_schema=True)
 
     @property

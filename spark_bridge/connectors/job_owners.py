@@ -1,4 +1,4 @@
-"""The folders that an environment owns for its jobs: their checkpoint folders, and the targets of their sinks."""
+"""The folders that an environment owns for its jobs: the checkpoint folders, and the targets of sinks."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class JobOwner:
             ownership.check()
 
     def confirm(self) -> None:
-        """Do the same, and check the store of each leased folder."""
+        """Raise `OwnershipLostError` if another process owns a folder, and also check the store of leased folders."""
         for ownership in self.owners.ownerships_of(self.job_id):
             ownership.confirm()
 
@@ -86,13 +86,13 @@ class JobOwners:
         shares: bool = False,
         is_lenient: bool = False,
     ) -> None:
-        """Own the folders of a job that are not owned yet. May block, which is reported to `say`.
+        """Acquire the folders of a job that are not owned yet. May block, which is reported to `say`.
 
         With `shares`, another job of the same name and environment may own them too. With `is_lenient`, an unusable
-        folder is skipped: the job will be refused for it soon.
+        folder is skipped, because the job will soon be rejected for it.
 
         Raises:
-            JobOwnershipError: another process owns one, or its record cannot be used. Then none is owned.
+            JobOwnershipError: another process owns a folder, or its record cannot be used. Then none is acquired.
             OSError, ValueError, ImportError: a folder cannot be used.
         """
         waiting = Waiting(
@@ -122,7 +122,7 @@ class JobOwners:
             raise
 
     def take_over(self, job_graph: JobGraph, filesystem: FileSystem, run: JobId) -> None:
-        """Move rows that the former owner has staged for a run of the job out of its reach: it may be paused, not dead.
+        """Move rows that the former owner has staged for a run of the job, since it may be paused and not dead.
 
         Raises:
             OwnershipLostError: there is a later owner than this one.
@@ -137,13 +137,13 @@ class JobOwners:
             return [owned.ownership for owned in self._owned.values() if job_id in owned.jobs]
 
     def number_of(self, job_id: JobId) -> int:
-        """Return the number of this owner of the job's checkpoint folder; 0 if it is not owned."""
+        """Return this owner's fencing number for the job's checkpoint folder; 0 if the folder is not owned."""
         with self._lock:
             owned = (each for each in self._owned.values() if job_id in each.jobs and each.folder.of_checkpoints)
             return next((each.ownership.number for each in owned), 0)
 
     def still_owns(self, job_id: JobId) -> bool:
-        """Return True if no other process has taken a folder of the job over: only then may anything be deleted."""
+        """Return True if no other process has taken over a folder of the job: only then may anything be deleted."""
         try:
             JobOwner(job_id, self).confirm()
         except (OwnershipLostError, OSError) as lost:
@@ -152,7 +152,7 @@ class JobOwners:
         return True
 
     def release(self, job_id: JobId, *, unused: bool = False) -> None:
-        """Release the folders of a job; `unused` ones are left as they were found. May be repeated."""
+        """Release the folders of a job. With `unused`, they are left as they were found. May be repeated."""
         with self._lock:
             files = [file for file, owned in self._owned.items() if job_id in owned.jobs]
         for file in reversed(files):
@@ -183,7 +183,7 @@ class JobOwners:
         with self._lock:
             owned = self._owned.get(file)
             if owned is None or job_id not in owned.jobs:
-                return  # Another thread has released it.
+                return  # Another thread has released it already.
             owned.jobs.remove(job_id)
             if owned.jobs:
                 return
@@ -217,11 +217,11 @@ class JobOwners:
 
 
 class HadoopFiles:
-    """The files of records in a folder accessible to Spark's file systems; implements `LeaseFiles`."""
+    """The files of records in a folder that Spark's file systems can access. Implements `LeaseFiles`."""
 
     def __init__(self, filesystem: FileSystem, folder: str) -> None:
         self._filesystem, self._folder = filesystem, folder
-        # HDFS decides in its NameNode; for object stores Hadoop checks first and writes later.
+        # HDFS decides in its NameNode. For object stores, Hadoop checks first and writes later.
         self.creates_exclusively = filesystem.qualified(folder).startswith(("hdfs:", "file:"))
 
     def names(self) -> list[str]:

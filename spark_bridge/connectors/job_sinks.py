@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def check_sinks(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> None:
-    """Raise `SinkError`, naming the operators, if a sink cannot run as configured, or cannot write to its target."""
+    """Raise `SinkError`, which names the operators, if a sink cannot run as configured or write to its target."""
     targets: dict[str, tuple[str, Sink]] = {}
     for vertex in job_graph.vertices:
         for operator, sink in _sinks(vertex, registry):
@@ -45,14 +45,14 @@ def check_sinks(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSys
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkFolders:
-    """Contents of the folders of a job's sinks before it starts; `shows_only`: no sink stores rows."""
+    """Contents of the folders of a job's sinks before it starts. `shows_only` is true if no sink stores rows."""
 
     published: tuple[PublishedFiles, ...]
     shows_only: bool
 
 
 def sink_folders(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> SinkFolders:
-    """List the folders that the sinks of a job write to, each once. May block; `SinkError` names the operator."""
+    """List the folders to which the sinks of a job write, each once. May block. `SinkError` names the operator."""
     by_folder: dict[str, PublishedFiles] = {}
     shows_only = True
     for vertex in job_graph.vertices:
@@ -93,8 +93,8 @@ def take_over_staged(
 ) -> None:
     """Move rows staged by former owners of this job, or of another job of the same program. May block.
 
-    This happens before the checkpoint to continue from is chosen: a former owner that was paused cannot publish rows of
-    a checkpoint that it completes afterwards. See `StagingOwner`.
+    This is done before the checkpoint to continue from is chosen. Afterwards a former owner that was paused cannot
+    publish rows of a checkpoint that it completes later. See `StagingOwner`.
 
     Raises:
         OwnershipLostError: there is a later owner than this one.
@@ -118,7 +118,7 @@ def staging_folders(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry
 
 
 def staging_roots(job_graph: JobGraph, registry: CodeRegistry) -> list[str]:
-    """Return the folders below which several jobs stage rows: those of sinks whose target the user reads, sorted."""
+    """Return the folders below which several jobs stage rows: those of sinks whose target users read, sorted."""
     directory = job_graph.checkpointing.directory
     folders = (
         sink.staging_folder(job_graph.job_id, directory)

@@ -1,4 +1,4 @@
-"""The sources of one job: checks before it runs, and the discovery of splits; errors name the operator."""
+"""The sources of one job: checks before it runs, and the discovery of splits. Errors name the operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check_sources(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileSystem) -> None:
-    """Raise `SourceError`, naming operator and file, if a source cannot read its input."""
+    """Raise `SourceError`, which names operator and file, if a source cannot read its input."""
     for vertex in job_graph.vertices:
         for operator in vertex.operators:
             code = registry.resolve(operator.ref)
@@ -29,7 +29,7 @@ def check_sources(job_graph: JobGraph, registry: CodeRegistry, filesystem: FileS
 
 
 class NamedDiscovery:
-    """The discovery of one operator, whose errors name it."""
+    """The discovery of splits for one operator, whose errors name the operator."""
 
     def __init__(self, discovery: SplitDiscovery, uid: str, registry: CodeRegistry) -> None:
         self._discovery = discovery
@@ -46,7 +46,7 @@ class NamedDiscovery:
 
 @contextmanager
 def _named(uid: str, registry: CodeRegistry) -> Iterator[None]:
-    """Raise exceptions as a `SourceError`, of their own kind if they are one, with operator and line."""
+    """Convert exceptions to a `SourceError`, or to the same subclass, whose message names operator and line."""
     where, user_line = f"operator {registry.describe(uid)}", registry.user_line(uid)
     lines = () if user_line is None else (user_line,)
     try:

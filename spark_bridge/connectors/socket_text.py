@@ -1,4 +1,4 @@
-"""SocketTextSource: lines of text from a server (Flink's `socketTextStream`). For demonstrations and tests."""
+"""SocketTextSource: lines of text from a server (Flink's `socketTextStream`), for demonstrations and tests."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ LINES_PER_SPLIT = 5_000
 class SocketTextSource(Source):
     """Lines of text from a server, in a column `value`. They end with the job's driver, which holds the connection.
 
-    **At most once**: a server does not send lines again. Received lines that were not read yet are in the checkpoints;
-    lines read after the last checkpoint are lost when a job is restarted. All lines pass through the driver. For
-    demonstrations and tests.
+    **At most once**: a server does not send lines again. Checkpoints contain received lines that were not read yet;
+    lines read after the last checkpoint are lost when a job is restarted. All lines pass through the driver. It is
+    meant for demonstrations and tests.
 
-    A record ends at the `delimiter`, which is not part of it, and neither is a carriage return before a line feed. When
-    the server closes or refuses the connection, the source connects again after `retry_delay`, at most `max_retries`
-    times in a row (-1: forever). Then the source ends, and an incomplete last record is emitted. If the server was
-    never reached the job fails.
+    A record ends at the `delimiter`, which is not part of it; nor is a carriage return before a line feed. When the
+    server closes or refuses the connection, the source connects again after `retry_delay`, at most `max_retries` times
+    in a row (-1: forever). Then the source ends, and an incomplete last record is emitted. If the server was never
+    reached, the job fails.
 
     Raises:
         ValueError: the port is invalid, or the delimiter is empty.
@@ -67,7 +67,7 @@ class SocketTextSource(Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Unbounded: the server may close at any time."""
+        """Unbounded, although the server may close the connection at any time."""
         return Boundedness.CONTINUOUS_UNBOUNDED
 
     @property
@@ -78,7 +78,7 @@ class SocketTextSource(Source):
         return f"{self.format} {self.host}:{self.port}"
 
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
-        """Return the source with this event-time column; it cannot be `value`, which is a text."""
+        """Return the source with this event-time column, which cannot be `value` because that is a text."""
         return replace(self, event_time=event_time)
 
     def prototype(self, session: SparkSession) -> DataFrame:
@@ -105,9 +105,9 @@ class SocketTextSource(Source):
 
 
 class SocketTextDiscovery:
-    """Puts received lines into splits. Not thread-safe, except `changed`.
+    """Assigns received lines to splits. Not thread-safe, except `changed`.
 
-    The position of a discovery is the number of lines found.
+    The position of a discovery is the number of lines discovered so far.
     """
 
     def __init__(self, reader: LineReader, operator_id: OperatorId) -> None:
@@ -143,14 +143,14 @@ logger = logging.getLogger("flykka.spark_bridge")
 _CONNECT_SECONDS = 5.0
 _BYTES_AT_ONCE = 64 * 1024
 BYTES_PER_LOOK = 1024 * 1024
-"""The bytes received at once. More data stays in the socket, and the server waits."""
+"""The number of bytes received at once. More data stays in the socket, and the server waits."""
 
 
 class LineReader:
     """Reads the records of one server without waiting, and reconnects if the connection is lost.
 
-    Like Flink's SocketTextStreamFunction: an incomplete record is continued by the data of the next connection, and
-    becomes a record of its own if there is no next one. Not thread-safe, except `has_news`.
+    As in Flink's SocketTextStreamFunction, an incomplete record is continued by the data of the next connection. If
+    there is no next connection, it becomes a record. Not thread-safe, except `has_news`.
     """
 
     def __init__(
@@ -205,12 +205,12 @@ class LineReader:
         except BlockingIOError:
             return False
         except OSError:
-            # The next discovery reports it.
+            # The next discovery reports the error.
             return True
         return True
 
     def _records(self) -> list[str]:
-        # Do not search data twice: a long record arrives over many discoveries.
+        # Data is not searched twice, because a long record arrives over many discoveries.
         end = self._rest.find(self._delimiter, self._searched)
         records: list[bytearray] = []
         if end >= 0:
@@ -227,7 +227,7 @@ class LineReader:
         return record.decode(errors="replace")
 
     def _is_connected(self) -> bool:
-        """Connect if there is no connection and it is time to; return whether there is one."""
+        """Connect if there is no connection and it is time to. Return True if there is a connection."""
         if self._socket is not None:
             return True
         if self._clock() < self._retry_at_s:

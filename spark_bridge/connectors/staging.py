@@ -1,15 +1,15 @@
 """Folders in which a subtask of a sink stages rows.
 
 Their names are `<the job's staging folder>/<owner>/<uid>-<subtask>-of-<parallelism>/<attempt>-<batch>/`. The uid is
-followed by a digest, for uids that look alike in a file name must not discard each other's files. With another
-parallelism a subtask stages elsewhere: files in its former folder may be another subtask's to publish. The owner is the
-number of the process that runs the job: see `StagingOwner`.
+followed by a digest, because uids that look alike in a file name must not discard each other's files. With another
+parallelism a subtask uses another folder, because files in its former folder may now belong to another subtask. The
+owner is the number of the process that runs the job: see `StagingOwner`.
 
 At a barrier the staged files are made durable, and the checkpoint records their sizes and digests. Before they are
-published their sizes are compared, and after a restore their digests.
+published, their sizes are compared, and after a restore their digests.
 
-A job with a new id that continues from a checkpoint of another job stages in a folder of its own. The other's folder
-stays until the new job has completed a checkpoint: until then the other's staged rows may be needed again.
+A job with a new id that continues from a checkpoint of another job has its own staging folder. The other job's folder
+stays until the new job has completed a checkpoint, because until then those staged rows may be needed again.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ class StagingOwner:
     """The owner `number` of the rows that a job stages in `root`, a path with its scheme.
 
     Owners are processes that run the job one after the other, each with a higher number. A new owner moves the folders
-    of those before it into its own, to `<number>/from-<former number>/`, before it chooses the checkpoint to continue
-    from. A predecessor that was paused and resumes does not find the rows that it was about to publish; rows that it
-    stages later are not published either, because it finds the folder of a later owner first.
+    of earlier owners into its own folder, to `<number>/from-<former number>/`, before it chooses the checkpoint to
+    continue from. An earlier owner that was paused and resumes does not find the rows that it was about to publish.
+    Rows that it stages later are not published either, because it finds the folder of a later owner first.
 
-    Renaming a folder is atomic on local file systems and HDFS. On an object store it copies object by object: a
-    predecessor that resumes during these copies may publish one more file, between its check for a later owner and its
-    rename.
+    Renaming a folder is atomic on local file systems and HDFS. On an object store it copies object by object: an
+    earlier owner that resumes during these copies may publish one more file, between its check for a later owner and
+    its rename.
     """
 
     filesystem: FileSystem
@@ -77,7 +77,7 @@ class StagingOwner:
         return f"{self.root}/{self.number}"
 
     def check(self) -> None:
-        """Raise `OwnershipLostError` if another process has become the owner. One listing."""
+        """Raise `OwnershipLostError` if another process has become the owner. Lists one folder."""
         later = [
             number for number in map(_number, self._names(self.root)) if number is not None and number > self.number
         ]
@@ -88,7 +88,7 @@ class StagingOwner:
             )
 
     def take_over(self) -> None:
-        """Move the staged rows of former owners into the folder of this one. May be repeated.
+        """Move the staged rows of former owners into this owner's folder. May be repeated.
 
         Raises:
             OwnershipLostError: there is a later owner already.
@@ -98,7 +98,7 @@ class StagingOwner:
         former = [name for name in self._names(self.root) if name != str(self.number)]
         if not former:
             return
-        # It exists before the first folder is moved: a predecessor either finds it, or has its rows moved away.
+        # Created before the first move: an earlier owner then finds this folder, or its rows moved away.
         self.filesystem.make_folder(self.folder)
         for name in sorted(former, key=lambda name: (_number(name) is None, name)):
             place = f"{self.root}/{name}"
@@ -111,15 +111,15 @@ class StagingOwner:
             self._move(place, f"{self.folder}/{FROM}{name}")
 
     def find(self, path: str) -> str:
-        """Return the current path of a staged file or folder that a checkpoint has recorded as `path`, of this or
-        another job.
+        """Return the current path of a staged file or folder that a checkpoint of this or another job has recorded as
+        `path`.
 
         Another job's rows were moved by the same owner.
         """
         return current_path(path, self._names, self.filesystem.exists, self.number)
 
     def taken_over(self) -> list[str]:
-        """Return the folders of former owners that this one has moved."""
+        """Return the folders of former owners that this owner has moved."""
         return [f"{self.folder}/{name}" for name in self._names(self.folder) if name.startswith(FROM)]
 
     def delete(self) -> None:
@@ -137,7 +137,7 @@ class StagingOwner:
             if self.filesystem.rename(source, target) or not self.filesystem.exists(source):
                 return
             raise SinkError(f"{source}, which a former owner of the job has staged, cannot be moved to {target}")
-        # Without an atomic rename, an owner that died has moved only a part of it.
+        # Without an atomic rename, an owner that died may have moved only some of the files.
         for status in self.filesystem.list(source):
             self._move(f"{source}/{status.name}", f"{target}/{status.name}")
         self.filesystem.delete(source)
@@ -157,12 +157,12 @@ def _number(name: str) -> int | None:
 logger = logging.getLogger("flykka.spark_bridge")
 
 Pending = TypeVar("Pending", PendingFile, StagedBatch)
-"""Pieces that a sink has staged and not yet committed."""
+"""The elements of state that a sink has staged and not yet committed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:
-    """A batch: its folder, its files, and their number of rows; no files without rows."""
+    """A batch: its folder, its files, and their row count. Without rows it has no files."""
 
     folder: str
     files: tuple[str, ...] = ()
@@ -187,13 +187,13 @@ class Staging:
 
     @cached_property
     def owner(self) -> StagingOwner:
-        """This process, one of the job's successive owners."""
+        """This process, as one of the job's successive owners."""
         root = self._filesystem.qualified(self._job_folder)
         return StagingOwner(filesystem=self._filesystem, root=root, number=self._context.owner_number)
 
     @cached_property
     def folder(self) -> str:
-        """The folder of the subtask's staged rows, as a full path."""
+        """The full path of the folder for the subtask's staged rows."""
         return f"{self.owner.folder}/{self.name}{self._of_parallelism}"
 
     def was_published(self, batch: str) -> bool:
@@ -211,7 +211,7 @@ class Staging:
 
     @property
     def folders(self) -> tuple[StagingFolder, ...]:
-        """The folders for a checkpoint: an attempt that restores it has to clear them."""
+        """The folders to record in a checkpoint, so that an attempt that restores it clears them."""
         return tuple(StagingFolder(path=path) for path in (self.folder, *sorted(self._inherited)))
 
     def write(self, rows: DataFrame, layout: FileLayout = PARQUET) -> WrittenBatch:
@@ -222,7 +222,7 @@ class Staging:
         files = write_files(self._filesystem, observed, folder, layout)
         number_of_rows = int(numbers_of(observation).get("rows", 0))
         if not number_of_rows:
-            # Spark writes a file even without rows.
+            # Spark writes a file even if there are no rows.
             self._filesystem.delete(folder)
             return WrittenBatch(folder=folder)
         if not files:
@@ -236,8 +236,8 @@ class Staging:
         """Make staged files durable, and return their digests, by names in the subtask's folder. May run a Spark job.
 
         Raises:
-            StagedFileError: a file is not as it was written.
-            OwnershipLostError: a later owner of the job has moved it.
+            StagedFileError: a file has changed since it was written.
+            OwnershipLostError: a later owner of the job has moved a file.
         """
         if not files:
             return ()
@@ -262,15 +262,15 @@ class Staging:
             sync_names(folders)
 
     def discard(self, batches: Iterable[str]) -> None:
-        """Delete the folders of batches that are not needed any more."""
+        """Delete the folders of batches that are no longer needed."""
         for folder in set(batches):
             self._filesystem.delete(folder)
             self._sizes.pop(folder, None)
 
     def restore(self, folders: Iterable[StagingFolder]) -> None:
-        """Discard all rows staged by earlier attempts; `folders` are those in the restored checkpoint.
+        """Discard all rows staged by earlier attempts. `folders` are the folders in the restored checkpoint.
 
-        Those of this job at this parallelism belong to other subtasks, which clear them.
+        Folders of this job at this parallelism belong to other subtasks, which clear them.
         """
         own = f"{self.name}{self._of_parallelism}"
         self._filesystem.delete(self.folder)
@@ -284,7 +284,7 @@ class Staging:
         )
 
     def release_inherited(self) -> None:
-        """Delete folders inherited from another job, now that this job has completed a checkpoint of its own."""
+        """Delete folders inherited from another job, after this job has completed a checkpoint."""
         for folder in self._inherited:
             self._filesystem.delete(folder)
             delete_empty(self._filesystem, folder)
@@ -292,7 +292,7 @@ class Staging:
 
 
 def check_staging(filesystem: FileSystem, target: str, staging: str) -> None:
-    """Create and remove a trial folder in the `staging` folder of a sink's target. May block. Raises `SinkError`."""
+    """Create and remove a test folder in the `staging` folder of a sink's target. May block. Raises `SinkError`."""
     was_there = filesystem.exists(target)
     trial = f"{target}/{staging}/trial"
     try:
@@ -309,7 +309,7 @@ Prepared = TypeVar("Prepared", bound=Value)
 def restored(
     prepared: Iterable[Value], pending: type[Prepared], operator: str, kind: str
 ) -> tuple[tuple[Prepared, ...], tuple[StagingFolder, ...]]:
-    """Read a sink's state: pending pieces, folders to clear. Raises `SinkError` if a part is of another sink kind."""
+    """Read a sink's state: pending elements, and folders to clear. Raises `SinkError` for another sink's elements."""
     waiting: list[Prepared] = []
     folders: list[StagingFolder] = []
     for piece in prepared:
@@ -327,7 +327,7 @@ def restored(
 
 
 class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
-    """Writes rows that wait for their checkpoint: it stages them in the job's folder and commits those that are due."""
+    """Writes rows that wait for their checkpoint: it stages them in the job's folder, and commits those due."""
 
     def __init__(self, context: SinkContext) -> None:
         self._context = context
@@ -343,11 +343,11 @@ class StagingWriter(SinkWriter["DataFrame"], Generic[Pending]):
 
     @abstractmethod
     def _commit(self, due: tuple[Pending, ...]) -> tuple[str, ...]:
-        """Publish rows staged by this attempt; return the files that readers see now."""
+        """Publish rows staged by this attempt. Return the files that readers can see now."""
 
 
 class StagedRows:
-    """Batches stored unchanged until they are read again, by this attempt or a later one."""
+    """Batches that are staged unchanged until they are read again, by this attempt or a later one."""
 
     def __init__(self, staging: Staging, layout: FileLayout = PARQUET) -> None:
         self._staging = staging
@@ -368,7 +368,7 @@ class StagedRows:
         )
 
     def pop_sealed(self, checkpoint_id: int, names: tuple[str, ...]) -> tuple[StagedBatch, ...]:
-        """Return the batches of these names, durable and with digests, for a checkpoint. Raises as `Staging.seal`."""
+        """Return the batches with these names for a checkpoint, durable and with digests. Raises like `seal`."""
         batches = self.pop_staged(checkpoint_id, names)
         files = self._staging.files_in(names)
         digests: dict[str, list[FileDigest]] = {}
@@ -379,7 +379,7 @@ class StagedRows:
 
 
 class StagedCheck:
-    """Compares staged files with the records of their checkpoint: sizes, and digests if it was `restored`.
+    """Compares staged files with the records of their checkpoint: sizes and, if the checkpoint was `restored`, digests.
 
     Checkpoints of older versions have no such records.
     """
@@ -412,7 +412,7 @@ class StagedCheck:
         try:
             verify(self._session, files)
         except CheckpointStateMissingError as missing:
-            # It existed a moment ago. The next attempt will find out whether it is lost.
+            # The file existed a moment ago. The next attempt will find out whether it is lost.
             raise SinkError(f"{missing}, and waits to be published") from None
         except CheckpointFormatError as damaged:
             raise StagedFileError(f"{damaged}: it was staged by a sink and cannot be published") from damaged
@@ -421,17 +421,17 @@ class StagedCheck:
 def lost_file(filesystem: FileSystem, staged: str, purpose: str, *published: str) -> StagedFileError:
     """Return the error for a missing staged file whose `published` paths are missing too.
 
-    Raises `SinkError` as `check_gone` does.
+    Raises `SinkError` like `check_gone`.
     """
     check_gone(filesystem, staged, *published)
     return StagedFileError(f"{staged} was staged for {purpose} and is missing: its rows would be lost")
 
 
 def check_gone(filesystem: FileSystem, *paths: str) -> None:
-    """Raise `SinkError` if a staged file or folder, or a path that it was moved to, exists or cannot be seen because
-    its disk or share is away: nothing is lost, and the job can restart.
+    """Raise `SinkError` if a staged file or folder, or a path to which it was moved, exists or cannot be seen because
+    its disk or share is unavailable. Then nothing is lost, and the job can restart.
     """
-    # The output folder or the checkpoint directory: it is never deleted together with the staged rows below it.
+    # The output folder or the checkpoint directory, which is never deleted together with the staged rows below it.
     top = job_folder(paths[0]).rsplit("/", 2)[0]
     if not _is_gone(filesystem, top, *paths):
         raise SinkError(
@@ -441,7 +441,7 @@ def check_gone(filesystem: FileSystem, *paths: str) -> None:
 
 
 def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
-    """Return True if none of the paths exists, while `folder` does: otherwise its disk may be unavailable."""
+    """Return True if none of the paths exists, while `folder` does: without it, the disk may be unavailable."""
     was_there = filesystem.is_folder(folder)
     current = current_path(
         paths[0], lambda below: [status.name for status in filesystem.list(below)], filesystem.exists
@@ -450,7 +450,7 @@ def _is_gone(filesystem: FileSystem, folder: str, *paths: str) -> bool:
 
 
 def check_size(path: str, *, written: int, found: int) -> None:
-    """Raise `StagedFileError` unless a staged file has the size that it was written with."""
+    """Raise `StagedFileError` unless a staged file has the size with which it was written."""
     if found != written:
         raise StagedFileError(
             f"{path} is damaged: {written} bytes were staged, and it has {found}; its rows cannot be published"
@@ -458,7 +458,7 @@ def check_size(path: str, *, written: int, found: int) -> None:
 
 
 def sync_names(folders: Iterable[str]) -> None:
-    """Make the names of files in folders durable, if these are local."""
+    """Make the names of files in folders durable, if the folders are local."""
     for folder in sorted(set(folders), key=lambda folder: (-folder.count("/"), folder)):
         # A deleted folder has no names to sync.
         with suppress(FileNotFoundError):
@@ -466,13 +466,13 @@ def sync_names(folders: Iterable[str]) -> None:
 
 
 def warn_unchecked(operator: str, digests: Iterable[object]) -> None:
-    """Log once that a checkpoint of an older version has no digests of some staged files (None)."""
+    """Log that a checkpoint of an older version has no digests for some staged files (None)."""
     if None in digests:
         logger.info("%s: its checkpoint is of an older version and has no digests of staged files", operator)
 
 
 def _sync_above(root: str) -> None:
-    """Make the names of all parent folders of a local one durable: Spark has created the missing ones."""
+    """Make the names of all parent folders of a local folder durable, since Spark has created missing ones."""
     if is_local(root):
         _, path = split_address(root)
         sync_folders(map(str, PurePath(path).parents))

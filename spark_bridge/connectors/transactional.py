@@ -1,12 +1,12 @@
 """Sinks whose target writes rows and a number in one transaction, which suffices for exactly-once.
 
 Rows are staged as parquet next to the checkpoints, in `<checkpoint directory>/<job>/staged/<uid>-<subtask>/`. When a
-checkpoint is complete, each subtask publishes the rows that it has staged for it in one transaction, which also records
-the id of the checkpoint under the name of the writer, `<job>/<uid>-<subtask>`. A restore of the checkpoint publishes
-the same again, and the target recognises it. So nothing depends on how far the previous attempt got.
+checkpoint is complete, each subtask publishes the rows that it has staged for the checkpoint in one transaction, which
+also records the id of the checkpoint under the name of the writer, `<job>/<uid>-<subtask>`. A restore of the checkpoint
+publishes the same rows again, and the target recognises the id. So nothing depends on how far the previous attempt got.
 
-All unpublished rows of a writer stay one piece of state, whatever subtask it goes to when the parallelism changes: ids
-of one writer are published in order, or a later one would hide an earlier one.
+All unpublished rows of a writer stay one element of state, whatever subtask gets it when the parallelism changes: the
+ids of one writer must be published in order, because a later id would hide an earlier one.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transaction:
-    """The rows of one checkpoint that one writer publishes, staged in folders of `batches`.
+    """The rows of one checkpoint that one writer publishes, staged in the folders of `batches`.
 
-    It is `restored` if it is published by another attempt than the one that staged the rows.
+    It is `restored` if another attempt than the one that staged the rows publishes it.
     """
 
     writer: str
@@ -61,12 +61,12 @@ class Transaction:
 
     @property
     def rows(self) -> DataFrame:
-        """Return the rows; their columns are nullable, whatever the stream's are. Raises as `folders` does."""
+        """Return the rows. Their columns are nullable, even if the stream's are not. Raises like `folders`."""
         self.folders()
         return read_staged(self.session, self.batches)
 
     def rows_with_arrival(self, column: str) -> DataFrame:
-        """Return the rows, with their order of arrival in a column. Raises as `folders` does."""
+        """Return the rows, with their arrival order in a column. Raises like `folders`."""
         self.folders()
         file, row = F.col("_metadata.file_name"), F.col("_metadata.row_index")
         return together(
@@ -80,13 +80,13 @@ class Transaction:
         """Return the folders of the staged files.
 
         Raises:
-            StagedFileError: a file is missing or was changed. Published rows are deleted, but then they are not needed.
+            StagedFileError: a file is missing or was changed. Published rows are deleted, but no longer needed.
         """
         self.check.check_batches(self.batches)
         return tuple(batch.path for batch in self.batches)
 
     def local_files(self) -> tuple[str, ...] | None:
-        """Return the staged files if Python can access them without the JVM, else None. Raises as `folders` does."""
+        """Return the staged files if Python can access them without the JVM, else None. Raises like `folders`."""
         places = [(batch, self.filesystem.local(batch.path)) for batch in self.batches]
         if any(place is None or not batch.files for batch, place in places):
             return None
@@ -105,15 +105,15 @@ class Transaction:
 
 
 class TransactionalSink(Sink):
-    """A sink that publishes a transaction per checkpoint and subtask."""
+    """A sink that publishes one transaction per checkpoint and subtask."""
 
     @abstractmethod
     def publish(self, transaction: Transaction) -> None:
         """Publish the rows and record `checkpoint_id` under `writer`, atomically. May block.
 
-        Does nothing if this id or a later one is recorded for the writer. It must find that out before it reads the
-        rows, which may be gone then, and within the transaction: another attempt of the same writer may run
-        concurrently. An exception fails the attempt, and the next one calls it again.
+        Does nothing if this id or a later one is recorded for the writer. This must be checked before the rows are
+        read, since they may no longer exist then, and within the transaction, since another attempt of the same writer
+        may run concurrently. An exception fails the attempt, and the next attempt calls this method again.
         """
 
     @property
@@ -128,7 +128,7 @@ class TransactionalSink(Sink):
         check_written(prototype, self.staged_as)
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
-        """The folder of staged files, next to the checkpoints that need them."""
+        """Return the folder of staged files, next to the checkpoints that need them."""
         return f"{checkpoint_directory}/{job_id}/staged"
 
 
@@ -141,7 +141,7 @@ class TransactionalWriter(StagingWriter[StagedBatch]):
         self._rows = StagedRows(self._staging, sink.staged_as)
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Publish rows of the checkpoint that the target lacks; discard the rest."""
+        """Publish rows of the checkpoint that the target lacks, and discard all others."""
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         states, folders = restored(prepared, WriterState, self._context.operator, self._sink.format)
         find = self._staging.owner.find
@@ -187,7 +187,7 @@ class TransactionalWriter(StagingWriter[StagedBatch]):
                 self._sink.publish(transaction)
             except (Exception, SystemExit) as raised:
                 if isinstance(raised, StagedFileError):
-                    # It is not lost if a later owner has moved it.
+                    # If a later owner has moved the rows, they are not lost.
                     self._staging.owner.check()
                 what = f"operator {self._context.operator}, which publishes the rows of checkpoint {checkpoint_id}"
                 raise OperatorFailedError(what) from raised

@@ -1,4 +1,4 @@
-"""Checks of the columns and options of files when they are declared: Spark ignores unknown options."""
+"""Checks the columns and options of files when they are declared, since Spark ignores unknown options."""
 
 from __future__ import annotations
 
@@ -73,9 +73,9 @@ def _partition_column(prototype: DataFrame, name: str) -> str:
 
 
 def _ask_spark(files: DataFrame, layout: FileLayout) -> None:
-    """Make Spark prepare to write, as it does before the job that writes."""
+    """Make Spark prepare a write, as it does before the job that writes."""
     session = files.sparkSession
-    # Spark writes the column under another name, without an error.
+    # Spark would write the column under another name, without an error.
     if layout.format == "orc" and (odd := [each.name for each in files.schema if "`" in each.simpleString()]):
         raise PrototypeError(f"orc files support no names with backticks, such as the column {odd[0]!r}")
     jvm = session.sparkContext._jvm

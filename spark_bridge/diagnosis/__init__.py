@@ -1,4 +1,4 @@
-"""Failures of Spark and of user code: their reasons, operators and lines.
+"""Describes failures of Spark and of user code: reason, operator and line.
 
 Not here: the reaction to a failure (`actors/machines/restart`).
 """

@@ -1,7 +1,7 @@
-"""Failures as text: the error, the operator, and the user's line; the whole chain in the stack trace.
+"""Converts failures to text: the error, the operator, and the user's line, with all causes in the stack trace.
 
 A failure may be wrapped several times: raised by a function in a Python worker, wrapped by Spark's task, stage and job,
-and once more by the bridge to Python. Here it is unwrapped to the first error.
+and once more by the bridge to Python. It is unwrapped to the first error.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from flykka.spark_bridge.functions.error_texts import NOTE
 _LIMIT = 1000
 _ONE_OF_THESE = "one of these operators has failed, Spark does not report which:"
 _OF_PLANS = "42"
-"""The class of SQLSTATEs of an invalid query."""
+"""The class of SQLSTATEs that Spark uses for invalid queries."""
 _OF_CATALOGS = frozenset({"42K03", "42K04", "42P01", "42704", "42501"})
 """SQLSTATEs of missing or existing files, and of missing tables, schemas and permissions.
 
-They may have changed at the next attempt.
+The next attempt may succeed, since these may change.
 """
 _LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\(TID \d+\) \([^)]*\): (?P<cause>.*)", re.DOTALL)
 
 
 def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()) -> SerializedThrowable:
-    """Convert `raised` to text; `where` names the failed work, unless the failure knows its operator itself.
+    """Convert `raised` to text. `where` names the failed work, unless the failure itself names its operator.
 
-    `written` has the line that declares the operator, shown above the line that raised. Several lines are candidates,
-    shown as such if the line that raised is unknown.
+    `lines` contains the line that created the operator, which is shown above the line that raised. Several lines are
+    candidates, which are shown if the line that raised is unknown.
     """
     stack = "".join(traceback.format_exception(raised))
     suppresses = suppresses_restarts(raised)
@@ -56,7 +56,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
     if isinstance(raised, CapturedException) and raised._stackTrace:
         stack += f"\n{raised._stackTrace}"
     if len(lines) > 1 and is_of_environment(name):
-        user_lines = []  # The failure is none of these operators'.
+        user_lines = []  # The failure was not caused by these operators.
     elif len(lines) > 1:
         user_lines = [_ONE_OF_THESE, *map(str, lines)] if line is None else [str(line)]
     else:
@@ -69,7 +69,7 @@ def serialized(where: str, raised: BaseException, lines: Sequence[UserLine] = ()
 
 
 def _is_of_plan(raised: BaseException) -> bool:
-    """Return whether Spark's analyzer has refused a plan, as it would again in the next attempt."""
+    """Return whether Spark's analyzer has rejected a plan, which it would do again in the next attempt."""
     state = raised.getSqlState() if isinstance(raised, AnalysisException) else None
     return state is not None and state.startswith(_OF_PLANS) and state not in _OF_CATALOGS
 
@@ -117,14 +117,14 @@ def _in_python(text: str) -> tuple[str, str, UserLine | None] | None:
 
 
 def _class_suppresses(name: str) -> bool:
-    """Return whether the class of a Python worker's exception suppresses restarts; only its name is known here."""
+    """Return whether the class of a Python worker's exception, of which only the name is known, suppresses restarts."""
     module, _, class_name = name.rpartition(".")
     error_class = getattr(sys.modules.get(module or "__main__"), class_name, None)
     return getattr(error_class, "suppress_restarts", False) is True
 
 
 def _with_notes(text: str, lines: Iterable[str]) -> str:
-    """Add the notes about the function's call and the row at which the exception was raised."""
+    """Add the notes about the function's call and the row for which the exception was raised."""
     return "; ".join([text, *(line.removeprefix(NOTE) for line in lines if line.startswith(NOTE))])
 
 

@@ -1,4 +1,4 @@
-"""Metrics of the JVM of Spark's driver, by Flink's names. Reading them blocks, for it calls the JVM."""
+"""Metrics of the JVM of Spark's driver, with Flink's names. Reading them calls the JVM, which blocks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _JVM = "Status.JVM"
 _POOLS = {"direct": "Direct", "mapped": "Mapped"}
-"""Pools of memory outside the heap, by Java's and Flink's names."""
+"""Memory pools outside the heap: Java's names, and Flink's."""
 
 
 def jvm_metrics(context: SparkContext) -> dict[str, float]:
-    """Return sizes in bytes, times of the collectors in ms and of the processor in ns; empty if the JVM is gone."""
+    """Return sizes in bytes, times of the garbage collectors in ms and of the CPU in ns; empty if the JVM is gone."""
     try:
         return dict(_measured(context))
     except (OSError, AssertionError, Py4JError):
@@ -53,12 +53,12 @@ def _measured(context: SparkContext) -> Iterator[tuple[str, float]]:
 
 
 def _each(java_list: Any) -> list[Any]:
-    """Return the elements of a Java list; Py4J's iterator would end with an exception, which costs more."""
+    """Return the elements of a Java list. Py4J's iterator would end with an exception, which is slower."""
     return [java_list.get(place) for place in range(java_list.size())]
 
 
 def _usage(kind: str, usage: Any) -> Iterator[tuple[str, float]]:
     yield f"{_JVM}.Memory.{kind}.Used", usage.getUsed()
     yield f"{_JVM}.Memory.{kind}.Committed", usage.getCommitted()
-    # -1 if there is no limit.
+    # The value is -1 if there is no limit.
     yield f"{_JVM}.Memory.{kind}.Max", usage.getMax()

@@ -1,8 +1,8 @@
-"""Finds the operator of a chain that caused an error of Spark: by the expression, function or file in the error.
+"""Finds the operator of a chain that caused an error of Spark, by the expression, function or file in the error.
 
-Spark computes all operators of a chain as one plan, so the place of an error does not name its operator. But Spark
-records the position of an expression in the query (its query context), the name of a Python function, and the file of
-rows; the plan of each operator's result has all of them.
+Spark computes all operators of a chain as one plan, so the location of an error does not identify its operator. But
+Spark records the position of an expression in the query (its query context), the name of a Python function, and the
+file of rows. The plan of each operator's result contains all of these.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Derivation:
-    """The result of an operator, and the rows that it was computed from, slice by slice; a source has no such rows.
+    """The result of an operator, and the rows from which it was computed, slice by slice. A source has no such rows.
 
-    With `columns` the operator leaves rows unchanged and only computes these columns from them.
+    With `columns`, the operator leaves rows unchanged and only computes these columns.
     """
 
     before: Slices
@@ -49,9 +49,9 @@ class Derivation:
 
 
 class Origins:
-    """The last result of each operator of an attempt, to explain a failure.
+    """The latest result of each operator of an attempt, to explain a failure.
 
-    May be used by two stages at once: the expressions of an operator are the same in all of them.
+    Two stages may use it at once, because the expressions of an operator are the same in all stages.
     """
 
     def __init__(self) -> None:
@@ -63,9 +63,9 @@ class Origins:
             self._derivations[uid] = derivation
 
     def operators_named_by(self, raised: BaseException) -> list[str]:
-        """Return the uids of the operators that may have raised this, in the order of the chain; empty if unknown.
+        """Return the uids of the operators that may have raised this, in chain order; empty if unknown.
 
-        An error that names a function or an expression may fit several operators that use it.
+        If several operators use the function or expression that an error names, all of these are returned.
         """
         names = _named(raised)
         return [uid for uid, derivation in self._last() if names & derivation.marks().keys()] if names else []
@@ -87,7 +87,7 @@ def _named(raised: BaseException) -> set[str]:
 
 
 def _functions_in(raised: BaseException) -> list[str]:
-    """Return the function in which a Python worker raised: the first of the user's frames; else an empty list."""
+    """Return the function in which a Python worker raised, which is the first of the user's frames, as a list."""
     if not isinstance(raised, Py4JJavaError | CapturedException):
         return []
     frames = frames_of_user(str(raised))

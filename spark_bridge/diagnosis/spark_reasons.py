@@ -1,7 +1,7 @@
-"""Failures of Spark itself: the text that identifies them, their names here, and whether a restart can help.
+"""Failures of Spark itself: the texts that identify them, their names in flykka, and whether a restart can help.
 
-An exception of a user's function in a Python worker is none of these. Whether the session still runs is determined in
-`spark_sessions` and not by a text: without a session every call fails in a different way.
+Exceptions of a user's function in a Python worker are not included. Whether the session still runs is determined in
+`spark_sessions` and not by a text, because without a session every call fails differently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _WHY_EXITED = "a function has ended its process (os._exit), crashed in native co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkReason:
-    """A failure by its name and in words. `lost_rdd` is Spark's id of lost materialised rows."""
+    """A failure's name and description. `lost_rdd` is Spark's id of lost materialised rows."""
 
     name: str
     text: str
@@ -27,9 +27,9 @@ class SparkReason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ReasonPattern:
-    """A kind of failure: `mark` matches Spark's text; its groups are filled into our `text`.
+    """A known failure: `mark` matches Spark's message, and its groups are inserted into flykka's `text`.
 
-    A restart does not help with a fatal one.
+    A restart does not help with a `fatal` failure.
     """
 
     name: str
@@ -38,7 +38,7 @@ class _ReasonPattern:
     fatal: bool = False
 
 
-# The first match counts: Spark wraps the cause of a lost executor into its loss, and that into a lost batch.
+# The first match wins: Spark wraps the cause of a lost executor into its loss, and that into a lost batch.
 _PATTERNS = (
     _ReasonPattern(
         name="SessionStoppedError",
@@ -103,13 +103,13 @@ _PATTERNS = (
 
 
 OF_STORAGE = frozenset(("DiskFullError", "StorageError"))
-"""The names of storage failures."""
+"""The names of failures of storage."""
 FATAL = frozenset(pattern.name for pattern in _PATTERNS if pattern.fatal)
-"""The names of failures with which no restart helps."""
+"""The names of failures after which a restart does not help."""
 
 
 def spark_reason(text: str) -> SparkReason | None:
-    """Return Spark's failure, recognised by its whole message `text`; None for an unknown one."""
+    """Return Spark's failure, recognised in the message `text`; None if it is unknown."""
     for kind in _PATTERNS:
         match = kind.mark.search(text)
         if match is not None:

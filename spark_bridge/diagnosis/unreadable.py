@@ -1,4 +1,4 @@
-"""Errors of Spark about files that it cannot read: the file, and the reason.
+"""Extracts the file and the reason from errors of Spark about files that it cannot read.
 
 Spark names the file at the top of a chain of causes and the reason at its end.
 """
@@ -23,14 +23,14 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ufffd\s]+")
 _LONGEST = 400
 _PLACE = re.compile(r"JsonParseException: .* line: (?P<line>\d+), column: (?P<column>\d+)\]")
 LONGEST_JSON_TEXT = 20_000_000
-"""The maximum length of a text that Jackson, Spark's parser, reads."""
+"""The maximum length of a text that Jackson, Spark's JSON parser, reads."""
 _UNREADABLE = "FAILED_READ_FILE"
 _MALFORMED = "MALFORMED_RECORD_IN_PARSING"
 _LENIENT = " (with the option mode='PERMISSIVE' such records are read as nulls)"
 
 
 def unreadable_path(raised: BaseException) -> str | None:
-    """Return the path of the file that Spark could not read, if `raised` is about one."""
+    """Return the path of the file that Spark could not read; None if `raised` is another error."""
     for throwable in throwables(raised):
         if _condition(throwable).startswith(_UNREADABLE):
             return plain_path(unquote(str(throwable.getMessageParameters().get("path"))))
@@ -44,12 +44,12 @@ def unreadable_file(path: str, raised: BaseException) -> UnreadableFileError:
 
 
 def plain_path(path: str) -> str:
-    """Return a path as users write it: a local one without `file:`."""
+    """Return a path as users write it: without `file:` if it is local."""
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
 
 
 def reason(raised: BaseException) -> str:
-    """Return the reason of an error of Spark in one line: the last cause with a text."""
+    """Return the reason of an error of Spark in one line: the last cause that has a text."""
     causes = list(_causes(raised))
     texts = [text for throwable in causes if (text := _cause_text(throwable))]
     text = texts[-1] if texts else _plain(str(raised)) or type(raised).__name__
@@ -62,7 +62,7 @@ def reason(raised: BaseException) -> str:
 def too_long_text(text: str) -> str | None:
     """Return the reason if a parser reports a position beyond the maximum length of a text; None for other errors.
 
-    Spark suppresses the error about the length, and reports the next one: an unexpected character within the text.
+    Spark suppresses the error about the length and reports the next error: an unexpected character within the text.
     """
     place = _PLACE.match(text)
     if place is None or int(place["column"]) < LONGEST_JSON_TEXT:
@@ -80,7 +80,7 @@ def _cause_text(throwable: Any) -> str:
 
 
 def throwables(raised: BaseException) -> Iterator[Any]:
-    """Iterate over Spark's JVM exceptions in `raised`, each before its cause."""
+    """Iterate over Spark's JVM exceptions in `raised`, each followed by its cause."""
     yield from (each for each in _causes(raised) if _of_spark(each))
 
 
@@ -106,7 +106,7 @@ def _condition(throwable: Any) -> str:
 
 
 def _plain(text: str) -> str:
-    """Strip Spark's condition, SQL state and the lines that repeat a query or a file.
+    """Strip Spark's condition, its SQL state, and the lines that repeat a query or a file.
 
     Spark quotes everything that it could not read, which may be binary.
     """

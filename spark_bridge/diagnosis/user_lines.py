@@ -1,4 +1,4 @@
-"""The line of the user's code that caused a failure: the last one that belongs to no library."""
+"""Finds the line of the user's code that caused a failure: the last line that belongs to no library."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def line_in_query(raised: CapturedException) -> UserLine | None:
     """Return the line of a failed DataFrame operation, as recorded by Spark."""
     for context in raised.getQueryContext() or ():
         if context.contextType() is not QueryContextType.DataFrame:
-            continue  # A piece of SQL has a text, and no line.
+            continue  # A context of SQL has a text instead of a line.
         file, separator, line = str(context.callSite()).rpartition(":")
         if separator and line.isdigit() and is_users(file):
             source = linecache.getline(file, int(line)).strip()

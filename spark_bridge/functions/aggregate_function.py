@@ -1,4 +1,4 @@
-"""Functions that combine many values into one, by Flink's names."""
+"""Functions that combine many values into one, with Flink's names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OUT = TypeVar("OUT")
 
 
 class ReduceFunction(ABC, Generic[T]):
-    """Combines two values of the same type into one; the result for many values may not depend on their order."""
+    """Combines two values of the same type into one. The result for many values may not depend on their order."""
 
     @abstractmethod
     def reduce(self, value1: T, value2: T) -> T:
@@ -33,15 +33,15 @@ class AggregateFunction(ABC, Generic[IN, ACC, OUT]):
 
     @abstractmethod
     def get_result(self, accumulator: ACC) -> OUT:
-        """Return the result of an accumulator, which will be used further."""
+        """Return the result of an accumulator, to which more values may be added later."""
 
     def merge(self, acc_a: ACC, acc_b: ACC) -> ACC:
-        """Return the accumulator of the values of both. Only windows that merge, as sessions do, need it."""
+        """Return the accumulator for the values of both. Only merging windows, such as sessions, need this method."""
         raise NotImplementedError(f"{type(self).__name__} has no merge(acc_a, acc_b), which windows that merge need")
 
 
 def reducer(function: ReduceFunction[T] | Callable[[T, T], T]) -> Callable[[T, T], T]:
-    """Return a ReduceFunction or plain function as one that combines two values. Raises TypeError for others."""
+    """Return a ReduceFunction or a plain function as a function of two values. Raises TypeError for other objects."""
     if isinstance(function, ReduceFunction):
         return function.reduce
     if not callable(function):

@@ -1,4 +1,4 @@
-"""Functions with a broadcast input, by Flink's names, and their contexts, created for each call."""
+"""Functions with a broadcast input, with Flink's names, and their contexts, which are created for each call."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ReadOnlyContext(_WithBroadcastStates):
     __slots__ = ()
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """Return a broadcast map, read-only. Raises `StateDescriptorError` if it was not broadcast."""
+        """Return a read-only broadcast map. Raises `StateDescriptorError` if it was not broadcast."""
         self.ensure_in_use()
         return self._broadcast.readable(state_descriptor)
 
@@ -68,12 +68,12 @@ class ReadOnlyTimerContext(KeyedReadOnlyContext, TimerContext):
 
 
 class KeyedBroadcastContext(BroadcastContext):
-    """The context of a broadcast row next to a keyed input."""
+    """The context of a broadcast row, for a function that also has a keyed input."""
 
     __slots__ = ()
 
     def apply_to_keyed_state(self, state_descriptor: object, function: Callable[..., object]) -> NoReturn:
-        """Raise `KeyContextError`: a batch reads only the state of its own keys, never that of all."""
+        """Raise `KeyContextError`: a batch reads only the state of its own keys, never the state of all keys."""
         raise KeyContextError(
             "apply_to_keyed_state is not supported: it would read and write the state of every key, but a batch only"
             " has the state of its own keys. Store the change in broadcast state, and apply it in process_element,"
@@ -82,19 +82,19 @@ class KeyedBroadcastContext(BroadcastContext):
 
 
 class BroadcastProcessFunction(WatermarkFunction, ABC):
-    """Emits rows for each row, using state broadcast to all subtasks.
+    """Emits rows for each row, using state that is broadcast to all subtasks.
 
-    Broadcast rows go to all subtasks and must change broadcast state in the same way in each: the changes may depend
-    only on these rows and on that state.
+    Broadcast rows go to all subtasks, and each subtask must change broadcast state in the same way. So the changes may
+    depend only on these rows and on broadcast state.
     """
 
     @abstractmethod
     def process_element(self, row: Row, ctx: ReadOnlyContext) -> Rows:
-        """Emit rows for a row of the main input; broadcast state can be read."""
+        """Emit rows for a row of the main input. Broadcast state can be read."""
 
     @abstractmethod
     def process_broadcast_element(self, row: Row, ctx: BroadcastContext) -> Rows:
-        """Update broadcast state for a broadcast row; rows emitted here are emitted by every subtask."""
+        """Update broadcast state for a broadcast row. Every subtask emits the rows emitted here."""
 
 
 class KeyedBroadcastProcessFunction(TimedFunction, ABC):
@@ -102,11 +102,11 @@ class KeyedBroadcastProcessFunction(TimedFunction, ABC):
 
     @abstractmethod
     def process_element(self, row: Row, ctx: KeyedReadOnlyContext) -> Rows:
-        """Emit rows for a row of the main input, with state and timers of its key; broadcast state can be read."""
+        """Emit rows for a row of the main input, with the state and timers of its key. Broadcast state can be read."""
 
     @abstractmethod
     def process_broadcast_element(self, row: Row, ctx: KeyedBroadcastContext) -> Rows:
-        """Update broadcast state for a broadcast row, which has no key; every subtask emits the rows emitted here."""
+        """Update broadcast state for a broadcast row, which has no key. Every subtask emits the rows emitted here."""
 
     def on_timer(self, timestamp: int, ctx: ReadOnlyTimerContext) -> Rows:
-        """Emit rows for a timer that fires, with state and timers of its key; broadcast state can be read."""
+        """Emit rows for a timer that fires, with the state and timers of its key. Broadcast state can be read."""

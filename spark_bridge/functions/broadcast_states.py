@@ -1,4 +1,4 @@
-"""The broadcast states of a subtask: maps with the same content in every subtask, by Flink's names."""
+"""The broadcast states of a subtask: maps with the same content in every subtask, with Flink's names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class ReadOnlyBroadcastState(Generic[K, V]):
-    """A broadcast map, read-only. Values are returned as copies, as from a map of keyed state."""
+    """A read-only broadcast map. Values are returned as copies, as from a map of keyed state."""
 
     __slots__ = ("_state",)
 
@@ -24,7 +24,7 @@ class ReadOnlyBroadcastState(Generic[K, V]):
         self._state = state
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key of the map, or None."""
+        """Return the value of a key, or None."""
         return self._state.get(key)
 
     def contains(self, key: K) -> bool:
@@ -40,7 +40,7 @@ class ReadOnlyBroadcastState(Generic[K, V]):
         return self._state.values()
 
     def items(self) -> list[tuple[K, V]]:
-        """Return keys and values."""
+        """Return pairs of key and value."""
         return self._state.items()
 
     def is_empty(self) -> bool:
@@ -63,7 +63,7 @@ class ReadOnlyBroadcastState(Generic[K, V]):
 
 
 class BroadcastStates:
-    """The maps of some descriptors, each registered as operator state."""
+    """The broadcast maps of some descriptors, each of which is registered as operator state."""
 
     def __init__(self, descriptors: Sequence[MapStateDescriptor], states: OperatorStates) -> None:
         self._states = {
@@ -77,7 +77,7 @@ class BroadcastStates:
         return self._states[self._name(descriptor)]
 
     def readable(self, descriptor: MapStateDescriptor) -> ReadOnlyBroadcastState[Any, Any]:
-        """Return the map of a descriptor, read-only. Raises `StateDescriptorError` if it was not broadcast."""
+        """Return the read-only map of a descriptor. Raises `StateDescriptorError` if it was not broadcast."""
         return self._read_only[self._name(descriptor)]
 
     def _name(self, descriptor: MapStateDescriptor) -> str:

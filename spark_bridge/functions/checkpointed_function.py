@@ -1,4 +1,4 @@
-"""Functions with operator state of their subtask, by Flink's names: CheckpointedFunction and its OperatorStateStore."""
+"""Functions with operator state, with Flink's names: CheckpointedFunction and its OperatorStateStore."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor,
 
 
 class OperatorStateStore:
-    """States of a subtask; the kinds differ in how they are redistributed if the parallelism changes.
+    """The operator states of a subtask. Their types differ in how states are redistributed if the parallelism changes.
 
-    All methods raise `StateDescriptorError` for a descriptor of another kind or with a time-to-live, for a name that
-    another state has, and after `initialize_state`; `StateValueError` if a checkpoint's state has another type.
+    All methods raise `StateDescriptorError` for a descriptor of another type or with a time-to-live, for a name that
+    another state has, and after `initialize_state`. They raise `StateValueError` if a checkpoint's state has another
+    type.
     """
 
     def __init__(self, states: OperatorStates) -> None:
         self._states = states
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return a list whose elements are divided among the subtasks: each goes to one of them."""
+        """Return a list whose elements are divided among the subtasks: each element goes to one subtask."""
         return self._list(state_descriptor, OperatorStateMode.SPLIT_DISTRIBUTE)
 
     def get_union_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
@@ -31,7 +32,7 @@ class OperatorStateStore:
         return self._list(state_descriptor, OperatorStateMode.UNION)
 
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return a map that is the same in all subtasks: a new subtask gets a copy from another one."""
+        """Return a map that is the same in all subtasks: a new subtask gets a copy from another subtask."""
         state = self._states.get(state_descriptor, MapStateDescriptor, OperatorStateMode.BROADCAST)
         return cast("MapState[Any, Any]", state)
 
@@ -40,7 +41,7 @@ class OperatorStateStore:
 
 
 class FunctionInitializationContext:
-    """Passed to `initialize_state`: the state of the subtask as a checkpoint or an earlier batch has left it."""
+    """The argument of `initialize_state`: the state of the subtask after a checkpoint or an earlier batch."""
 
     def __init__(self, states: OperatorStates) -> None:
         self._states = states
@@ -50,18 +51,18 @@ class FunctionInitializationContext:
         return self._states.is_restored
 
     def get_operator_state_store(self) -> OperatorStateStore:
-        """Return the states of the subtask by name."""
+        """Return the store of the subtask's states."""
         return OperatorStateStore(self._states)
 
 
 class FunctionSnapshotContext:
-    """Passed to `snapshot_state`."""
+    """The argument of `snapshot_state`."""
 
     def __init__(self, checkpoint_id: int | None) -> None:
         self._checkpoint_id = checkpoint_id
 
     def get_checkpoint_id(self) -> int | None:
-        """Return the checkpoint of the snapshot; None after a batch, for the next checkpoint, whichever it is."""
+        """Return the id of the snapshot's checkpoint; None after a batch, for the next checkpoint, whatever its id."""
         return self._checkpoint_id
 
 
@@ -70,28 +71,28 @@ class CheckpointedFunction(ABC):
 
     `initialize_state` is called before `open`. A function of rows runs in Spark's Python workers, and each of its
     batches may go to another worker. So `snapshot_state` is called after every batch, and `initialize_state` whenever a
-    copy of the function continues the work of another; only one copy per subtask runs at a time. For a `RichFunction`,
-    which runs in the driver, they are called as in Flink: once when an attempt begins, and at each checkpoint.
+    copy of the function continues the work of another copy. Only one copy per subtask runs at a time. A `RichFunction`
+    runs in the driver, where they are called as in Flink: once when an attempt begins, and at each checkpoint.
     """
 
     @abstractmethod
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Register states, and restore attributes of the function from them."""
+        """Register states, and restore the function's attributes from these states."""
 
     @abstractmethod
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Write attributes of the function to the states; nothing to do if it works on the states directly."""
+        """Write the function's attributes to the states. Not needed if the function only uses the states directly."""
 
 
 def initialize_state(function: object, states: OperatorStates) -> None:
-    """Call `initialize_state` of a `CheckpointedFunction`; for operators."""
+    """Call `initialize_state` if the function is a `CheckpointedFunction`. Used by operators."""
     if isinstance(function, CheckpointedFunction):
         function.initialize_state(FunctionInitializationContext(states))
         states.complete()
 
 
 def snapshot_state(function: object, states: OperatorStates, checkpoint_id: int | None = None) -> Lists:
-    """Return the content of a function's states for a checkpoint, empty for other functions; for operators."""
+    """Return the content of a function's states for a checkpoint; empty for other functions. Used by operators."""
     if isinstance(function, CheckpointedFunction):
         function.snapshot_state(FunctionSnapshotContext(checkpoint_id))
     return states.lists()

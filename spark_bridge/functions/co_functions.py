@@ -1,6 +1,6 @@
-"""Functions of two inputs, by Flink's names: CoProcessFunction, KeyedCoProcessFunction, CoMapFunction and the like.
+"""Functions of two inputs, with Flink's names, such as CoProcessFunction, KeyedCoProcessFunction and CoMapFunction.
 
-Rows of an input come in the order of their stream; there is no order between the two inputs, as in Flink.
+Rows of an input arrive in the order of their stream. As in Flink, there is no order between the two inputs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class KeyedCoProcessFunction(TimedFunction, ABC):
 
     @abstractmethod
     def process_element1(self, row: Row, ctx: KeyedContext) -> Rows:
-        """Emit rows for a row of the first input; states and timers are those of its key."""
+        """Emit rows for a row of the first input, with the state and timers of its key."""
 
     @abstractmethod
     def process_element2(self, row: Row, ctx: KeyedContext) -> Rows:
-        """Emit rows for a row of the second input; states and timers are those of its key."""
+        """Emit rows for a row of the second input, with the state and timers of its key."""
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Rows:
-        """Emit rows for a timer that fires; states and timers are those of its key."""
+        """Emit rows for a timer that fires, with the state and timers of its key."""
 
 
 class CoMapFunction(BaseFunction, ABC):

@@ -1,4 +1,4 @@
-"""Types of state in Spark's notation: DDL texts, parsed without Spark."""
+"""Types of state in Spark's notation, DDL texts, which are parsed without Spark."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _MAX_PRECISION = 38
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A column's type: its name, its element types, the names of a struct's fields, a decimal's precision and scale."""
+    """The type of a column: name, element types, the field names of a struct, a decimal's precision and scale."""
 
     name: str
     parts: tuple[ColumnType, ...] = ()
@@ -46,7 +46,7 @@ class ColumnType:
 
 def column_type(text: str, state: str) -> ColumnType:
     """Parse the DDL text of a type, such as `"bigint"` or `"struct<name: string, seen: timestamp>"`. Raises
-    `StateDescriptorError`, naming `state`, if Spark has no such type or state cannot have it.
+    `StateDescriptorError`, which names `state`, if Spark has no such type or state does not support it.
     """
     if not isinstance(text, str):
         raise StateDescriptorError(

@@ -1,4 +1,4 @@
-"""Contexts of the calls of a function, by Flink's names. Each is created for one call and is invalid afterwards."""
+"""The contexts of a function's calls, with Flink's names. Each is created for one call and is invalid afterwards."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tag(Protocol):
 
 
 class FunctionContext(WithJobResources):
-    """The context of a row or a watermark. Raises `KeyContextError` if used outside of its call."""
+    """The context of a row or a watermark. Raises `KeyContextError` if it is used outside of its call."""
 
     __slots__ = ("_current", "_emit", "_gateway", "_timers")
 
@@ -33,19 +33,19 @@ class FunctionContext(WithJobResources):
         self._gateway = gateway
 
     def release(self) -> None:
-        """Invalidate the context when its call has returned; for runners."""
+        """Invalidate the context after its call has returned. Used by runners."""
         self._current = NO_CURRENT_KEY
 
     def timestamp(self) -> int | None:
-        """Return the event time of the row in milliseconds, or None; for a timer, its time."""
+        """Return the event time of the row in milliseconds, or None; for a timer, return the timer's time."""
         return self._current.timestamp
 
     def current_watermark(self) -> int:
-        """Return the watermark; -2^63 before there is one."""
+        """Return the watermark; -2^63 before the first watermark."""
         return self._current.watermark_ms
 
     def timer_service(self) -> TimerService:
-        """Return the time and the timers of the current key."""
+        """Return the service for the current time and the timers of the current key."""
         self.ensure_in_use()
         return self._timers
 
@@ -58,7 +58,7 @@ class FunctionContext(WithJobResources):
         return self._current.resources
 
     def send_event_to_coordinator(self, event: Any) -> None:
-        """Send a plain value to the coordinator of the operator, delivered when the batch is done.
+        """Send a plain value to the coordinator of the operator, which receives it when the batch has been processed.
 
         Raises:
             FunctionError: the function is not a `CoordinatedFunction`.
@@ -68,17 +68,18 @@ class FunctionContext(WithJobResources):
         self._gateway.send_event(event)
 
     def update_global_aggregate(self, name: str, value: Any, function: AnyAggregateFunction) -> Any:
-        """Add a plain value to the aggregate with this name, shared by all subtasks of the job, when the batch is done.
+        """Add a plain value to the aggregate with this name, which all subtasks of the job share, at the end of the
+        batch.
 
-        Returns its result, a plain value, as of the start of the batch; None until this subtask has received one.
-        Raises `FunctionError` if `function` is not an aggregate function, and `EventValueError` if the value is not
-        plain.
+        Returns the aggregate's result, a plain value, as of the start of the batch; None until this subtask has
+        received a result. Raises `FunctionError` if `function` is not an aggregate function, and `EventValueError` if
+        the value is not plain.
         """
         self.ensure_in_use()
         return self._gateway.update_aggregate(name, value, function)
 
     def ensure_in_use(self) -> None:
-        """Raise `KeyContextError` outside of the call."""
+        """Raise `KeyContextError` if the call has returned."""
         self._current.slot  # noqa: B018 - reading it raises
 
 
@@ -88,7 +89,7 @@ class KeyedContext(FunctionContext):
     __slots__ = ()
 
     def get_current_key(self) -> Any:
-        """Return the key: its value, or a tuple for several key columns."""
+        """Return the key: a value, or a tuple of values if there are several key columns."""
         current = self._current
         return current.keys[current.slot]
 

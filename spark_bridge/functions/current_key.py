@@ -1,4 +1,4 @@
-"""The current key: its slot, and its times. Set by a runner, read by states, timers and contexts."""
+"""The current key, with its slot and times. Runners set it, and states, timers and contexts read it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class TimeDomain(Enum):
 
 
 class CurrentKey:
-    """The current key; one object for a whole runner.
+    """The current key. A runner has only one such object.
 
-    `timestamp` is that of the row or of the timer, in milliseconds, None for a row without one. `domain` is its time
-    domain. `resources` are those of the job, for the contexts of calls.
+    `timestamp` is the time of the row or timer in milliseconds, or None for a row without a time. `domain` is its time
+    domain. `resources` are the job's, for the contexts of calls.
     """
 
     __slots__ = ("domain", "keys", "processing_time_ms", "resources", "slot", "timestamp", "watermark_ms")
@@ -37,14 +37,14 @@ class CurrentKey:
         self.processing_time_ms = 0
 
     def event_time_ms(self) -> int:
-        """Return the time of the row; the watermark if that is later or the row has no time."""
+        """Return the time of the row, or the watermark if that is later or the row has no time."""
         if self.timestamp is None or self.domain is TimeDomain.PROCESSING_TIME:
             return self.watermark_ms
         return max(self.timestamp, self.watermark_ms)
 
 
 class _NoKey(list[Any]):
-    """Takes the place of state while there is no current key: every access raises."""
+    """Replaces state while there is no current key: every access raises."""
 
     def __getitem__(self, _: Any) -> NoReturn:
         raise _no_key()
@@ -57,7 +57,7 @@ class _NoKey(list[Any]):
 
 
 class _NoSlot:
-    """Takes the place of the slot of a row without a key: every lookup raises."""
+    """Replaces the slot of a row without a key: every lookup raises."""
 
     def __index__(self) -> NoReturn:
         raise KeyContextError(
@@ -70,17 +70,17 @@ class _NoSlot:
 
 
 class _NoCurrentKey(CurrentKey):
-    """Takes the place of the current key in an invalid context."""
+    """Replaces the current key in an invalid context."""
 
     def __init__(self) -> None:
-        """Skip the base's fields: any access must fail."""
+        """Skip the fields of the base class, so that any access fails."""
 
     def __reduce__(self) -> str:
         return "NO_CURRENT_KEY"
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
-            raise AttributeError(name)  # Copying looks up such attributes.
+            raise AttributeError(name)  # Copying an object looks up such attributes.
         raise KeyContextError(
             "a context was used outside of its call: keep it neither in the function nor in a generator, and use the"
             " ctx of the current call"

@@ -1,4 +1,4 @@
-"""Rows that a function emits, checked against the columns of its outputs."""
+"""Collects the rows that a function emits, and checks them against the columns of its outputs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ Row = dict[str, Any]
 
 @dataclass(slots=True)
 class Emitted:
-    """Emitted rows, and those of side outputs by the ids of their tags."""
+    """Emitted rows, and rows of side outputs by tag id."""
 
     rows: list[Row] = field(default_factory=list)
     side: dict[str, list[Row]] = field(default_factory=dict)
 
 
 class Collector:
-    """Collects the output of a function; `columns` and `side_columns` are those of its outputs, None if not checked.
+    """Collects the output of a function. `columns` and `side_columns` are those of its outputs, or None to skip the
+    check.
 
-    Every row is copied: a function may reuse its own.
+    Every row is copied, because a function may reuse its rows.
     """
 
     def __init__(self, columns: Sequence[str] | None, side_columns: Mapping[str, Sequence[str]] | None) -> None:
@@ -58,7 +59,7 @@ class Collector:
         if not isinstance(name, str):
             raise FunctionOutputError(f"ctx.output takes an OutputTag and a row, not {short_repr(tag)} as the tag")
         if self._side is not None and name not in self._side:
-            return  # It has no reader.
+            return  # The side output has no reader.
         checked = _checked(row, None if self._side is None else self._side[name])
         self._emitted.side.setdefault(name, []).append(checked)
 
@@ -81,7 +82,7 @@ def _checked(row: Any, columns: frozenset[str] | None) -> Row:
 
 
 def _raise_at_yield(returned: object, wrong: FunctionOutputError) -> NoReturn:
-    """Raise an error where the row was yielded, so that the traceback shows that line."""
+    """Raise an error at the point where the row was yielded, so that the traceback shows that line."""
     if isinstance(returned, GeneratorType):
         with suppress(StopIteration):
             returned.throw(wrong.with_traceback(None))

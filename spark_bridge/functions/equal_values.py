@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 NAN = float("nan")
-"""The only NaN among normalised values: as one object, Python finds it in dicts and tuples."""
+"""The only NaN object among normalised values, so that Python finds it in dicts and tuples."""
 
 
 def normalised_value(value: Any) -> Any:
-    """Return a hashable value that equals another one exactly if Spark's values are equal."""
+    """Return a hashable value that equals another normalised value exactly if Spark considers both values equal."""
     match value:
         case float():
             return NAN if value != value else value + 0.0
@@ -22,6 +22,6 @@ def normalised_value(value: Any) -> Any:
 
 
 def entries_of(pairs: Any, normalised_key: Callable[[Any], Any] | None) -> dict[Any, Any]:
-    """Return the entries of a map, or of pairs, as a dict, with normalised keys if a function for that is given."""
+    """Return the entries of a map, or of pairs, as a dict. Keys are normalised if a function for that is passed."""
     entries = dict(pairs)
     return entries if normalised_key is None else {normalised_key(key): value for key, value in entries.items()}

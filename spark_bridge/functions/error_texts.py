@@ -1,4 +1,4 @@
-"""Formats values for error messages, and adds notes to exceptions that state where a user's function failed."""
+"""Formats values for error messages, and adds notes to exceptions that show where a user's function failed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ _LONGEST = 200
 
 
 def add_note(raised: BaseException, text: str) -> None:
-    """Add a note about the place of the failure to an exception; it is printed after the traceback."""
+    """Add a note to an exception about where it was raised, which is printed after the traceback."""
     raised.add_note(f"{NOTE}{text}")
 
 
 def short_repr(value: object) -> str:
-    """Return the repr of a value, truncated; if its repr raises, the name of its type."""
+    """Return the repr of a value, truncated. If the repr raises, return the name of the value's type."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - another error is being reported

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class EventTime:
     """The event time of a row: its timestamp `column` plus `offset_ms`.
 
-    Results of windows have the time of their window's last millisecond, as in Flink: `window_end` - 1 ms.
+    The event time of a window's result is the last millisecond of the window, as in Flink: `window_end` - 1 ms.
     """
 
     column: str
@@ -20,7 +20,7 @@ class EventTime:
 
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
-"""The columns of a window's bounds in its results."""
+"""The columns with a window's bounds in results."""
 
 OF_WINDOWS = EventTime(column=WINDOW_END, offset_ms=-1)
 """The event time of results of windows."""

@@ -1,4 +1,4 @@
-"""Plain values that functions and their coordinators may send each other, as msgpack bytes."""
+"""Plain values that functions and their coordinators may send to each other, as msgpack bytes."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from flykka.spark_bridge.errors import EventValueError
 
 
 def event_to_bytes(value: Any, what: str) -> bytes:
-    """Return the bytes of None, a bool, number, text or bytes, or a list, tuple or dict of such. Raises
-    `EventValueError`, naming `what`, for another value.
+    """Encode None, a bool, number, text or bytes, or a list, tuple or dict of such values. Raises `EventValueError`,
+    which names `what`, for another value.
     """
     try:
         packed: bytes = msgpack.packb(value, default=_plain, strict_types=True)
@@ -25,7 +25,7 @@ def event_to_bytes(value: Any, what: str) -> bytes:
 
 
 def event_from_bytes(data: bytes) -> Any:
-    """Return the value from the bytes of `event_to_bytes`; a tuple comes back as a list."""
+    """Decode the bytes of `event_to_bytes`. A tuple is decoded as a list."""
     return msgpack.unpackb(data, strict_map_key=False)
 
 

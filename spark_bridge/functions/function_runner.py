@@ -1,6 +1,6 @@
-"""Runs a function over the rows of a batch with its method for each input, and over due timers.
+"""Calls a function for the rows of a batch, with its method for each input, and for due timers.
 
-The loops do as little as possible per row: local variables, two attributes set, and the call.
+The loops do as little as possible per row: they use local variables, set two attributes, and call the function.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class RowCall(NamedTuple):
 
 
 def row_calls(function: FunctionWithoutKeys | FunctionWithKeys, contexts: Sequence[NewContext]) -> tuple[RowCall, ...]:
-    """Return the method for each input of a function; `contexts` are those for the first and second input."""
+    """Return the method for each input of a function. `contexts` are those for the first and the second input."""
     methods = zip(_methods(function), contexts, strict=False)
     return tuple(RowCall(name, call, new_context) for (name, call), new_context in methods)
 
@@ -109,9 +109,9 @@ F = TypeVar("F", bound=FunctionWithKeys | FunctionWithoutKeys)
 class _FunctionRunner(Generic[F]):
     """Runs a function: `open`, any number of calls, one at a time, and `close`.
 
-    `columns` are those of the emitted rows, `side_columns` those of side outputs by the ids of their tags; None if they
-    are not checked. A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`; `lists`
-    are the states at its last snapshot. Its contexts have the `resources` of its job.
+    `columns` are those of the emitted rows, `side_columns` those of side outputs by tag id, or None to skip the check.
+    A `CheckpointedFunction` starts with the states of its subtask and its `broadcast_states`; `lists` are the states at
+    its last snapshot. Its contexts provide the `resources` of its job.
     """
 
     _calls: tuple[RowCall, ...]
@@ -137,7 +137,7 @@ class _FunctionRunner(Generic[F]):
         self._collector = Collector(columns, side_columns)
         self._metrics = MetricGroup()
         self.gateway = OperatorEventGateway(has_coordinator=isinstance(function, CoordinatedFunction))
-        # A new context for each call: a context stored by the function is invalid in the next call.
+        # A new context for each call, so that a context stored by the function is invalid in the next call.
         self._without_keys = (
             self._current,
             TimerServiceWithoutKeys(self._current),
@@ -149,7 +149,7 @@ class _FunctionRunner(Generic[F]):
         self._function.close()
 
     def process_watermark(self, *, watermark_ms: int, processing_time_ms: int) -> Emitted:
-        """Call the function for a watermark, after the timers that this fires."""
+        """Call the function for a watermark, after the timers that the watermark fires."""
         assert isinstance(self._function, WatermarkFunction), "others do not see watermarks"
         self._begin(watermark_ms, processing_time_ms)
         context = FunctionContext(*self._without_keys)
@@ -162,7 +162,7 @@ class _FunctionRunner(Generic[F]):
         return self._collector.drain()
 
     def handle_operator_events(self, events: Sequence[bytes], *, watermark_ms: int, processing_time_ms: int) -> Emitted:
-        """Call the function for events of its coordinator. Raises as `process`."""
+        """Call the function for events of its coordinator. Raises like `process`."""
         function: object = self._function
         assert isinstance(function, CoordinatedFunction), "others have no coordinator"
         self._begin(watermark_ms, processing_time_ms)
@@ -207,7 +207,7 @@ class _FunctionRunner(Generic[F]):
         return repeat(calls[0], len(rows)) if inputs is None else map(calls.__getitem__, inputs)
 
     def _begin(self, watermark_ms: int, processing_time_ms: int) -> CurrentKey:
-        self._collector.drain()  # A failed call may have left rows.
+        self._collector.drain()  # A failed call may have left rows behind.
         current = self._current
         current.timestamp = None
         current.watermark_ms = watermark_ms
@@ -216,7 +216,7 @@ class _FunctionRunner(Generic[F]):
 
 
 class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
-    """Runs a function without keys: a `ProcessFunction`, or one of two inputs."""
+    """Runs a function without keys: a `ProcessFunction`, or a function of two inputs."""
 
     def open(self) -> None:
         """Open the function. Call `close` afterwards even if this has raised."""
@@ -238,8 +238,8 @@ class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
         processing_time_ms: int,
         inputs: Sequence[int] | None = None,
     ) -> Emitted:
-        """Process rows; `timestamps` are their event times, None without event time, and `inputs` the numbers of their
-        inputs.
+        """Process rows. `timestamps` are their event times, None without event time, and `inputs` are the numbers of
+        their inputs.
 
         Exceptions of the function are raised with a note that shows the row. Raises `FunctionError` if the function
         breaks a rule.
@@ -265,10 +265,10 @@ class ProcessFunctionRunner(_FunctionRunner[FunctionWithoutKeys]):
 
 
 class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
-    """Runs a function with keys over the states and timers of the current keys.
+    """Runs a function with keys, with the states and timers of the current keys.
 
-    Slots number the keys of a call: `keys` has the key of each, and `StateColumns` its state. A broadcast row has
-    `NO_SLOT`.
+    A slot is the number of a key within a call: `keys` contains the key of each slot, and `StateColumns` its state. A
+    broadcast row has `NO_SLOT`.
     """
 
     def __init__(
@@ -309,7 +309,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
         return self._states.descriptors
 
     def open(self) -> None:
-        """Open the function, which registers its states; call `close` afterwards even if this has raised."""
+        """Open the function, which registers its states. Call `close` afterwards even if this has raised."""
         self._open(self._states)
         self._states.complete()
 
@@ -325,7 +325,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
         processing_time_ms: int,
         inputs: Sequence[int] | None = None,
     ) -> Emitted:
-        """Process rows in order; `slots` are those of their keys.
+        """Process rows in order. `slots` are the slots of their keys.
 
         `timestamps` are the event times of the rows, None without event time, and `inputs` the numbers of their inputs
         if there are two. Exceptions of the function are raised with a note that shows row and key. Raises
@@ -363,9 +363,9 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
         watermark_ms: int,
         processing_time_ms: int,
     ) -> Emitted:
-        """Fire the timers of a domain that are due at its time, including those registered meanwhile.
+        """Fire the timers of a domain that are due at its current time, including timers that fired timers register.
 
-        The timers of a key fire in the order of their times, and the keys in that of their slots. Raises as `process`.
+        The timers of a key fire in time order, and the keys in slot order. Raises like `process`.
         """
         is_event_time = domain is TimeDomain.EVENT_TIME
         due_to = watermark_ms if is_event_time else processing_time_ms
@@ -377,7 +377,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
             context = new_context()
             try:
                 for slot in range(len(of_slots)):
-                    # Registering the first timer of a key creates the list.
+                    # The list is created when the first timer of a key is registered.
                     while (due := of_slots[slot]) and due[0] <= due_to:
                         current.slot = slot
                         current.timestamp = timestamp = due.pop(0)
@@ -411,7 +411,7 @@ class KeyedFunctionRunner(_FunctionRunner[FunctionWithKeys]):
 
 
 def _no_rows(timestamp: int, ctx: TimerContext) -> None:
-    """Does nothing: the timer was registered by the function that this one has replaced."""
+    """Does nothing: the timer was registered by an earlier function that this function has replaced."""
 
 
 def _of_each(rows: Sequence[Row], timestamps: Timestamps | None) -> Iterable[int | None]:

@@ -1,6 +1,6 @@
 """Resources of a job for its functions: cached files, parameters and broadcast variables.
 
-Only the process that runs the function knows the paths of files: `find` returns them.
+Only the process that runs the function knows the paths of files, which `find` returns.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 from flykka.spark_bridge.errors import JobResourceError
 
 Collect = Callable[[], Sequence[dict[str, Any]]]
-"""Returns the rows of a broadcast variable."""
+"""A function that returns the rows of a broadcast variable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedFile:
-    """A file or folder by the name that functions use. `unit` is its name wherever files of jobs are stored.
+    """A file or folder, with the name that functions use. `unit` is its name in all folders with files of jobs.
 
-    `registered` is the call that has registered it, with the user's line.
+    `registered` is the call that has registered the file, with the user's line.
     """
 
     name: str
@@ -37,7 +37,7 @@ def _nowhere(file: CachedFile) -> str:
 class JobResources:
     """Cached files by name, the job's parameters, and the broadcast variables of one operator by name.
 
-    The variables are None in a trial of a function, before they are declared: then every name exists and is empty.
+    The variables are None while a function is tested before they are declared. Then every name exists and is empty.
     """
 
     cached_files: Mapping[str, CachedFile] = field(default_factory=dict)
@@ -50,7 +50,7 @@ NO_RESOURCES = JobResources()
 
 
 class WithJobResources(ABC):
-    """The base of contexts: resources of the job, by Flink's names."""
+    """The base class of contexts: resources of the job, with Flink's names."""
 
     __slots__ = ()
 
@@ -61,7 +61,7 @@ class WithJobResources(ABC):
         """Return the path of a cached file on this machine; for an archive, the folder with its unpacked content.
 
         Raises:
-            JobResourceError: no file was registered under this name, or it is not on this machine.
+            JobResourceError: no file was registered with this name, or it is not on this machine.
         """
         resources = self._job_resources()
         file = resources.cached_files.get(name)
@@ -80,7 +80,8 @@ class WithJobResources(ABC):
         return self._job_resources().global_job_parameters.get(key, default)
 
     def get_broadcast_variable(self, name: str) -> list[dict[str, Any]]:
-        """Return the rows of a broadcast variable, in any order, but the same in every subtask and after every restart.
+        """Return the rows of a broadcast variable, in arbitrary order, but the same in every subtask and after every
+        restart.
 
         Raises:
             JobResourceError: the operator has no variable with this name.

@@ -1,8 +1,8 @@
 """The states of a function by name: registered in `open`, bound to the columns of each batch.
 
-With time-to-live each value, element or entry expires by itself, as in Flink, and is removed when it is next accessed.
-Times are stored next to the values, for each element of a list and each entry of a map. Values written before their
-state had a time-to-live have no time, and get one at their next access that counts.
+With time-to-live, each value, element or entry expires separately, as in Flink, and is removed by the next access.
+Times are stored next to the values, for each element of a list and each entry of a map. Values that were written before
+their state had a time-to-live have no time, and get a time at the next access that restarts time-to-live.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _ExpiringState(State):
         return current.event_time_ms()
 
     def _later(self, touched: int | None) -> int:
-        """Return the time of an access: rows come out of order, and a late one must not shorten a value's life."""
+        """Return the time of an access. Rows may be out of order, and a late row must not shorten a value's life."""
         now = self._now()
         return now if touched is None or touched < now else touched
 
@@ -95,10 +95,10 @@ class _ExpiringState(State):
 
 
 class _ExpiringValue(_ExpiringState):
-    """Has one value for each key, and one time."""
+    """Stores one value and one time for each key."""
 
     def _read(self) -> Any:
-        """Return the value visible to a reader; remove it if it has expired, else touch it if reading does so."""
+        """Return the value visible to a reader. Remove it if it has expired, else update its time if reads do so."""
         slot = self._current.slot
         value, touched = self._values[slot], self._touched[slot]
         if value is None:
@@ -112,8 +112,6 @@ class _ExpiringValue(_ExpiringState):
 
 
 class ExpiringValueState(_ExpiringValue, ValueState[T]):
-    """A `ValueState` with time-to-live."""
-
     def value(self) -> T | None:
         value: T | None = self._readable(self._read())
         return value
@@ -138,11 +136,11 @@ class _ExpiringAdding(_ExpiringValue, AddingState[IN, OUT]):
 
 
 class ExpiringReducingState(_ExpiringAdding[T, T], ReducingState[T]):
-    """A `ReducingState` with time-to-live."""
+    pass
 
 
 class ExpiringAggregatingState(_ExpiringAdding[IN, OUT], AggregatingState[IN, OUT]):
-    """An `AggregatingState` with time-to-live."""
+    pass
 
 
 class ExpiringListState(_ExpiringState, ListState[T]):
@@ -216,7 +214,7 @@ class ExpiringMapState(_ExpiringState, MapState[K, V]):
     def _put(self, stored: dict[Any, Any]) -> None:
         entries, times = self._entries(), self._times()
         for key in stored:
-            # It goes to the end, as if it had been cleaned up.
+            # The entry moves to the end, as if it had been removed before.
             if key in times and times[key] <= self._expired_to:
                 del entries[key], times[key]
         super()._put(stored)
@@ -245,8 +243,6 @@ _STATES: dict[type[StateDescriptor], tuple[type[State], type[State], str]] = {
 
 
 class KeyedStates:
-    """The states of one function."""
-
     def __init__(self, current: CurrentKey) -> None:
         self._current = current
         self._states: dict[str, State] = {}
@@ -254,16 +250,16 @@ class KeyedStates:
 
     @property
     def descriptors(self) -> tuple[StateDescriptor, ...]:
-        """The descriptors in the order of registration."""
+        """The descriptors, in the order of registration."""
         return tuple(state.descriptor for state in self._states.values())
 
     def complete(self) -> None:
-        """Accept no more states: the columns are fixed."""
+        """Accept no more states, because the columns are fixed."""
         self._is_complete = True
 
     def get(self, descriptor: StateDescriptor, kind: type[StateDescriptor]) -> State:
-        """Return the state of a descriptor, registered if it is new. Raises `StateDescriptorError` if it is of another
-        kind, another state has its name, or `open` has returned.
+        """Return the state of a descriptor, registered if it is new. Raises `StateDescriptorError` if it has another
+        type, another state has its name, or `open` has returned.
         """
         if not isinstance(descriptor, kind):
             raise _wrong_kind(descriptor, kind)

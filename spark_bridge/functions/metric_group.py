@@ -1,6 +1,6 @@
-"""Metrics of a function, by Flink's names. Samples leave the worker with each batch.
+"""Metrics of a function, with Flink's names. Samples leave the worker with each batch.
 
-They use no clock: the receiver computes the rate of a meter's events.
+Metrics use no clock: the receiver computes the rate of a meter's events.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class MetricKind(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricSample:
-    """A sample of a metric, for the time since its last sample.
+    """A sample of a metric, for the time since its previous sample.
 
     `name` includes the names of its groups, separated by dots. `count` is the change of a counter, or the number of
-    events of a meter; `counts` are the frequencies of a histogram's numbers; `value` is that of a gauge.
+    events of a meter; `counts` are the frequencies of a histogram's numbers; `value` is the value of a gauge.
     """
 
     name: str
@@ -45,15 +45,15 @@ class Counter:
         self._count = 0
 
     def inc(self, n: int = 1) -> None:
-        """Count up."""
+        """Increase the count."""
         self._count += n
 
     def dec(self, n: int = 1) -> None:
-        """Count down."""
+        """Decrease the count."""
         self._count -= n
 
     def get_count(self) -> int:
-        """Return the count since the batch began; for a rich function, the count of this copy."""
+        """Return the count since the batch began; for a rich function, the count in this copy."""
         return self._count
 
     def sample(self, name: str) -> MetricSample:
@@ -62,7 +62,7 @@ class Counter:
 
 
 class Meter:
-    """Counts events, from which a rate is computed."""
+    """Counts events, from which the receiver computes a rate."""
 
     __slots__ = ("_events",)
 
@@ -79,7 +79,7 @@ class Meter:
 
 
 class Histogram:
-    """A distribution of whole numbers. From 1000 on only the first three digits count, to keep it small."""
+    """A distribution of integers. From 1000 on, only the first three digits count, which limits its size."""
 
     __slots__ = ("_counts",)
 
@@ -87,7 +87,7 @@ class Histogram:
         self._counts: dict[int, int] = {}
 
     def update(self, value: int) -> None:
-        """Add a value. Raises `FunctionError` unless it is a whole number."""
+        """Add a value. Raises `FunctionError` unless it is an integer."""
         try:
             number = index(value)
         except TypeError:
@@ -108,7 +108,7 @@ class Histogram:
 
 
 class Gauge:
-    """The current result of a function, called once for each batch."""
+    """A gauge, whose value is the result of a function that is called once for each batch."""
 
     __slots__ = ("_function",)
 
@@ -132,7 +132,7 @@ _KINDS: dict[type[Metric], MetricKind] = {
 class MetricGroup:
     """Metrics by name. The same name returns the same metric.
 
-    Raises `FunctionError` if a name is that of a metric of another kind.
+    Raises `FunctionError` if a metric with the name exists and has another type.
     """
 
     def __init__(self, prefix: str = "", metrics: dict[str, Metric] | None = None) -> None:
@@ -140,7 +140,7 @@ class MetricGroup:
         self._metrics: dict[str, Metric] = {} if metrics is None else metrics
 
     def add_group(self, name: str) -> MetricGroup:
-        """Return the group with this name in this group."""
+        """Return the subgroup with this name."""
         return MetricGroup(f"{self._prefix}{name}.", self._metrics)
 
     def counter(self, name: str) -> Counter:
@@ -148,7 +148,7 @@ class MetricGroup:
         return self._registered(name, Counter)
 
     def gauge(self, name: str, function: Callable[[], float]) -> Gauge:
-        """Register a function whose result is the gauge's value; called in the driver if the operator runs there."""
+        """Register a function whose result is the gauge's value, called in the driver if the operator runs there."""
         return self._registered(name, Gauge, function)
 
     def meter(self, name: str) -> Meter:
@@ -160,11 +160,11 @@ class MetricGroup:
         return self._registered(name, Histogram)
 
     def names(self) -> tuple[tuple[str, MetricKind], ...]:
-        """Return the names and kinds of all metrics; for runners."""
+        """Return the names and kinds of all metrics. Used by runners."""
         return tuple((name, _KINDS[type(metric)]) for name, metric in self._metrics.items())
 
     def samples(self) -> tuple[MetricSample, ...]:
-        """Return a sample of each metric for the time since its last one; for runners."""
+        """Return a sample of each metric for the time since its previous sample. Used by runners."""
         return tuple(metric.sample(name) for name, metric in self._metrics.items())
 
     def _registered(self, name: str, kind: type[M], *arguments: Any) -> M:

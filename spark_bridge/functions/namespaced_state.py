@@ -29,7 +29,7 @@ class Namespace:
 
 
 class NamespacedStateDescriptor(StateDescriptor):
-    """A state with a value for each namespace: its column maps the names of namespaces to values.
+    """A state with a value for each namespace: its column maps namespace names to values.
 
     Raises `StateDescriptorError` for a state with time-to-live, since namespaces are cleared when they end.
     """
@@ -45,7 +45,7 @@ class NamespacedStateDescriptor(StateDescriptor):
 
 
 class NamespacedState(State):
-    """State of the current key and namespace, accessed through `state`."""
+    """The state of the current key and namespace, which is accessed through `state`."""
 
     __slots__ = ("_of", "_view", "state")
 
@@ -58,7 +58,7 @@ class NamespacedState(State):
     def bind(self, columns: StateColumns) -> None:
         super().bind(columns)
         self._view.maps = self._values
-        # The state uses the view as its column, in which every key has the value of the current namespace.
+        # The state uses the view as its column, in which each key's value is that of the current namespace.
         of_state = StateColumns(
             values={self._of.name: self._view},
             touched_ms={},
@@ -74,11 +74,11 @@ class NamespacedState(State):
         self.state.release()
 
     def namespaces(self) -> dict[str, Any]:
-        """Return the values of the key by namespace, as stored; read-only."""
+        """Return the key's values by namespace, as stored. They must not be changed."""
         return self._view.entries(self._current.slot) or {}
 
     def merge(self, target: str, sources: Sequence[str]) -> None:
-        """Merge the values of namespaces into that of another one, and remove them.
+        """Merge the values of the source namespaces into the target's, and remove the sources.
 
         Raises `StateDescriptorError` for a state that is neither a list nor reduced nor aggregated.
         """
@@ -108,7 +108,7 @@ class NamespacedState(State):
 
 
 class _NamespaceView(list[Any]):
-    """The column of a state, as seen in the current namespace."""
+    """The column of a state, reduced to the values of the current namespace."""
 
     def __init__(self, namespace: Namespace) -> None:
         super().__init__()

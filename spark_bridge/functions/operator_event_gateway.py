@@ -1,6 +1,6 @@
 """Sends events of a function to the JobMaster (Flink's OperatorEventGateway and GlobalAggregateManager).
 
-Events are buffered until the batch is done, and leave the worker with it: events of a failed batch are dropped.
+Events are buffered and leave the worker when the batch has been processed. Events of a failed batch are dropped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flykka.spark_bridge.functions.event_values import event_from_bytes, event_t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """Events, values for aggregates by name, and the functions of the aggregates by name."""
+    """Sent events, the values for aggregates by name, and the functions of the aggregates by name."""
 
     events: tuple[bytes, ...]
     updates: tuple[tuple[str, bytes], ...]
@@ -24,8 +24,6 @@ class Sent:
 
 
 class OperatorEventGateway:
-    """The gateway of one runner."""
-
     def __init__(self, *, has_coordinator: bool) -> None:
         self._has_coordinator = has_coordinator
         self._events: list[bytes] = []
@@ -38,7 +36,6 @@ class OperatorEventGateway:
         self._results = results
 
     def send_event(self, event: Any) -> None:
-        """Buffer an event for the coordinator."""
         if not self._has_coordinator:
             raise FunctionError(
                 "the function has no coordinator to send an event to: make it a CoordinatedFunction too, whose"
@@ -47,7 +44,7 @@ class OperatorEventGateway:
         self._events.append(event_to_bytes(event, "an event"))
 
     def update_aggregate(self, name: str, value: Any, function: AggregateFunction[Any, Any, Any]) -> Any:
-        """Buffer a value for an aggregate; return its last known result."""
+        """Buffer a value for an aggregate, and return the aggregate's last known result."""
         if not isinstance(name, str) or not name.strip():
             raise FunctionError(f"the name of a global aggregate must be a text, not {name!r}")
         if not isinstance(function, AggregateFunction):
@@ -58,7 +55,7 @@ class OperatorEventGateway:
         return None if result is None else event_from_bytes(result)
 
     def drain(self) -> Sent | None:
-        """Return what was sent since the batch began, or None."""
+        """Return what was sent since the batch began; None if nothing was sent."""
         if not self._events and not self._updates:
             return None
         sent = Sent(events=tuple(self._events), updates=tuple(self._updates), functions=self._functions)

@@ -26,7 +26,7 @@ _GETTERS = {
 
 @dataclass(slots=True)
 class _Registered:
-    """A state bound to columns with one slot, and its form in a checkpoint while it is unchanged."""
+    """A state bound to columns with one slot, and the state's form in a checkpoint as long as it is unchanged."""
 
     state: ListState[Any] | MapState[Any, Any]
     mode: OperatorStateMode
@@ -35,7 +35,7 @@ class _Registered:
 
     @property
     def element(self) -> ColumnType:
-        """The type of the elements in a checkpoint: those of the list, or the entries of the map."""
+        """The type of the elements in a checkpoint: elements of the list, or entries of the map."""
         parts = self.state.descriptor.column.parts
         return parts[0] if isinstance(self.state, ListState) else ColumnType("struct", parts, ("key", "value"))
 
@@ -61,7 +61,7 @@ class _Registered:
 
 
 class OperatorStates:
-    """The states of one subtask, initially those `restored`."""
+    """The states of one subtask, which initially have the content `restored`."""
 
     def __init__(self, restored: Lists = (), *, is_restored: bool = False) -> None:
         self.restored = restored
@@ -71,7 +71,7 @@ class OperatorStates:
 
     @property
     def schema(self) -> tuple[OperatorStateSchema, ...]:
-        """The names, types and modes in the order of registration."""
+        """The states' names, types and modes, in the order of registration."""
         return tuple(
             OperatorStateSchema(name=name, element=str(each.element), mode=each.mode)
             for name, each in self._registered.items()
@@ -81,7 +81,7 @@ class OperatorStates:
         self._is_complete = True
 
     def lists(self) -> Lists:
-        """Return the states' form in a checkpoint."""
+        """The states in the form of a checkpoint."""
         return tuple(
             OperatorListState(name=name, mode=each.mode, elements=each.encode())
             for name, each in self._registered.items()
@@ -90,7 +90,7 @@ class OperatorStates:
     def get(
         self, descriptor: StateDescriptor, kind: type[StateDescriptor], mode: OperatorStateMode
     ) -> ListState[Any] | MapState[Any, Any]:
-        """Return the state of a descriptor, registered if it is new. Raises as `OperatorStateStore` documents."""
+        """Return the state of a descriptor, registered if it is new. Raises the errors of `OperatorStateStore`."""
         if not isinstance(descriptor, kind):
             raise StateDescriptorError(f"{_GETTERS[mode]} takes a {kind.__name__}, not {descriptor!r}")
         if descriptor.ttl is not None:

@@ -1,6 +1,6 @@
-"""Functions of each row, by Flink's names: ProcessFunction and KeyedProcessFunction.
+"""Functions that are called for each row, with Flink's names: ProcessFunction and KeyedProcessFunction.
 
-Rows are dicts by column name. Emit rows by yielding them or returning an iterable of them; a function that emits
+Rows are dicts by column name. Emit rows by yielding them or returning an iterable of them. A function that emits
 nothing may return None.
 """
 
@@ -18,14 +18,14 @@ Rows = Iterable[Row] | None
 
 
 class BaseFunction:
-    """A user's function, opened before the first row of a worker and closed after its last.
+    """A user's function, opened before the first row in a worker and closed after the last.
 
-    It is opened once per batch or less often, so its attributes are lost at some time: use state for everything that
-    must survive. The results of `open` are in no checkpoint.
+    It is opened for each batch or less often, so its attributes are lost at some time. Use state for everything that
+    must survive. Checkpoints do not contain what `open` creates.
     """
 
     def open(self, runtime_context: FunctionRuntimeContext) -> None:
-        """Prepare, and register states."""
+        """Prepare for rows, and register states."""
 
     def close(self) -> None:
         """Release the resources of `open`."""
@@ -35,14 +35,14 @@ class WatermarkFunction(BaseFunction):
     """A function that may handle watermarks."""
 
     def process_watermark(self, watermark_ms: int, ctx: FunctionContext) -> Rows:
-        """Emit rows that are due at this watermark; called after the timers that it fires."""
+        """Emit rows that are due at this watermark. Called after the timers that the watermark fires."""
 
 
 class TimedFunction(WatermarkFunction):
     """A function with timers."""
 
     def on_timer(self, timestamp: int, ctx: Any) -> Rows:
-        """Emit rows for a timer that fires; states and timers are those of its key."""
+        """Emit rows for a timer that fires, with the state and timers of its key."""
 
 
 class ProcessFunction(WatermarkFunction, ABC):
@@ -58,7 +58,7 @@ class KeyedProcessFunction(TimedFunction, ABC):
 
     @abstractmethod
     def process_element(self, row: Row, ctx: KeyedContext) -> Rows:
-        """Emit rows for a row; states and timers are those of its key."""
+        """Emit rows for a row, with the state and timers of its key."""
 
     def on_timer(self, timestamp: int, ctx: TimerContext) -> Rows:
-        """Emit rows for a timer that fires; states and timers are those of its key."""
+        """Emit rows for a timer that fires, with the state and timers of its key."""

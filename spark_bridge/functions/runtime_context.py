@@ -1,4 +1,4 @@
-"""The context passed to `open`, by Flink's names: subtask, states and metrics of a function."""
+"""The context passed to `open`, with Flink's names: subtask, states and metrics of a function."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flykka.spark_bridge.functions.state_descriptors import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskInfo:
-    """The subtask that a function runs in. In a trial it is subtask 0 of 1."""
+    """The subtask in which a function runs: subtask 0 of 1 while a function is tested."""
 
     uid: str = ""
     task_name: str = ""
@@ -34,15 +34,15 @@ class TaskInfo:
 
     @property
     def task_name_with_subtasks(self) -> str:
-        """The task's name and its subtask, counted from 1: `clean (1/2)`."""
+        """The task's name with the number of the subtask, from 1: `clean (1/2)`."""
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
 
 
 class FunctionRuntimeContext(WithJobResources):
-    """Passed to `open`. States are registered here, and later used for the current key.
+    """The argument of `open`. States are registered here, and later used for the current key.
 
-    `get_state` and the like raise `StateDescriptorError` without keys, if another state has the name, and after `open`
-    has returned.
+    `get_state` and similar methods raise `StateDescriptorError` in a function without keys, if another state has the
+    name, and after `open` has returned.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class FunctionRuntimeContext(WithJobResources):
 
     @property
     def task_name_with_subtasks(self) -> str:
-        """The task's name and its subtask, counted from 1: `clean (1/2)`."""
+        """The task's name with the number of the subtask, from 1: `clean (1/2)`."""
         return self.task_info.task_name_with_subtasks
 
     @property
     def index_of_this_subtask(self) -> int:
-        """The number of the subtask, from 0."""
+        """The index of the subtask, from 0."""
         return self.task_info.index_of_this_subtask
 
     @property
@@ -93,31 +93,31 @@ class FunctionRuntimeContext(WithJobResources):
         return self.task_info.attempt_number
 
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
-        """Return the value of the current key."""
+        """Return the value state of the current key."""
         return cast("ValueState[Any]", self._get(state_descriptor, ValueStateDescriptor))
 
     def get_list_state(self, state_descriptor: ListStateDescriptor) -> ListState[Any]:
-        """Return the list of the current key."""
+        """Return the list state of the current key."""
         return cast("ListState[Any]", self._get(state_descriptor, ListStateDescriptor))
 
     def get_map_state(self, state_descriptor: MapStateDescriptor) -> MapState[Any, Any]:
-        """Return the map of the current key."""
+        """Return the map state of the current key."""
         return cast("MapState[Any, Any]", self._get(state_descriptor, MapStateDescriptor))
 
     def get_reducing_state(self, state_descriptor: ReducingStateDescriptor) -> ReducingState[Any]:
-        """Return the reduced value of the current key."""
+        """Return the reducing state of the current key."""
         return cast("ReducingState[Any]", self._get(state_descriptor, ReducingStateDescriptor))
 
     def get_aggregating_state(self, state_descriptor: AggregatingStateDescriptor) -> AggregatingState[Any, Any]:
-        """Return the aggregate of the current key."""
+        """Return the aggregating state of the current key."""
         return cast("AggregatingState[Any, Any]", self._get(state_descriptor, AggregatingStateDescriptor))
 
     def get_any_state(self, state_descriptor: StateDescriptor) -> State:
-        """Return the state of the current key for any kind of descriptor; for operators."""
+        """Return the state of the current key for any type of descriptor. Used by operators."""
         return self._get(state_descriptor, type(state_descriptor))
 
     def get_namespaced_state(self, state_descriptor: NamespacedStateDescriptor) -> NamespacedState:
-        """Return the state by namespace of the current key; for operators, such as those of windows."""
+        """Return the state of the current key by namespace. Used by operators, such as those of windows."""
         return cast("NamespacedState", self._get(state_descriptor, NamespacedStateDescriptor))
 
     def get_metrics_group(self) -> MetricGroup:

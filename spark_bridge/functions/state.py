@@ -1,7 +1,7 @@
-"""Keyed state as functions use it, by Flink's names. It is always that of the current key.
+"""Keyed state as functions use it, with Flink's names. It is always the state of the current key.
 
-States read and write the lists of `StateColumns` at the slot of the key. They return copies: changing one changes the
-state only when it is written back.
+States read and write the lists of `StateColumns` at the slot of the key. They return copies: changing a copy changes
+the state only when it is written back.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ OUT = TypeVar("OUT")
 
 _NO_CHANGES: set[int] = set()
 MISSING = object()
-"""The value of keys that a map does not have."""
+"""The value of keys that a map does not contain."""
 
 
 class State:
-    """State of the current key. Raises `KeyContextError` if there is none."""
+    """State of the current key. Raises `KeyContextError` if there is no current key."""
 
     __slots__ = ("_changed", "_current", "_values", "descriptor")
 
@@ -45,12 +45,12 @@ class State:
         self._changed = _NO_CHANGES
 
     def bind(self, columns: StateColumns) -> None:
-        """Set the columns to work on; for runners."""
+        """Set the columns that contain the state. Used by runners."""
         self._values = columns.values[self.descriptor.name]
         self._changed = columns.changed
 
     def release(self) -> None:
-        """Detach from the columns; for runners."""
+        """Detach from the columns. Used by runners."""
         self._values = NOTHING
         self._changed = _NO_CHANGES
 
@@ -106,7 +106,7 @@ class ListState(State, Generic[T]):
         self._stored = descriptor.element_form.stored
 
     def get(self) -> list[T]:
-        """Return the elements in the order in which they were added."""
+        """Return the elements in insertion order."""
         elements = self._values[self._current.slot]
         if elements is None:
             return []
@@ -117,16 +117,16 @@ class ListState(State, Generic[T]):
         self._append([self._stored(value)])
 
     def add_stored(self, value: T) -> None:
-        """Append an element in stored form, as rows of a batch are; for operators."""
+        """Append an element that is in stored form already, like rows of a batch. Used by operators."""
         self._append([value])
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Append elements. Raises as `add` does, appending nothing then."""
+        """Append elements. Raises like `add`, and then appends nothing."""
         if added := list(map(self._stored, values)):
             self._append(added)
 
     def update(self, values: Iterable[T]) -> None:
-        """Replace all elements. Raises as `add` does, changing nothing then."""
+        """Replace all elements. Raises like `add`, and then changes nothing."""
         elements = list(map(self._stored, values))
         slot = self._current.slot
         self._values[slot] = elements or None
@@ -143,7 +143,7 @@ class ListState(State, Generic[T]):
 
 
 class MapState(State, Generic[K, V]):
-    """A map for each key, in the order of first insertion."""
+    """A map for each key, in order of first insertion."""
 
     __slots__ = ("_copied", "_normalised_key", "_stored_key", "_stored_value")
 
@@ -155,16 +155,16 @@ class MapState(State, Generic[K, V]):
         self._stored_value = descriptor.value_schema.stored
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key of the map, or None."""
+        """Return the value of a key in the map, or None."""
         value: V | None = self._readable(self._read(key))
         return value
 
     def put(self, key: K, value: V | None) -> None:
-        """Set the value of a key. Raises `StateValueError` if key or value does not fit its type."""
+        """Set the value of a key. Raises `StateValueError` if the key or the value does not fit its type."""
         self.put_all({key: value})
 
     def put_all(self, entries: Mapping[K, V | None]) -> None:
-        """Set the values of keys. Raises as `put` does, changing nothing then."""
+        """Set the values of keys. Raises like `put`, and then changes nothing."""
         stored = {
             self._stored_key(key): None if value is None else self._stored_value(value)
             for key, value in entries.items()
@@ -173,7 +173,7 @@ class MapState(State, Generic[K, V]):
             self._put(stored)
 
     def remove(self, key: K) -> None:
-        """Remove a key and its value, if it is there."""
+        """Remove a key and its value, if the map has the key."""
         entries, key = self._entries(), self._normalised(key)
         if key in entries:
             del entries[key]
@@ -192,7 +192,7 @@ class MapState(State, Generic[K, V]):
         return list(map(self._readable, self._read_all().values()))
 
     def items(self) -> list[tuple[K, V]]:
-        """Return keys and values."""
+        """Return pairs of key and value."""
         return [(key, self._readable(value)) for key, value in self._read_all().items()]
 
     def is_empty(self) -> bool:
@@ -252,7 +252,7 @@ class AddingState(State, ABC, Generic[IN, OUT]):
         self._copied = descriptor.form.copied
 
     def get(self) -> OUT | None:
-        """Return the result for the added values; None if there are none."""
+        """Return the result for the added values; None if no value was added."""
         value = self._values[self._current.slot]
         return None if value is None else self._result(self._own(value))
 
@@ -278,7 +278,7 @@ class AddingState(State, ABC, Generic[IN, OUT]):
 
 
 class ReducingState(AddingState[T, T]):
-    """A single value for each key, with which added values are combined by a function."""
+    """A single value for each key, which a function combines with added values."""
 
     __slots__ = ("_reduce",)
 
@@ -303,7 +303,7 @@ class AggregatingState(AddingState[IN, OUT]):
         self._function = descriptor.aggregate_function
 
     def _added(self, stored: Any, value: IN) -> Any:
-        # Convert a new accumulator to stored form, so that `add` always sees the same form.
+        # A new accumulator is converted to stored form, so that `add` always receives the same form.
         accumulator = self._stored(self._function.create_accumulator()) if stored is None else stored
         return self._function.add(value, accumulator)
 

@@ -1,4 +1,4 @@
-"""Removes expired state: when a function accesses it, or when a backend rewrites state anyway."""
+"""Removes expired state, when a function accesses it or a backend rewrites state anyway."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from flykka.spark_bridge.functions.state_columns import StateColumns
 from flykka.spark_bridge.functions.state_descriptors import ListStateDescriptor, MapStateDescriptor, StateDescriptor
 
 Remaining = tuple[Any, Any] | None
-"""The remaining value and its times, both None if nothing remains; None if nothing has expired."""
+"""The remaining value and its times, both None if nothing remains. None if nothing has expired."""
 
 
 def remove_expired(
     descriptors: Iterable[StateDescriptor], columns: StateColumns, *, watermark_ms: int, processing_time_ms: int
 ) -> set[int]:
-    """Remove expired values, elements and entries, and return the slots that have lost some.
+    """Remove expired values, elements and entries, and return the slots with removed state.
 
-    These slots become `changed`, too. Values written before their state had a time-to-live do not expire.
+    These slots are added to `changed`, too. Values written before their state had a time-to-live do not expire.
     """
     lost: set[int] = set()
     for descriptor in descriptors:
@@ -36,7 +36,7 @@ def remove_expired(
 
 
 def unexpired_elements(elements: list[Any], times: list[int], expired_to: int) -> Remaining:
-    """Return the elements of a list, and their times, without expired ones."""
+    """Return the unexpired elements of a list, and their times."""
     if min(times) > expired_to:
         return None
     remaining = [pair for pair in zip(elements, times, strict=True) if pair[1] > expired_to]
@@ -44,7 +44,7 @@ def unexpired_elements(elements: list[Any], times: list[int], expired_to: int) -
 
 
 def unexpired_entries(entries: dict[Any, Any], times: dict[Any, int], expired_to: int) -> Remaining:
-    """Return the entries of a map, and their times, without expired ones."""
+    """Return the unexpired entries of a map, and their times."""
     if min(times.values()) > expired_to:
         return None
     remaining = {key: time for key, time in times.items() if time > expired_to}

@@ -1,4 +1,4 @@
-"""The state of the current keys: a list for each state, and a slot in it for each key."""
+"""The state of the current keys: a list for each state, in which each key has a slot."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass(slots=True, kw_only=True)
 class StateColumns:
-    """State and timers by slot; the backend assigns a slot to each key, and writes back changes.
+    """State and timers by slot. The backend assigns a slot to each key, and writes back changes.
 
-    `values` has the value of each slot by the name of the state: a list for a ListState, a dict for a MapState (or
-    pairs, as from Arrow), None for a key without one. `touched_ms` has, for states with time-to-live, the times of the
-    last access: one per slot, a list for a ListState, a dict for a MapState. Timers are sorted and distinct; None for a
-    key without timers. `changed` are the slots to be written back.
+    `values` contains a list for each state name, with the value of each slot: a list for a ListState, a dict for a
+    MapState (or pairs, as from Arrow), None for a key without value. `touched_ms` contains the times of the last access
+    for states with time-to-live: one per slot, a list for a ListState, a dict for a MapState. Timers are sorted and
+    distinct, or None for a key without timers. `changed` are the slots to be written back.
     """
 
     values: dict[str, list[Any]]

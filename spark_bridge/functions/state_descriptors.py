@@ -1,10 +1,10 @@
-"""Descriptors of keyed state, by Flink's names: passed by a function in `open`.
+"""Descriptors of keyed state, with Flink's names, which a function registers in `open`.
 
 Types are DDL texts as Spark reads them: `"bigint"`, `"array<string>"`, `"struct<name: string, seen: timestamp>"`. The
-value of a struct is a dict of its fields.
+value of a struct is a dict by field name.
 
-Values are checked when the user's code writes them, and read back in the form they would have after a restore. Arrow
-would refuse some only at the end of a batch, when the user's line is unknown, and would return others in another form:
+Values are checked when the user's code writes them, and read in the form they would have after a restore. Arrow would
+reject some values only at the end of a batch, when the user's line is unknown, and would return others in another form:
 an int in a column of doubles as a float, a tuple as a list.
 """
 
@@ -36,9 +36,9 @@ _DIGITS = 38
 class StoredForm:
     """The form in which values of a type are stored.
 
-    An instance of the class `plain` is stored unchanged. Any other is converted by `stored`, which copies it and may
-    raise `StateValueError`. Readers get the result of `copied`, since they might change it and since Arrow returns maps
-    as pairs; it is None for types with immutable values.
+    An instance of the class `plain` is stored unchanged. Other values are converted by `stored`, which copies them and
+    may raise `StateValueError`. Readers get the result of `copied`, since they might change the value and since Arrow
+    returns maps as pairs. It is None for types with immutable values.
     """
 
     plain: type | None
@@ -47,7 +47,7 @@ class StoredForm:
 
 
 def stored_form(type_: ColumnType, state: str, *, is_key: bool = False) -> StoredForm:
-    """Return the form of the values of a type, or of keys of maps; errors name `state`."""
+    """Return the stored form of values of a type, or of map keys of a type. Errors name `state`."""
     convert = _key_converter(type_) if is_key else _converter(type_)
 
     def stored(value: Any) -> Any:
@@ -198,7 +198,7 @@ def _struct_of(type_: ColumnType) -> Convert:
 
 
 def _part(type_: ColumnType) -> tuple[type | None, Convert]:
-    """Return the class of values that are stored unchanged, and the conversion of others, which may be None."""
+    """Return the class of values that are stored unchanged, and the conversion of other values, which may be None."""
     convert = _converter(type_)
     return _PLAIN.get(type_.name), lambda value: None if value is None else convert(value)
 
@@ -237,7 +237,7 @@ def _copied(copy: Convert | None, value: Any) -> Any:
     return value if copy is None or value is None else copy(value)
 
 
-# Of the int types only 64 bits are stored unchecked: counting to their limit takes longer than any job.
+# Only 64-bit ints are stored without a check, because counting to their limit takes longer than any job.
 _PLAIN: Mapping[str, type] = {
     "bigint": int,
     "boolean": bool,
@@ -295,7 +295,7 @@ class StateDescriptor:
         return None if self.ttl is None else str(self._touched())
 
     def is_same_as(self, other: StateDescriptor) -> bool:
-        """True if both have the same kind, type and time-to-live. Functions are not compared."""
+        """Return True if both have the same class, type and time-to-live. Functions are not compared."""
         return type(self) is type(other) and (self.column_type, self.ttl) == (other.column_type, other.ttl)
 
     def __repr__(self) -> str:
@@ -313,7 +313,7 @@ class StateDescriptor:
 
 
 class ValueStateDescriptor(StateDescriptor):
-    """A single value for each key; `default` is returned if there is none."""
+    """A single value for each key. Reading a missing value returns `default`."""
 
     def __init__(self, name: str, type: str, default: Any = None) -> None:  # noqa: A002 - the usual name
         super().__init__(checked_name(name), column_type(type, name))
@@ -360,7 +360,7 @@ class MapStateDescriptor(StateDescriptor):
 
 
 class ReducingStateDescriptor(StateDescriptor):
-    """A single value for each key, with which added values are combined by a function of two values."""
+    """A single value for each key, which a function of two values combines with added values."""
 
     def __init__(
         self,
@@ -391,7 +391,7 @@ class AggregatingStateDescriptor(StateDescriptor):
 
     @property
     def merge(self) -> Callable[[Any, Any], Any]:
-        """Merge two accumulators."""
+        """Return the function that merges two accumulators."""
         return self.aggregate_function.merge
 
 

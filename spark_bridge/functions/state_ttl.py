@@ -1,4 +1,4 @@
-"""Time-to-live of state, by Flink's names: `StateTtlConfig` and its builder."""
+"""Time-to-live of state, with Flink's names: `StateTtlConfig` and its builder."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class StateVisibility(Enum):
 class TtlTimeCharacteristic(Enum):
     """The time domain of time-to-live.
 
-    In event time a value lives from the time of the row that touched it, or from the watermark if that is later, and
-    expires when the watermark reaches the end of its life.
+    In event time, the life of a value begins at the time of the row that accessed it, or at the watermark if that is
+    later, and it expires when the watermark reaches the end of its life.
     """
 
     ProcessingTime = "processing-time"
@@ -52,7 +52,7 @@ class StateTtlConfig:
         return StateTtlConfigBuilder(positive_duration_ms(ttl, "the time-to-live"))
 
     def expired_to(self, *, watermark_ms: int, processing_time_ms: int) -> int:
-        """Return the last access time up to which values have expired now."""
+        """Return the latest access time of values that have expired now."""
         is_event_time = self.time_characteristic is TtlTimeCharacteristic.EventTime
         return (watermark_ms if is_event_time else processing_time_ms) - self.ttl_ms
 

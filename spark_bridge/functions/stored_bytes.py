@@ -1,7 +1,7 @@
-"""Values of a state's type as bytes and back: msgpack, interpreted by the type.
+"""Converts values of a state's type to bytes and back: msgpack, interpreted by the type.
 
-Dates are stored as ordinals and timestamps as microseconds since 1970, decimals as texts, structs as arrays of their
-fields and maps as arrays of pairs.
+Dates are stored as ordinals, timestamps as microseconds since 1970, decimals as texts, structs as arrays of their
+fields, and maps as arrays of pairs.
 """
 
 from __future__ import annotations

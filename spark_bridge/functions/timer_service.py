@@ -1,4 +1,4 @@
-"""Timers of the current key, by Flink's names."""
+"""Timers of the current key, with Flink's names."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from flykka.spark_bridge.functions.state_columns import StateColumns
 
 
 class TimerService:
-    """Time, and the timers of the current key: at most one for each time and time domain.
+    """The current times, and the timers of the current key: at most one timer for each time and time domain.
 
-    Times are whole milliseconds since the epoch. An event-time timer fires when the watermark reaches its time, with
-    the next watermark if that has passed already; a processing-time timer as soon as the clock is seen to have reached
-    it.
+    Times are integer milliseconds since the epoch. An event-time timer fires when the watermark reaches its time, or
+    with the next watermark if the time has passed already. A processing-time timer fires as soon as the clock is seen
+    to have reached its time.
     """
 
     __slots__ = ("_changed", "_current", "_event", "_processing")
@@ -27,13 +27,13 @@ class TimerService:
         self._changed: set[int] = set()
 
     def bind(self, columns: StateColumns) -> None:
-        """Set the columns to work on; for runners."""
+        """Set the columns that contain the timers. Used by runners."""
         self._event = columns.event_timers
         self._processing = columns.processing_timers
         self._changed = columns.changed
 
     def release(self) -> None:
-        """Detach from the columns; for runners."""
+        """Detach from the columns. Used by runners."""
         self._event = self._processing = NOTHING
         self._changed = set()
 
@@ -42,23 +42,23 @@ class TimerService:
         return self._current.processing_time_ms
 
     def current_watermark(self) -> int:
-        """Return the watermark; -2^63 before there is one."""
+        """Return the watermark; -2^63 before the first watermark."""
         return self._current.watermark_ms
 
     def register_event_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called when the watermark reaches a time. Raises `TimerError` for an invalid time."""
+        """Register a call of `on_timer` when the watermark reaches a time. Raises `TimerError` for an invalid time."""
         self._register(self._event, timestamp)
 
     def register_processing_time_timer(self, timestamp: int) -> None:
-        """Have `on_timer` called when processing time reaches a time. Raises `TimerError` for an invalid time."""
+        """Register a call of `on_timer` when processing time reaches a time. Raises `TimerError` if it is invalid."""
         self._register(self._processing, timestamp)
 
     def delete_event_time_timer(self, timestamp: int) -> None:
-        """Delete the event-time timer of a time, if there is one."""
+        """Delete the event-time timer at a time, if there is one."""
         self._delete(self._event, timestamp)
 
     def delete_processing_time_timer(self, timestamp: int) -> None:
-        """Delete the processing-time timer of a time, if there is one."""
+        """Delete the processing-time timer at a time, if there is one."""
         self._delete(self._processing, timestamp)
 
     def _register(self, of_slots: list[list[int] | None], timestamp: int) -> None:
@@ -91,7 +91,7 @@ class TimerService:
 
 
 class TimerServiceWithoutKeys(TimerService):
-    """Time only: timers belong to keys."""
+    """The current times without timers, because timers belong to keys."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""Single times as whole numbers since the epoch, and as Python's datetimes in UTC, with all their conversions.
+"""Single times as integers since the epoch and as Python datetimes in UTC, with all conversions between these.
 
 A millisecond begins with its first microsecond, before 1970 too: numbers are rounded down, never towards zero.
-`worker.time_columns` converts whole columns.
+`worker.time_columns` converts columns of times.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def first_micros_of(millis: int) -> int:
 
 
 def micros_of(time: datetime) -> int:
-    """Return a time in microseconds; without a time zone it is taken as UTC."""
+    """Return a time in microseconds. A time without a time zone is interpreted as UTC."""
     return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
 def millis_of(time: datetime) -> int:
-    """Return a time in milliseconds, rounded down; without a time zone it is taken as UTC."""
+    """Return a time in milliseconds, rounded down. A time without a time zone is interpreted as UTC."""
     return in_ms(micros_of(time))
 
 

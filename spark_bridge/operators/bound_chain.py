@@ -1,4 +1,4 @@
-"""The operators of a vertex as a tree from each operator to its readers, with their code bound.
+"""The operators of a vertex as a tree in which each operator points to its readers, with their code bound.
 
 A chain begins with a source, or with an operator that reads the input gates. Keyed state is owned by key group, so an
 operator with keyed state must follow a keyed edge, at the head of its chain.
@@ -21,13 +21,13 @@ from flykka.spark_bridge.program.rich_function import RichFunction
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundChain:
-    """The operators of a chain as a tree, from its head."""
+    """A chain of operators as a tree, with its head as the root."""
 
     head: Link
 
     @property
     def name(self) -> str:
-        """The user's names of the operators, for messages."""
+        """The names that the user gave to the operators, for messages."""
         return " -> ".join(link.name for link in self.head.walk())
 
     @property
@@ -42,7 +42,7 @@ class BoundChain:
 
     @property
     def computes(self) -> bool:
-        """True if the output of the operators has a reader; without one Spark computes nothing."""
+        """True if the output of the operators has a reader. Without a reader Spark computes nothing."""
         return any(link.outputs or link.code.kind is OperatorKind.SINK for link in self.head.walk())
 
     @property
@@ -52,10 +52,10 @@ class BoundChain:
 
 
 def bound_chain(descriptor: TaskDeploymentDescriptor, registry: CodeRegistry) -> BoundChain:
-    """Return the chain of an attempt, with its own copies of rich functions.
+    """Return the chain of an attempt, in which every rich function is a copy.
 
     Raises:
-        UnboundOperatorError: an operator has no code here.
+        UnboundOperatorError: no code is bound to an operator.
         ChainError: the operators do not form a valid chain.
     """
     operators = descriptor.vertex.operators
@@ -90,7 +90,7 @@ def _link(place: int, descriptor: TaskDeploymentDescriptor, registry: CodeRegist
 
 
 def _own(code: OperatorCode) -> OperatorCode:
-    """Copy the code's rich function: its attributes belong to one attempt, as in Flink to one subtask."""
+    """Copy the code's rich function, whose attributes belong to one attempt, as in Flink to one subtask."""
     if isinstance(code, TransformCode) and isinstance(code.function, RichFunction):
         return replace(code, function=copy(code.function))
     return code

@@ -1,8 +1,8 @@
 """Broadcast variables of one execution attempt (Flink's BroadcastVariableManager).
 
-An attempt reads the rows of its variables before all others. They are collected in the driver, for functions that run
-there, and sent to Python workers as a Spark broadcast variable. They are part of every checkpoint of the subtask, for
-the operators that produced them have finished and do not run again after a restore. So they should be small.
+An attempt reads the rows of its variables before all other rows. They are collected in the driver, for functions that
+run there, and sent to Python workers as a Spark broadcast variable. Every checkpoint of the subtask contains them,
+because the operators that produced them have finished and do not run again after a restore. So they should be small.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 STATE_PREFIX = "broadcast variable "
-"""Prefix of the names of operator list states that contain variables."""
+"""Prefix of the operator list states that contain broadcast variables."""
 
 _BYTES = column_type("binary", "broadcast variable")
 
 
 class BroadcastVariable:
-    """The rows of one variable, called by functions: in the driver, or in a worker if it was pickled."""
+    """The rows of one variable. A call returns them, in the driver or, after pickling, in a worker."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -64,7 +64,7 @@ class BroadcastVariable:
             return BroadcastRows, (self._broadcast,)
 
     def close(self) -> None:
-        """Remove the rows from the executors; if Spark is gone, so are they."""
+        """Remove the rows from the executors. Does nothing if Spark has stopped."""
         with self._lock:
             broadcast, self._broadcast = self._broadcast, None
         if broadcast is not None:
@@ -75,7 +75,7 @@ class BroadcastVariable:
 
 
 class BroadcastVariables:
-    """The variables that the head operator of a vertex reads, by name and by gate."""
+    """The variables that the head operator of a vertex reads, by name and by input gate."""
 
     def __init__(self, vertex: JobVertex, session: SparkSession) -> None:
         names = {gate: edge.broadcast_variable for gate, edge in enumerate(vertex.inputs)}
@@ -92,13 +92,13 @@ class BroadcastVariables:
         return gate in self._of_gate
 
     def add(self, gate: int, rows: DataFrame) -> None:
-        """Collect rows of a variable, unless it was restored: then these are the same, or empty. Blocks."""
+        """Collect rows of a variable. Blocks. Ignores rows of a restored variable, which are the same rows or none."""
         variable = self.by_name[self._of_gate[gate]]
         if not variable.is_restored:
             variable.parts += (part_of(collected_table(rows)),)
 
     def restore(self, restore: TaskStateSnapshot | None) -> TaskStateSnapshot | None:
-        """Restore the variables of a checkpoint; return the snapshot without them."""
+        """Restore the variables of a checkpoint, and return the snapshot without them."""
         if restore is None or not self:
             return restore
         return replace(restore, operators=tuple(map(self._without_variables, restore.operators)))
@@ -115,7 +115,7 @@ class BroadcastVariables:
         return replace(state, operator_state=tuple(others))
 
     def added_to(self, states: Sequence[OperatorSubtaskState]) -> tuple[OperatorSubtaskState, ...]:
-        """Return the states of the attempt's operators, with the variables added."""
+        """Return the states of the attempt's operators, with the variables added to the head operator's."""
         lists = tuple(_list_of(name, variable.parts) for name, variable in self.by_name.items())
         if not lists:
             return tuple(states)

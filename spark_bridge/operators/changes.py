@@ -1,7 +1,7 @@
-"""Operators over changing rows: an index of the current rows, and the changes of results that a batch causes.
+"""Operators over changing rows: they index the current rows, and compute how each batch changes the results.
 
-Each batch is one Spark job. A worker applies the changes to the index and emits the result of its function;
-`results` turns that into weighted rows by plans of Spark.
+Each batch is one Spark job. A worker applies the changes to the index and emits the result of its function. Then
+`results` converts what the worker has emitted into weighted rows, with Spark plans.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _ROW = "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangesCode(OperatorCode):
-    """Keeps the current rows, with these `columns`, by `keys`, and emits the changes of results.
+    """Stores the `columns` of the current rows by `keys`, and emits the changes of results.
 
-    `does` names the operator and everything in it that its state depends on.
+    `does` describes the operator with everything that its state depends on, for the fingerprint.
     """
 
     kind = OperatorKind.KEYED_PROCESS
@@ -86,7 +86,7 @@ def changes_code(
     function: JoinChanges | RowsBeforeAndAfter,
     results: Callable[[DataFrame], DataFrame],
 ) -> tuple[DataFrame, ChangesCode]:
-    """Return the prototype of weighted results, and the code.
+    """Return the prototype of the weighted results, and the code.
 
     Raises:
         PrototypeError: rows or keys have a type that cannot be compared.
@@ -115,8 +115,6 @@ def changes_code(
 
 
 class SparkChanges(SparkKeyedBatches[JoinChanges | RowsBeforeAndAfter]):
-    """Implements `KeyedBatches` for changing rows."""
-
     def __init__(self, context: OperatorContext, code: ChangesCode) -> None:
         super().__init__(context, code, lambda _: code.function)
         self._changes = code
@@ -142,10 +140,10 @@ class SparkChanges(SparkKeyedBatches[JoinChanges | RowsBeforeAndAfter]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputed:
-    """Lets Spark compute the results of the touched keys before and after a batch; the difference is the change.
+    """Recomputes the results of the changed keys with Spark, before and after a batch, and emits the difference.
 
-    `compute` receives rows without weights: each occurs as often as its weight says. Without keys there is one result
-    even without rows, except before the first batch: `IS_AFTER` is null in a row that says that there was one.
+    `compute` receives rows without weights: a row with weight n occurs n times. Without keys there is a result even if
+    there are no rows, except before the first batch: a row whose `IS_AFTER` is null marks that an earlier batch exists.
     """
 
     compute: Callable[[DataFrame], DataFrame]
@@ -159,16 +157,16 @@ class Recomputed:
         return consolidated(after.unionAll(before))
 
     def _computed(self, emitted: DataFrame, condition: Column, weight: int) -> DataFrame:
-        # In one partition, like the rows of a worker, Spark shuffles nothing.
+        # Like the rows of a worker, these are in one partition, so Spark shuffles nothing.
         rows = emitted.where(condition).drop(IS_AFTER).coalesce(1)
-        # What Spark leaves to the order of rows, such as the first of equal ones, must be the same each time.
+        # Results that depend on row order, such as the first of equal rows, must be the same in both computations.
         ordered = rows.sortWithinPartitions(F.xxhash64(*map(quoted, rows.columns)))
         return self.compute(ordered).withColumn(WEIGHT, F.lit(weight).cast("bigint"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedBySpark:
-    """Joins the rows of two sides, which are in one table; `left` and `right` are their columns."""
+    """Joins the rows of two sides, which are in one table with columns `left` and `right`; `side` marks right rows."""
 
     side: str
     left: tuple[str, ...]
@@ -182,13 +180,13 @@ class JoinedBySpark:
 
 
 def consolidated(rows: DataFrame) -> DataFrame:
-    """Add the weights of equal rows of one subtask, and leave out those whose weights add up to zero."""
+    """Add the weights of equal rows of one subtask, and drop rows whose weights add up to zero."""
     columns = [F.col(quoted(name)) for name in rows.columns if name != WEIGHT]
     return rows.coalesce(1).groupBy(*columns).agg(F.sum(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT) != 0)
 
 
 def upserts_of_changes(rows: DataFrame, columns: Sequence[str], keys: Sequence[str], kind: str) -> DataFrame:
-    """Return the last row of each key in a batch of changes, with its kind."""
+    """Return the last row of each key in a batch of changes, with its kind of change."""
     by_key = consolidated(rows).groupBy(*map(quoted, keys))
     row = F.struct(*map(quoted, columns))
     last = by_key.agg(F.max_by(row, WEIGHT).alias(_ROW), F.max(WEIGHT).alias(WEIGHT)).where(F.col(WEIGHT).isNotNull())

@@ -1,8 +1,8 @@
 """The code of operators: live objects that stay in the driver.
 
-A job graph refers to them by uid and fingerprint. A fingerprint is a short readable text of everything that must agree
-for stored state to fit the code (the kind of operator, sizes, names and types) and of nothing that may differ between
-two runs of one program. In each attempt the code creates an operator, which does the work.
+A job graph refers to them by uid and fingerprint. A fingerprint is a short readable text of everything that must be the
+same for stored state to fit the code (the kind of operator, sizes, names and types), and of nothing that may differ
+between two runs of one program. In each attempt the code creates an operator, which processes the batches.
 """
 
 from __future__ import annotations
@@ -42,13 +42,11 @@ if TYPE_CHECKING:
 
 
 class OperatorCode(ABC):
-    """The code of one operator."""
-
     kind: ClassVar[OperatorKind]
     is_head: ClassVar[bool] = False
     """True if the operator must be at the head of its chain."""
     is_computed: ClassVar[bool] = False
-    """True if Spark evaluates the user's expressions or functions for it."""
+    """True if Spark evaluates the user's expressions or functions for the operator."""
     aggregates_slices: ClassVar[bool] = False
     """True if the operator aggregates rows slice by slice."""
 
@@ -69,7 +67,7 @@ class OperatorCode(ABC):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The columns by which an emitted row replaces earlier ones; empty if all rows are appended."""
+        """The columns by which an emitted row replaces earlier rows; empty if all rows are appended."""
         return ()
 
     @property
@@ -78,7 +76,7 @@ class OperatorCode(ABC):
         return False
 
     def needs_order(self, *, readers_do: bool) -> bool:
-        """Return True if the rows that it reads must be in order; `readers_do` if those of its results must."""
+        """Return True if the operator must receive rows in order. `readers_do` is true if its readers must."""
         return True
 
     @property
@@ -91,9 +89,9 @@ class OperatorCode(ABC):
         """Create the operator of one attempt."""
 
     def batch_times(self, rows: DataFrame, event_time: str | None) -> Mapping[str, Column]:
-        """Return the aggregates `first_micros` and `last_micros` over its output; `event_time` is the source's."""
+        """Return the aggregates `first_micros` and `last_micros` over its output, by the column `event_time`."""
         if event_time is None or not has_event_time(rows, event_time):
-            return {}  # The column was dropped, or another column has its name.
+            return {}  # The event-time column was dropped, or another column has its name.
         time = F.col(quoted(event_time))
         first, last = F.min(time).cast("timestamp"), F.max(time).cast("timestamp")
         return {"first_micros": F.unix_micros(first), "last_micros": F.unix_micros(last)}
@@ -123,7 +121,7 @@ class AggregateCode(OperatorCode):
     is_computed = True
     local_kind: ClassVar[OperatorKind]
     may_come_unaggregated: ClassVar[bool] = False
-    """True if state may arrive as rows of `state_row_by_row`, when that is faster."""
+    """True if rows may be converted to state one by one with `state_row_by_row`, when that is faster."""
 
     plan: AggregatePlan
 
@@ -134,16 +132,16 @@ class AggregateCode(OperatorCode):
     def local_state(self, rows: DataFrame) -> DataFrame: ...
 
     def state_row_by_row(self, rows: DataFrame) -> DataFrame:
-        """Convert each row into state by itself."""
+        """Convert each row to state separately, without aggregating."""
         raise AssertionError(f"{self.kind} keeps rows that were aggregated")
 
     @abstractmethod
     def state_times(self) -> Mapping[str, Column]:
-        """The event times of a batch of state, as `batch_times`."""
+        """The aggregates of `batch_times`, over a batch of state."""
 
     @abstractmethod
     def previewed(self, rows: DataFrame) -> DataFrame:
-        """Return the results of some rows as if they were the whole input."""
+        """Return the results as if these rows were the whole input, for a preview."""
 
 
 class LocalCode(OperatorCode):
@@ -151,7 +149,7 @@ class LocalCode(OperatorCode):
 
     @property
     def local_kind(self) -> OperatorKind:
-        """The kind of this operator in the runtime, which may cover several kinds of the program."""
+        """The kind of this operator in the runtime, which may stand for several kinds of operators of the program."""
         return self.kind
 
     def name_of(self, operator: str) -> str:
@@ -163,7 +161,7 @@ class Link:
     """An operator and its readers: operators of the chain, and outputs of the vertex.
 
     `name` is the user's name for the operator, `description` its name in errors, and `user_line` the line of the
-    program that created it. Readers whose code `reads_side_output` receive only the rows of that.
+    program that created it. A reader whose code has `reads_side_output` receives only the rows of that side output.
     """
 
     operator: job_graph.Operator
@@ -195,9 +193,9 @@ class Link:
 class OperatorContext:
     """The environment of an operator in one attempt.
 
-    `storage` is for state, `readers` for sources, `sinks` for sinks, the rest for functions: `aggregates` are the
-    global ones of the job, `resources` those of functions in the driver. `in_background` runs described work in
-    parallel to stages; an exception of it fails the attempt.
+    `storage` is for state, `readers` for sources, and `sinks` for sinks. All other fields are for functions:
+    `aggregates` are the job's global aggregates, `resources` the resources of functions in the driver. `in_background`
+    runs work with a description in parallel to stages; if the work raises an exception, the attempt fails.
     """
 
     link: Link
@@ -216,13 +214,13 @@ class OperatorContext:
         return self.link.operator_id
 
     def accumulator_of_metric(self, name: str, kind: MetricKind) -> Accumulator[Any]:
-        """Return the accumulator of a metric of the operator. Raises `AccumulatorConflictError`."""
+        """Return the accumulator of an operator's metric. Raises `AccumulatorConflictError`."""
         scope = MetricScope(self.operator_id, self.link.name)
         return self.accumulators.get_or_add(name, ACCUMULATORS[kind], self.scope.session.sparkContext, scope)
 
     @contextmanager
     def naming_failures(self, what: str = "operator") -> Iterator[None]:
-        """Raise exceptions of the user's function as `OperatorFailedError`, which names the operator after `what`."""
+        """Wrap exceptions of the user's function in `OperatorFailedError`, which names the operator after `what`."""
         try:
             yield
         except (Exception, SystemExit) as raised:

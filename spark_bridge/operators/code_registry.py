@@ -1,8 +1,8 @@
-"""The registry of operators' code, for job graphs that refer to it.
+"""The registry of operators' code, to which job graphs refer.
 
-User code is never sent: running the application fills the registry, and a job graph, new or stored, is bound to it by
-uid. A submitted job keeps the code that was bound at that time: another job may use the same uids. Code is kept as long
-as a job may need it, after a restart or under another leader.
+User code is never sent. The registry is filled when the application runs, and a job graph, new or stored, is bound to
+its code by uid. A submitted job keeps the code that was bound at that time, because another job may use the same uids.
+Code is kept as long as a job may need it, after a restart or with another leader.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class CodeRegistry:
     def bind(
         self, uid: str, code: OperatorCode | KeyByCode, *, call_site: CallSite | None = None, name: str | None = None
     ) -> OperatorRef:
-        """Register `code`, created at `call_site`, under `uid`, replacing earlier code.
+        """Register `code`, created at `call_site`, under `uid`, and replace earlier code.
 
-        Errors call it by `name`, or by its uid if it has no name.
+        Errors name the operator by `name`, or by its uid if it has no name.
         """
         with self._lock:
             self._bound[uid] = _Bound(code=code, call_site=call_site, name=name or uid)
         return OperatorRef(uid=uid, fingerprint=code.fingerprint)
 
     def assign(self, job_graph: JobGraph) -> None:
-        """Fix the code that the uids of this job are bound to now."""
+        """Assign to this job the code that is now bound to its uids."""
         uids = uids_of(job_graph)
         registry = CodeRegistry()
         registry.master_hooks, registry.files = self.master_hooks, self.files
@@ -67,7 +67,7 @@ class CodeRegistry:
             self._of_jobs[job_graph.job_id] = registry
 
     def of_job(self, job_id: JobId) -> CodeRegistry:
-        """Return the code assigned to a job, or all code bound now if none was assigned."""
+        """Return the code assigned to a job, or all code that is bound now if none was assigned."""
         with self._lock:
             return self._of_jobs.get(job_id, self)
 
@@ -78,23 +78,22 @@ class CodeRegistry:
         return None if bound is None else bound.call_site
 
     def name(self, uid: str) -> str:
-        """The user's name for the operator; the uid if it has no name."""
         with self._lock:
             bound = self._bound.get(uid)
         return uid if bound is None else bound.name
 
     def describe(self, uid: str) -> str:
-        """The operator as errors name it: `'counts' (app.py:12)`, without the line if that is unknown."""
+        """The operator's name in errors: `'counts' (app.py:12)`, without the line if that is unknown."""
         site, name = self.call_site(uid), self.name(uid)
         return repr(name) if site is None else f"{name!r} ({site})"
 
     def user_line(self, uid: str) -> UserLine | None:
-        """The line that created the operator, as it is reported with a failure; None if unknown."""
+        """The line that created the operator, for reports of failures; None if unknown."""
         site, name = self.call_site(uid), self.name(uid)
         return None if site is None else UserLine(file=site.file, line=site.line, function=name, source=site.source)
 
     def resolve(self, ref: OperatorRef) -> OperatorCode | KeyByCode:
-        """Return the code for a reference. Raises `UnboundOperatorError` for none, or another fingerprint."""
+        """Return the code of a reference. Raises `UnboundOperatorError` if it is missing or its fingerprint differs."""
         with self._lock:
             bound = self._bound.get(ref.uid)
             uids = sorted(self._bound)
@@ -110,7 +109,7 @@ class CodeRegistry:
         return code
 
     def keys(self, ref: OperatorRef) -> KeyByCode:
-        """The keys of an edge. Raises `UnboundOperatorError`."""
+        """Return the keys of an edge. Raises `UnboundOperatorError`."""
         code = self.resolve(ref)
         assert isinstance(code, KeyByCode), f"{ref.uid!r} is no key_by"
         return code

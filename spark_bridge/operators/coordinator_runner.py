@@ -1,4 +1,4 @@
-"""Runs a coordinator of the user: makes calls and returns the events that it has sent meanwhile."""
+"""Calls the methods of a user's coordinator, and returns the events that it sends during the calls."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def coordinator_runner(
 
 
 class _Context(OperatorCoordinatorContext):
-    """The context of one coordinator, and the actions and failure that it has requested."""
+    """The context of one coordinator. It collects the actions and the failure that the coordinator requests."""
 
     def __init__(self, uid: str, name: str, parallelism: int, woken: Callable[[], object]) -> None:
         self._uid = uid
@@ -106,7 +106,7 @@ class _Context(OperatorCoordinatorContext):
 
 
 class CoordinatorRunner:
-    """Implements `OperatorCoordinatorCalls`, and finally closes the coordinator."""
+    """Implements `OperatorCoordinatorCalls`, and closes the coordinator at the end."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class CoordinatorRunner:
         self._operator_id = operator_id
         self._description = description
         self._context = _Context(uid, name, parallelism, woken)
-        # Held during calls: closing the coordinator waits for them.
+        # Held during calls, so that closing the coordinator waits for them.
         self._lock = Lock()
         self._coordinator: OperatorCoordinator | None = None
         self._is_closed = False
@@ -132,7 +132,7 @@ class CoordinatorRunner:
         self._totals: dict[str, AccumulatorSnapshot] = {}
 
     def run(self, calls: Sequence[CoordinatorCall]) -> CoordinatorAnswer:
-        """Make the calls. Raises `OperatorCoordinatorError` if one has raised, or the coordinator was closed."""
+        """Make the calls. Raises `OperatorCoordinatorError` if a call has raised, or the coordinator was closed."""
         with self._lock:
             if self._is_closed:
                 raise OperatorCoordinatorError(f"the coordinator of operator {self._description} is closed")
@@ -154,7 +154,7 @@ class CoordinatorRunner:
             )
 
     def close(self, timeout_seconds: float) -> None:
-        """Close the coordinator after running calls. Raises `OperatorCoordinatorError` if that fails or times out."""
+        """Close the coordinator after running calls. Raises `OperatorCoordinatorError` on failure or timeout."""
         if not self._lock.acquire(timeout=timeout_seconds):
             raise OperatorCoordinatorError(
                 f"the coordinator of operator {self._description} has not returned from a call within"
@@ -186,7 +186,7 @@ class CoordinatorRunner:
                 state = coordinator.checkpoint_coordinator(checkpoint_id)
                 return event_to_bytes(state, "the state of a coordinator")
             case ResetToCheckpoint(checkpoint_id=checkpoint_id, state=state):
-                # Drop actions of the abandoned execution.
+                # Drop the actions that the abandoned execution has requested.
                 self._context.actions.clear()
                 coordinator.reset_to_checkpoint(checkpoint_id, event_from_bytes(state) if state else None)
             case SubtaskReady(subtask=subtask, attempt_number=number):

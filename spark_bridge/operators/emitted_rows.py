@@ -1,4 +1,4 @@
-"""Rows that Python workers emit: computed once even with several readers, and split by output."""
+"""Rows that Python workers emit: they are computed once, even for several readers, and split by output."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ if TYPE_CHECKING:
 def emitted_type(
     columns: Sequence[StructField], side: Sequence[SideOutput], report_columns: Sequence[StructField]
 ) -> StructType:
-    """The columns of all rows that a worker emits; the columns of one output are null in rows of the others."""
+    """Return the columns of all rows that a worker emits: a row is null in the columns of all other outputs."""
     main = (StructField(each.name, each.dataType, nullable=True, metadata=each.metadata) for each in columns)
     return StructType([*main, *(each.field for each in side), *report_columns])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmittedRows:
-    """Emitted rows and their `numbers`: aggregates, known once the rows were computed."""
+    """The rows emitted for a batch, and their `numbers`: aggregates that are known once the rows have been computed."""
 
     rows: DataFrame
     numbers: Callable[[], Mapping[str, Any]]
 
     def parted(self, side: Sequence[SideOutput], others: Sequence[str] = ()) -> tuple[DataFrame, Mapping[str, Slices]]:
-        """Return the rows of the main output, null in columns of other outputs, and those of side outputs by tag."""
+        """Return the rows of the main output, without columns of other outputs, and those of side outputs by tag."""
         foreign = [*(each.column for each in side), *others]
         if not foreign:
             return self.rows, {}
@@ -52,7 +52,7 @@ class EmittedRows:
 def computed_once(
     context: OperatorContext, rows: DataFrame, name: str, aggregates: Mapping[str, Column]
 ) -> EmittedRows:
-    """Compute rows now, for several readers, and keep them until their numbers are read."""
+    """Compute rows now, for several readers, and store them until their aggregates are read."""
     materialised = materialise(context.scope, rows, aggregates)
     store, attempt = context.storage.store, context.descriptor.attempt
     ref = BatchRef(batch_id=BatchId(f"{name}/emitted"), rows=materialised.rows, size_bytes=0)
@@ -72,7 +72,7 @@ def computed_by_reader(rows: DataFrame, aggregates: Mapping[str, Column]) -> Emi
     def numbers() -> Mapping[str, Any]:
         numbers_by_name = numbers_of(observation) if is_complete(observation) else {}
         if any(numbers_by_name.get(name) is None for name in aggregates):
-            # The readers did not compute all rows, but the operator needs the numbers of all.
+            # The readers did not compute all rows, but the operator needs the aggregates over all rows.
             (row,) = observed.agg(*(column.alias(name) for name, column in aggregates.items())).collect()
             numbers_by_name = row.asDict()
         return numbers_by_name

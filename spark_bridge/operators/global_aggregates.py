@@ -1,4 +1,4 @@
-"""The global aggregates of one job: functions that workers have sent with values, and their accumulators."""
+"""The global aggregates of one job: the functions that workers send along with values, and their accumulators."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class JobAggregates:
         self._accumulators: dict[str, Any] = {}
 
     def bind(self, functions: Mapping[str, bytes], operator: str) -> None:
-        """Set the functions that an operator has sent with values: the last one for a name counts."""
+        """Set the functions that an operator has sent along with values; the last function for a name wins."""
         with self._lock:
             for name, pickled in functions.items():
                 if self._pickled.get(name) != pickled:

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAggregateCode(AggregateCode):
-    """Running aggregates of each key, without windows: each batch emits the aggregates over all rows so far for its
-    keys.
+    """Running aggregates of each key, without windows. Each batch emits the aggregates of its keys over all rows so
+    far.
 
-    The state of a key is its partial aggregates.
+    The state of a key consists of its partial aggregates.
     """
 
     kind = OperatorKind.GROUP_AGGREGATE
@@ -57,7 +57,7 @@ class GroupAggregateCode(AggregateCode):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The keys: each batch emits their newest aggregates."""
+        """The keys, since each batch emits the newest aggregates of its keys."""
         return tuple(columns_of(self.plan.state_schema.keys))
 
     @property
@@ -73,7 +73,7 @@ class GroupAggregateCode(AggregateCode):
         return ()
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Return rows of state as they come from the exchange, all with the same time."""
+        """Return rows of state from the exchange, all with the same constant time."""
         return rows.drop(TIME)
 
     def results(self, emitted: DataFrame) -> DataFrame:
@@ -90,7 +90,7 @@ class GroupAggregateCode(AggregateCode):
         return self.plan.row_by_row(rows, F.lit(0).cast("bigint"))
 
     def state_times(self) -> Mapping[str, Column]:
-        """Return no times: this state is not divided by event time."""
+        """Return no times, since this state is not divided by event time."""
         return {}
 
     def previewed(self, rows: DataFrame) -> DataFrame:

@@ -1,7 +1,7 @@
 """The part of a two-input operator that runs before the exchange: rows of both inputs get the same columns.
 
-So exchanges, coalesced batches and rows in flight of a checkpoint only handle one stream. A row has the columns of the
-other input as nulls, which cost one word each.
+So the exchange, coalesced batches and in-flight rows of a checkpoint only handle one stream. A row is null in the
+columns of the other input, which costs one word for each column.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagInputCode(LocalCode):
-    """Gives the rows of input `number`, 0 or 1, the columns of both `schemas`, and their keys.
+    """Adds the columns of both `schemas` and the keys to the rows of input `number`, which is 0 or 1.
 
-    The keys, if any, are `key_fields`; a broadcast input without keys has nulls as `keys`.
+    The key columns, if there are any, are `key_fields`; they are null for a broadcast input without `keys`.
     """
 
     kind = OperatorKind.LOCAL_INPUT
@@ -52,7 +52,6 @@ class TagInputCode(LocalCode):
         return MapOperator(context.operator_id, self.tagged)
 
     def tagged(self, rows: DataFrame) -> DataFrame:
-        """Return the rows with the columns of both inputs."""
         columns = [F.lit(self.number).cast("tinyint").alias(INPUT)]
         for field, key in zip(self.key_fields, self.keys or [F.lit(None)] * len(self.key_fields), strict=True):
             columns.append((F.col(key) if isinstance(key, str) else key).cast(field.dataType).alias(field.name))

@@ -47,21 +47,21 @@ class Closing(Generic[Frame]):
 
 
 class Joining(Protocol[Rows, Frame]):
-    """Joins rows in an engine; if it `meets_at_once`, each batch with the rows before it."""
+    """Joins rows in an engine. With `meets_at_once`, each batch is joined with the earlier rows when it arrives."""
 
     meets_at_once: bool
 
     def arrived(self, side: Side, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
-        """Convert a batch of a side to state, without the late rows, with times before `closed_to_ms`."""
+        """Convert a batch of a side to state, without late rows, whose times are before `closed_to_ms`."""
 
     def joined(self, side: Side, segment: Segment[Frame], met: Sequence[Reading[Frame]]) -> Rows: ...
 
     def closed(self, closings: Sequence[Closing[Frame]]) -> Rows:
-        """Return the results of expired rows, for sides that emit any."""
+        """Return the results of expired rows, for the sides that emit any."""
 
 
 class JoinOperator(KeyedOperator[Rows, Frame]):
-    """The join of one attempt. Each side is a state. A batch sees all batches before it."""
+    """The join of one attempt, with a named state for each side. A batch is joined with all earlier batches."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         left_gates: int,
         outer: frozenset[Side] = frozenset(),
     ) -> None:
-        """The first `left_gates` gates belong to the left side. `outer` sides emit unmatched rows."""
+        """Create the join. The first `left_gates` gates belong to the left side. `outer` sides emit unmatched rows."""
         self._joining = joining
         self._left_gates = left_gates
         self._segments: dict[Side, IntervalSegments[Frame]] = {
@@ -92,17 +92,17 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
 
     @property
     def is_ordered(self) -> bool:
-        """True: otherwise two concurrent batches of both sides would not see each other."""
+        """True: two batches of both sides that are processed at the same time would miss each other's rows."""
         return True
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
-        """Late rows stay late, and expired rows are not emitted again."""
+        """Restore the expiry times, so that late rows stay late and expired rows are not emitted again."""
         for segments in self._segments.values():
             segments.closed_to_ms = restored.bounds.closed_to_ms
         return restored
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Join a batch with the state of the other side, and add it to the state of its own."""
+        """Join a batch with the state of the other side, and add it to the state of its own side."""
         side = Side.LEFT if element.gate < self._left_gates else Side.RIGHT
         store, other = self._stores[side], side.other
         time_ms = self._time_ms(element.watermark_ms, element.processing_time_ms)
@@ -125,7 +125,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         )
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Emit rows that can no longer get a match, and release state that is not needed any more."""
+        """Emit rows that can no longer match, and release state that is no longer needed."""
         time_ms = self._time_ms(watermark_ms, processing_time_ms)
         if time_ms == WATERMARK_MIN:
             return Output()
@@ -142,7 +142,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
         return Output(rows=self._joining.closed(closings) if closings else None, on_emitted=on_emitted)
 
     def _time_ms(self, watermark_ms: int, processing_time_ms: int) -> int:
-        """The time by which rows expire."""
+        """Return the time by which rows expire."""
         return watermark_ms
 
     def _closing(self, side: Side, watermark_ms: int, releases: list[Callable[[], None]]) -> Closing[Frame] | None:
@@ -169,7 +169,7 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         super().snapshot_state(checkpoint_id, everything=everything)
         closed_to = self._segments[Side.LEFT].closed_to_ms
-        # As with windows: the execution after a drain begins event time again.
+        # After a drain the next execution begins event time again, as with windows.
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=None if closed_to == WATERMARK_MAX else closed_to)
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
@@ -181,9 +181,9 @@ class JoinOperator(KeyedOperator[Rows, Frame]):
 
 
 class RegularJoinOperator(JoinOperator[Rows, Frame]):
-    """A join of one attempt without a time condition: rows expire by processing time.
+    """A join of one attempt without a time condition, whose rows expire by processing time.
 
-    Without a time-to-live they never expire. Watermarks are not passed to this operator.
+    Without a time-to-live rows never expire. Watermarks are not passed to this operator.
     """
 
     def _time_ms(self, watermark_ms: int, processing_time_ms: int) -> int:

@@ -1,7 +1,7 @@
 """The code of joins: column expressions over the two sides, or functions of co-groups.
 
 The columns of the sides are `left.name` and `right.name`, or just `name` if only one side has it: Spark resolves them
-over DataFrames with these aliases. State has the rows as they arrive from the exchange; Spark's hash joins join them.
+over DataFrames with these aliases. State contains rows as they arrive from the exchange; Spark's hash joins join them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.materialise import Slices
 
 CoGroupFunction: TypeAlias = "Callable[[PandasDataFrame, PandasDataFrame], PandasDataFrame]"
-"""Returns rows for the rows of both sides of a key and window."""
+"""A function from all rows of both sides for one key and window to result rows."""
 
 _NO_TIME = Interval(lower_ms=0, upper_ms=0)
 
@@ -65,9 +65,9 @@ _KINDS: Mapping[frozenset[Side], str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinCode(OperatorCode):
-    """Joins two sides with state of their own. The first `left_gates` inputs belong to the left side.
+    """Joins two sides, which have separate state. The first `left_gates` inputs belong to the left side.
 
-    Rows can match if the difference of their times is in `interval`; for joins by window this is 0. `outer` sides also
+    Rows can match if the difference of their times is in `interval`, which is 0 for window joins. `outer` sides also
     emit results for unmatched rows, when these expire.
     """
 
@@ -100,19 +100,19 @@ class JoinCode(OperatorCode):
     @property
     @abstractmethod
     def _what(self) -> str:
-        """The kind of the join and its times, for the fingerprint."""
+        """Return the kind of the join and its times, for the fingerprint."""
 
     @abstractmethod
     def previewed(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """Return the results of some rows as if they were the whole input."""
+        """Return the results as if these rows were the whole input, for a preview."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairsCode(JoinCode):
-    """Emits `columns` of each pair of rows that match and for which `condition`, if any, is true."""
+    """Emits `columns` of each pair of rows that match and meet the `condition`, if there is one."""
 
     called: ClassVar[str]
-    """The name of the API method."""
+    """The name of the API method, for errors."""
 
     columns: tuple[Column | str, ...]
     condition: Column | str | None = None
@@ -126,7 +126,7 @@ class PairsCode(JoinCode):
         return self._selected(met)
 
     def unmatched(self, side: Side, rows: DataFrame, others: DataFrame | None) -> DataFrame:
-        """Return the results of rows of a side without a match in `others`, which has all their possible matches."""
+        """Return the results of a side's rows without a match in `others`, which has all their possible matches."""
         alone, no_others = self._marked(side, rows), self.sides[side.other].no_rows(rows)
         if others is not None:
             alone = alone.join(self._marked(side.other, others), self._meets(), "left_anti")
@@ -142,13 +142,13 @@ class PairsCode(JoinCode):
 
     @abstractmethod
     def _met_in_time(self, left: Column, right: Column) -> list[Column]:
-        """The conditions on the times of two rows, in microseconds."""
+        """Return the conditions on the times of two rows, in microseconds."""
 
     @abstractmethod
     def _selected(self, met: DataFrame) -> DataFrame: ...
 
     def _marked(self, side: Side, rows: DataFrame) -> DataFrame:
-        """Alias rows by their side, with keys and time as additional columns outside of that alias."""
+        """Alias rows by their side, and add keys and time as columns outside of that alias."""
         of = self.sides[side]
         marks = [key.alias(_key(side, place)) for place, key in enumerate(of.rows.keys)]
         if (time := of.time) is not None:
@@ -166,9 +166,9 @@ class PairsCode(JoinCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IntervalJoinCode(PairsCode):
-    """Joins rows with equal keys whose times are in the interval.
+    """Joins rows with equal keys if the difference of their event times is in the interval.
 
-    With a `time_column` results have the later of the two event times under that name.
+    With a `time_column`, results have the later of the two event times in a column of that name.
     """
 
     called = "interval_join"
@@ -198,9 +198,9 @@ class IntervalJoinCode(PairsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegularJoinCode(PairsCode):
-    """Joins rows with equal keys, whenever they arrive.
+    """Joins rows with equal keys, whatever their arrival times.
 
-    With a time-to-live they expire by processing time: the interval then refers to arrival times.
+    With a time-to-live, rows expire by processing time, and the interval refers to arrival times.
     """
 
     kind = OperatorKind.REGULAR_JOIN
@@ -217,7 +217,7 @@ class RegularJoinCode(PairsCode):
         left_gates: int,
         time_to_live_ms: int | None,
     ) -> RegularJoinCode:
-        """Create the join of two sides whose rows are kept forever, or for a time-to-live."""
+        """Create the join of two sides. Rows are stored for a time-to-live, or forever if that is None."""
         kept_ms = UNBOUNDED_MS if time_to_live_ms is None else time_to_live_ms
         return cls(
             left=left,
@@ -250,7 +250,7 @@ class RegularJoinCode(PairsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowJoinCode(PairsCode):
-    """Joins rows with equal keys in the same window; the window's bounds precede the columns."""
+    """Joins rows with equal keys in the same window. Results begin with the window's bounds."""
 
     called = "window_join"
 
@@ -290,7 +290,6 @@ class CoGroupCode(JoinCode):
         return self.grouped(self.left.retained(left), self.right.retained(right))
 
     def grouped(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """Return the function's results for all keys and windows."""
         one, other = (
             exactly_named(self._with_bounds(rows)).groupBy(*self.sides[side].rows.keys, WINDOW_START)
             for side, rows in ((Side.LEFT, left), (Side.RIGHT, right))
@@ -311,7 +310,7 @@ Drafted = TypeVar("Drafted", bound=PairsCode)
 def pairs(
     left: JoinedRows, right: JoinedRows, draft: Callable[[JoinSide, JoinSide], Drafted]
 ) -> tuple[DataFrame, Drafted]:
-    """Return the prototype of the results, and the code that `draft` creates from the sides, with the columns needed.
+    """Return the prototype of the results, and the code that `draft` creates from the sides with the needed columns.
 
     Raises:
         PrototypeError: the keys of the two sides differ in number or type, a column does not fit or is ambiguous, or
@@ -362,15 +361,15 @@ def _time(side: Side) -> str:
 
 
 _ROWS_OF_ONE_CORE = 2_000_000
-"""Up to this many rows are joined faster by one core than shuffled to several."""
+"""Maximum number of rows that one core joins faster than several cores after a shuffle."""
 
 
 _ROWS_SENT = 500_000
-"""Up to this many rows are broadcast to a larger side rather than shuffling both."""
+"""Maximum number of rows that are broadcast to a larger side, instead of shuffling both sides."""
 
 
 class SideLayout(StateLayout):
-    """The columns of a side: those of its rows."""
+    """The state layout of a join side, which has the columns of the side's rows."""
 
     def __init__(self, side: JoinSide, retained_ms: int) -> None:
         super().__init__(side.rows)
@@ -392,7 +391,7 @@ class SideLayout(StateLayout):
 
 
 class _SparkJoining:
-    """The part of `Joining` that all joins have in common."""
+    """The methods of `Joining` that all joins have in common."""
 
     def __init__(self, context: OperatorContext, code: JoinCode) -> None:
         self.context = context
@@ -406,7 +405,7 @@ class _SparkJoining:
         return backend
 
     def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Store a batch unchanged. Costs a job only if rows may be late."""
+        """Store a batch unchanged. Runs a Spark job only if rows may be late."""
         code, backend, batch, (rows,) = self._code.sides[side], self._backends[side], element.batch, element.rows
         assert batch is not None, "joins read the input gates"
         first, last = batch.event_time_min, batch.event_time_max
@@ -427,7 +426,7 @@ class _SparkJoining:
     def gathered(
         self, one: tuple[Side, DataFrame, int], other: tuple[Side, DataFrame, int]
     ) -> tuple[DataFrame, DataFrame]:
-        """Return the rows of both sides in equal numbers of partitions by key; few rows in one, without a shuffle."""
+        """Return the rows of both sides, equally partitioned by key; few rows get one partition, without a shuffle."""
         (side, rows, number), (other_side, other_rows, other_number) = one, other
         if number + other_number <= _ROWS_OF_ONE_CORE:
             return rows.coalesce(1), other_rows.coalesce(1)
@@ -439,12 +438,12 @@ class _SparkJoining:
         )
 
     def read(self, side: Side, readings: Sequence[Reading[DataFrame]]) -> tuple[Side, DataFrame, int]:
-        """Return the rows of segments of a side, and an upper bound of their number."""
+        """Return a side's rows in some segments, and an upper bound for their count."""
         return side, self._backends[side].bounded(readings), sum(each.segment.rows for each in readings)
 
 
 class SparkPairs(_SparkJoining):
-    """Emits results for pairs of matching rows."""
+    """Emits results of pairs of matching rows."""
 
     meets_at_once = True
 
@@ -459,7 +458,7 @@ class SparkPairs(_SparkJoining):
             return (self._pairs.results(sides[Side.LEFT], sides[Side.RIGHT], "inner"),)
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
-        """Anti joins, with nulls for the columns of the other side."""
+        """Return the unmatched rows by anti joins, with nulls in the columns of the other side."""
         with self.context.naming_failures():
             return (together([self._unmatched(closing) for closing in closings]),)
 
@@ -472,14 +471,14 @@ class SparkPairs(_SparkJoining):
 
 
 class SparkRegularPairs(SparkPairs):
-    """Emits pairs of matching rows whenever they arrive: the state of a side may be far larger than a batch."""
+    """Emits pairs of matching rows, whatever their arrival times. State may be far larger than a batch."""
 
     def __init__(self, context: OperatorContext, code: PairsCode) -> None:
         super().__init__(context, code)
         self._ranges = {side: KeyRanges(code.sides[side].rows.keys[0]) for side in Side}
 
     def arrived(self, side: Side, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Store a batch unchanged. No row is late."""
+        """Store a batch unchanged. No row can be late."""
         batch, (rows,) = element.batch, element.rows
         assert batch is not None, "joins read the input gates"
         arrival_ms = latest(closed_to_ms, element.processing_time_ms) or 0
@@ -489,8 +488,8 @@ class SparkRegularPairs(SparkPairs):
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
         """Join a batch with rows of the other side, with a hash table of the smaller one.
 
-        If the other side is large, only segments whose key range overlaps the batch are read; if these still have many
-        rows, they stay in place and the hash table is broadcast.
+        If the other side is large, only segments whose key range overlaps the batch's are read. If these still have
+        many rows, they are not shuffled: the hash table is broadcast.
         """
         other_rows = sum(each.segment.rows for each in met)
         if segment.rows <= _ROWS_SENT < other_rows:
@@ -511,7 +510,7 @@ class SparkRegularPairs(SparkPairs):
 
 
 class SparkGroups(_SparkJoining):
-    """Passes all rows of a key and window to a function when the window has ended."""
+    """Passes all rows of a key and window to a function at the end of the window."""
 
     meets_at_once = False
 
@@ -520,11 +519,10 @@ class SparkGroups(_SparkJoining):
         self._groups = code
 
     def joined(self, side: Side, segment: Segment[DataFrame], met: Sequence[Reading[DataFrame]]) -> Slices:
-        """Never called: rows match when the window has ended."""
+        """Never called: rows are matched at the end of the window."""
         raise AssertionError("a batch is no group")
 
     def closed(self, closings: Sequence[Closing[DataFrame]]) -> Slices:
-        """Call the function."""
         rows = {closing.side: self.read(closing.side, closing.readings) for closing in closings}
         for side in Side:
             if side not in rows:
@@ -538,11 +536,11 @@ class SparkGroups(_SparkJoining):
 _LEAST, _GREATEST = "least_key", "greatest_key"
 
 _ORDERED = frozenset({"tinyint", "smallint", "int", "bigint", "date", "string"})
-"""Types that Python orders as Spark does: no NaN, no collations, no time zones."""
+"""Types that Python orders like Spark: without NaN, collations and time zones."""
 
 
 class KeyRanges:
-    """The key ranges of segments, observed when they are first joined, without additional jobs."""
+    """The key ranges of segments, observed without additional jobs when the segments are first joined."""
 
     def __init__(self, key: Column) -> None:
         self._key = key
@@ -551,7 +549,7 @@ class KeyRanges:
         self._observed: WeakKeyDictionary[DataFrame, Observation] = WeakKeyDictionary()
 
     def watched(self, frame: DataFrame) -> DataFrame:
-        """Observe the rows of a segment; their key range is known once an action has run over them."""
+        """Observe the rows of a segment. Their key range is known once an action has read them."""
         if self._is_ordered is None:
             self._is_ordered = frame.select(self._key).dtypes[0][1] in _ORDERED
         if not self._is_ordered:
@@ -567,7 +565,7 @@ class KeyRanges:
     def within(
         self, readings: Sequence[Reading[DataFrame]], few: Callable[[], tuple[Any, Any]]
     ) -> Sequence[Reading[DataFrame]]:
-        """Return the segments that may have keys within the bounds that `few` returns, else the smallest segment."""
+        """Return the segments that may have keys within the bounds that `few` returns, or else the smallest segment."""
         if not self._observed:
             return readings
         bounds = few()

@@ -1,4 +1,4 @@
-"""A side of a join of two streams: the columns in its state, and the part that runs before the exchange."""
+"""A side of a stream join: its columns in state, and the part of the join that runs before the exchange."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _LONG_MAX = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedRows:
-    """The rows of a side with the columns of `prototype`, before the columns that the join needs are known.
+    """The rows of a side with all columns of `prototype`, as long as the columns that the join needs are unknown.
 
-    Without event time rows are kept forever or, with `has_arrivals`, by their time of arrival.
+    Without event time, rows are stored forever or, with `has_arrivals`, by their arrival time.
     """
 
     prototype: DataFrame
@@ -49,11 +49,11 @@ class JoinedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSide:
-    """The rows of a side, reduced to the columns needed, whose types are in `schema`.
+    """The rows of a side, reduced to the needed columns, whose types are in `schema`.
 
-    With `side_outputs_late_data`, late rows go to a side output, and all columns are needed. With `windows` a row is
-    stored once for each of its windows, with the start of the window as column `TIME`; with `has_arrivals`, that column
-    is the time of arrival.
+    With `side_outputs_late_data`, late rows go to a side output, and all columns are needed. With `windows`, a row is
+    stored once for each of its windows, and the column `TIME` contains the start of the window. With `has_arrivals`,
+    that column contains the arrival time.
     """
 
     rows: RowState
@@ -65,9 +65,9 @@ class JoinSide:
 
     @property
     def time(self) -> Column | None:
-        """The time of a row in state, in microseconds: its event time, that of its window, or its arrival.
+        """The time of a row in state, in microseconds: its event time, the time of its window, or its arrival time.
 
-        For a window it is the last watermark at which its rows are not late. None if rows are kept forever.
+        The time of a window is the last watermark at which its rows are not late. None if rows are stored forever.
         """
         if self.windows is not None:
             return F.col(TIME) + F.lit((self.windows.size_ms - 2) * MICROS_PER_MS)
@@ -77,7 +77,7 @@ class JoinSide:
 
     @property
     def times(self) -> Mapping[str, Column]:
-        """The first and last of these times, in microseconds; empty if rows are kept forever."""
+        """The aggregates for the first and last `time`, in microseconds; empty if rows are stored forever."""
         time = self.time
         return {} if time is None else {"first_micros": F.min(time), "last_micros": F.max(time)}
 
@@ -106,13 +106,13 @@ class JoinSide:
         return like.limit(0).select(*nulls, *starts)
 
     def with_arrival(self, rows: DataFrame, arrival_ms: int) -> DataFrame:
-        """Return the rows with their time of arrival if that is stored."""
+        """Return the rows with a column for their arrival time, if that is stored."""
         return rows.withColumn(TIME, F.lit(arrival_ms * MICROS_PER_MS)) if self.has_arrivals else rows
 
     def retained(self, rows: DataFrame) -> DataFrame:
-        """Return the rows that can have a match, with the columns needed.
+        """Return the needed columns of the rows that can match.
 
-        With event time these are the rows that have one, else the rows without a null key.
+        With event time, these are the rows whose event time is not null, else those whose keys are not null.
         """
         needed = [F.col(quoted(name)) for name in self.rows.needed]
         if self.event_time is None:
@@ -124,7 +124,7 @@ class JoinSide:
         return by_window(self.windows, rows, None, _LONG_MAX)
 
     def count_late(self, late: Column) -> Column:
-        """Count the late rows: those for which all of their windows have ended."""
+        """Count the late rows. A row is late if all of its windows have ended."""
         if self.windows is None or self.event_time is None:
             return F.count_if(late)
         time = event_time_micros(self.event_time)

@@ -1,4 +1,4 @@
-"""Operators whose state is one row per key: a batch is processed with the state of its keys, in any engine.
+"""Operators whose state is one row per key: each batch is processed with the state of its keys, in any engine.
 
 The changes of a batch are a segment of state, in which newer rows of a key replace older ones.
 """
@@ -18,14 +18,13 @@ from flykka.spark_bridge.operators.operator import Element, Output, Rows
 from flykka.spark_bridge.state.state_backend import StateBackend
 
 STATE = "keyed"
-"""The name of the state."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedOutcome(Generic[Frame]):
-    """The changes of the state, and the number of rows dropped because they were late.
+    """The changes of the state, and the number of late rows that were dropped.
 
-    After timers have fired, `next_timer_ms` is the first timer in earlier segments that is not due.
+    After timers have fired, `next_timer_ms` is the earliest timer in earlier segments that is not due.
     """
 
     segment: Segment[Frame] | None
@@ -35,9 +34,9 @@ class KeyedOutcome(Generic[Frame]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedResult(Generic[Rows, Frame]):
-    """Rows to emit, rows of side outputs by tag, and the `outcome`, the changes, available when the rows were computed.
+    """Rows to emit, rows of side outputs by tag, and the `outcome`: the state changes, known after rows were computed.
 
-    `rows` is None if there are no rows and everything is computed already. `sent` is as in `Output`.
+    `rows` is None if there are no rows and everything is computed already. `sent` is the field of `Output`.
     """
 
     rows: Rows | None
@@ -52,11 +51,11 @@ class KeyedBatches(Protocol[Rows, Frame]):
     def processed(
         self, element: Element[Rows], readings: Sequence[Reading[Frame]], version: int
     ) -> KeyedResult[Rows, Frame]:
-        """Process a batch; its changes get this version, and the state before it is in segments of earlier versions."""
+        """Process a batch. Its changes get this version; segments of earlier versions contain the state before it."""
 
 
 class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
-    """The state of one attempt, updated by batches."""
+    """An operator of one attempt whose keyed state is updated by batches."""
 
     def __init__(
         self, operator_id: OperatorId, batches: KeyedBatches[Rows, Frame], backend: StateBackend[Frame]
@@ -72,7 +71,7 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
         return True
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
-        """Emit the results of a batch and of the state of its keys."""
+        """Process a batch with the state of its keys, and emit the results."""
         result = self.compute(lambda readings, version: self._batches.processed(element, readings, version))
         outcome = cache(result.outcome)
 
@@ -94,10 +93,10 @@ class KeyedBatchOperator(KeyedOperator[Rows, Frame]):
     def compute(
         self, make: Callable[[Sequence[Reading[Frame]], int], KeyedResult[Rows, Frame]]
     ) -> KeyedResult[Rows, Frame]:
-        """Compute rows from all state as the next version; the state is held until they are emitted."""
+        """Compute rows from all state as the next version. The state is held until the rows are emitted."""
         segments = self.store.segments
         readings, release = self.store.hold(lambda: [segments.reading(each) for each in segments.live])
-        # A version is never reused, even if the segments of the last ones are gone.
+        # A version is never reused, even if the segments with the last versions no longer exist.
         self._version = 1 + max([self._version, *(each.segment.version for each in readings)])
         result = make(readings, self._version)
 

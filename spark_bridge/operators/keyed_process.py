@@ -1,4 +1,4 @@
-"""Functions of each row with keyed state and timers, in any engine (Flink's KeyedProcessOperator)."""
+"""Functions that are called for each row with keyed state and timers, in any engine (Flink's KeyedProcessOperator)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flykka.spark_bridge.state.state_backend import StateBackend
 
 
 class DueTimers:
-    """Timers up to `fired_ms` have fired, except those in segments with versions later than `fired_version`."""
+    """The timers of a time domain that have fired: those up to `fired_ms` in segments up to version `fired_version`."""
 
     def __init__(self, domain: TimeDomain) -> None:
         self.domain = domain
@@ -25,7 +25,7 @@ class DueTimers:
         self._next_ms: int | None = None
 
     def first_ms(self, segments: Iterable[Segment[Frame]]) -> int | None:
-        """Return the first timer in these segments that has not fired (it may be deleted); None if there is none."""
+        """Return the earliest timer in these segments that has not fired (it may be deleted); None if there is none."""
         timers = [] if self._next_ms is None else [self._next_ms]
         for segment in segments:
             event_ms, processing_ms = segment.first_timers_ms
@@ -35,13 +35,13 @@ class DueTimers:
         return min(timers, default=None)
 
     def on_fired(self, to_ms: int, version: int, next_ms: int | None) -> None:
-        """Record that timers up to a time, in segments up to a version, have fired; the next one is at `next_ms`."""
+        """Record that timers up to `to_ms`, in segments up to `version`, have fired; the next timer is at `next_ms`."""
         self.fired_ms, self.fired_version, self._next_ms = to_ms, version, next_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimerFiring:
-    """Due timers of a domain: up to `due_ms`, but after `after_ms`, up to which they have fired.
+    """The timers of a domain to fire: up to `due_ms`, and later than `after_ms`, up to which timers have fired before.
 
     In segments with versions later than `after_version`, earlier timers are due too.
     """
@@ -55,17 +55,17 @@ class TimerFiring:
 
 
 class KeyedFunction(KeyedBatches[Rows, Frame], Protocol[Rows, Frame]):
-    """A function with timers in an engine."""
+    """A function with timers, in an engine."""
 
     @property
     def sees_watermarks(self) -> bool: ...
 
     def fired(self, firing: TimerFiring, readings: Sequence[Reading[Frame]], version: int) -> KeyedResult[Rows, Frame]:
-        """Call the function for timers that are due. Its changes get this version."""
+        """Call the function for due timers. Its state changes get this version."""
 
 
 class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
-    """Functions whose timers fire by the watermark and by processing time."""
+    """An operator of functions whose timers fire by watermark and by processing time."""
 
     def __init__(
         self, operator_id: OperatorId, function: KeyedFunction[Rows, Frame], backend: StateBackend[Frame]
@@ -89,7 +89,7 @@ class KeyedProcessOperator(KeyedBatchOperator[Rows, Frame]):
         return self._processing_timers.first_ms([*self.store.segments.live, *arrived])
 
     def _fired(self, timers: DueTimers, due_ms: int, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Fire due timers; if there are none, only a function that sees watermarks is called."""
+        """Fire due timers. Without due timers, the function is called only if it sees watermarks."""
         self.store.await_restored()
         live = self.store.segments.live
         first_ms = timers.first_ms(live)

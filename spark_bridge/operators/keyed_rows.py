@@ -1,4 +1,4 @@
-"""Functions of all rows of a keyed batch; their columns are checked when the program is built."""
+"""Functions of all rows of a keyed batch. Their columns are checked when the program is built."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedRowsCode(OperatorCode):
-    """A function of keyed batches. `keys` are those of the edge before it."""
+    """A function of keyed batches. `keys` are those of the preceding edge."""
 
     is_head = True
     is_computed = True
@@ -64,7 +64,7 @@ class KeyedRowsCode(OperatorCode):
         """Return the function that a worker applies to a batch after a watermark."""
 
     def clean_up(self, watermark_ms: int) -> CleanUp | None:
-        """Remove state that is not needed after a watermark; None if all of it is."""
+        """Return the clean-up that removes state which is not needed after a watermark; None if all state is needed."""
         return None
 
     @property
@@ -93,7 +93,7 @@ class KeyedRowsCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTableCode(KeyedRowsCode):
-    """A user's function of all rows of a batch and of the state of their keys."""
+    """A user's function that receives all rows of a batch and the state of their keys."""
 
     kind = OperatorKind.KEYED_PROCESS
     does = "process_table"
@@ -116,7 +116,7 @@ class ProcessTableCode(KeyedRowsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowPerKeyCode(KeyedRowsCode):
-    """Stores a row for each key, which each batch updates and emits for its keys."""
+    """Stores one row for each key. Each batch updates the rows of its keys and emits them."""
 
     kind = OperatorKind.GROUP_AGGREGATE
     does = "kept_rows"
@@ -135,7 +135,7 @@ class RowPerKeyCode(KeyedRowsCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDuplicatesCode(KeyedRowsCode):
-    """Emits the first row of each key, once (`within_ms` is None) or once within a time."""
+    """Emits the first row of each key: only once or, with `within_ms`, again after that time."""
 
     kind = OperatorKind.KEYED_PROCESS
     does = "drop_duplicates"
@@ -170,7 +170,7 @@ Keys = Sequence["Column | str"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableProgram:
-    """A function of tables in a program: its columns, and with timers their column and their function."""
+    """A user's function of tables: the columns of its results and state, and the column and function of its timers."""
 
     function: TableFunction
     state: str | StructType
@@ -185,7 +185,7 @@ def process_table_code(prototype: DataFrame, keys: Keys, program: TableProgram) 
 
     Raises:
         PrototypeError: columns cannot be parsed or have reserved names, a function cannot be pickled, or there is a
-            timer without a function or the other way round.
+            timer column without a function or the other way round.
     """
     if program.frames not in tuple(Frames):
         raise PrototypeError(f"frames are 'arrow' or 'pandas', not {program.frames!r}")
@@ -229,8 +229,8 @@ def _check_timer(program: TableProgram, state: StructType) -> None:
 
 
 def extreme_rows_code(prototype: DataFrame, keys: Keys, column: str, *, is_greatest: bool) -> RowPerKeyCode:
-    """Return the code for the row of each key in which a column is least or greatest. Raises `PrototypeError` if there
-    is no such column, or its values have no order.
+    """Return code that keeps the row of each key in which a column is least or greatest. Raises `PrototypeError` if
+    there is no such column, or its values have no order.
     """
     name = _name_of(prototype, column)
     check_types(prototype.select(quoted(name)).schema, Use.ORDER)

@@ -1,8 +1,8 @@
-"""Keyed state of an operator, by name: immutable segments that are merged as they become many, and written to storage
+"""Named keyed state of an operator: immutable segments, which are merged when there are many, and written to storage
 once.
 
-Adding to a state costs no job of the engine. Segments are added and read in the order of the stages; merges and
-snapshots run in the background: hence the lock.
+Adding to a state runs no job of the engine. Segments are added and read in the order of the stages, but merges and
+snapshots run in the background. A lock protects the state.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _LOOK_AGAIN_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AtBarrier(Generic[Frame]):
-    """The state as it was at a barrier; each part of `to_write` is written separately.
+    """The state as it was at a barrier. Each element of `to_write` is written separately.
 
-    `durable` maps state in storage to the results it does not count for. `live` segments are held until all is written.
+    `durable` maps state that is already in storage to the bounds of results that it no longer counts for. `live`
+    segments are held until everything is written.
     """
 
     live: tuple[Segment[Frame], ...]
@@ -40,7 +41,7 @@ class _AtBarrier(Generic[Frame]):
         return tuple(segment.batch_id for segment in self.live)
 
     def placed(self, places_of_parts: Sequence[Written]) -> list[Segment[Frame]]:
-        """Return the live segments with their locations; `places_of_parts` lists those of `to_write`, in order."""
+        """Return the live segments with their locations, where `places_of_parts` has those of `to_write` in order."""
         places = {
             reading.segment.batch_id: place
             for part, place in zip(self.to_write, places_of_parts, strict=True)
@@ -63,7 +64,7 @@ class KeyedStore(Generic[Frame]):
         self._holds = 0
 
     def restore(self, parts: Sequence[StatePart]) -> None:
-        """Set the parts of a checkpoint that `read_restored` will read."""
+        """Set the state of a checkpoint that `read_restored` will read."""
         self._parts = parts
 
     @property
@@ -71,9 +72,9 @@ class KeyedStore(Generic[Frame]):
         return bool(self._parts) and not self._is_restored.done()
 
     def read_restored(self) -> None:
-        """Read the restored state, part by part, possibly in the background.
+        """Read the restored state, possibly in the background.
 
-        State may be added meanwhile. Reading the state and snapshots wait until it is restored.
+        State may be added at the same time. Readers of the state and snapshots wait until all state is restored.
         """
         try:
             for part in self._parts:
@@ -84,7 +85,7 @@ class KeyedStore(Generic[Frame]):
         self._is_restored.set_result(None)
 
     def _restore_part(self, part: StatePart) -> None:
-        """Reuse the segments of a part that are still on the executors, and read the rest from the checkpoint."""
+        """Reuse the segments of a part that are still on the executors, and read all others from the checkpoint."""
         for handles, segments in self.backend.local.find(part.own_ids).items():
             batch_ids = [each.batch_id for each in segments]
             if not self.backend.has_memory_for(batch_ids):
@@ -107,7 +108,7 @@ class KeyedStore(Generic[Frame]):
         return replace(segment, closed_to_ms=closed_to, emitted_to_ms=bounds.emitted_to_ms)
 
     def add(self, segment: Segment[Frame] | None) -> None:
-        """Add rows to the state; many segments are merged in the background."""
+        """Add rows to the state. If there are many segments, they are merged in the background."""
         if segment is None:
             return
         with self._lock:
@@ -120,7 +121,7 @@ class KeyedStore(Generic[Frame]):
         with self._lock:
             merging = self.segments.mergeable(self.backend.merge_at)
             if not merging:
-                # The previous merge has taken all.
+                # The previous merge has merged all segments.
                 return
             self.segments.begin_merge(merging)
             readings = [self.segments.reading(each) for each in merging]
@@ -136,7 +137,7 @@ class KeyedStore(Generic[Frame]):
     def hold(
         self, chosen: Callable[[], Sequence[Reading[Frame]]]
     ) -> tuple[Sequence[Reading[Frame]], Callable[[], None]]:
-        """Hold the segments to be read, which a merge may replace meanwhile; return them with their release."""
+        """Hold the chosen segments, which a merge may replace meanwhile. Return them and a function to release them."""
         self.await_restored()
         with self._lock:
             readings = chosen()
@@ -149,7 +150,7 @@ class KeyedStore(Generic[Frame]):
         return readings, lambda: self.backend.release(batch_ids, holder)
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Record the state at a barrier; with `everything` no earlier files are shared."""
+        """Record the state at a barrier. With `everything` the snapshot shares no files of earlier checkpoints."""
         self.await_restored()
         with self._lock:
             snapshot = _AtBarrier(
@@ -161,7 +162,7 @@ class KeyedStore(Generic[Frame]):
         self._snapshots[checkpoint_id] = snapshot
 
     def write(self, checkpoint_id: int, savepoint: str | None, first: int) -> dict[Written, ResultBounds]:
-        """Write the recorded state in parts numbered from `first`; return the places of all state, with its bounds."""
+        """Write the recorded state in parts numbered from `first`. Return the locations and bounds of all state."""
         snapshot, written = self._snapshots.pop(checkpoint_id), list[Written]()
         try:
             state_id = f"{self.backend.attempt}-{checkpoint_id}"
@@ -183,7 +184,6 @@ class KeyedStore(Generic[Frame]):
         return {**snapshot.durable, **dict(zip(written, bounds, strict=True))}
 
     def delete(self, written: Sequence[Written]) -> None:
-        """Delete the files of a snapshot that cannot be completed."""
         for handle in (handle for each in written for handle in each.handles):
             self.backend.delete(handle)
 
@@ -206,7 +206,7 @@ class KeyedStore(Generic[Frame]):
         return f"{self.backend.attempt} snapshot {checkpoint_id}" + (f" of {self._name}" if self._name else "")
 
     def await_restored(self) -> None:
-        """Wait until the state is restored. Raises the error of reading it, or that the attempt was cancelled."""
+        """Wait until the state is restored. Raises the error of the restore, or that the attempt was cancelled."""
         while self.has_to_read:
             self.backend.check()
             with suppress(TimeoutError):
@@ -216,7 +216,7 @@ class KeyedStore(Generic[Frame]):
 
 
 class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
-    """An operator with keyed state, in stores by name."""
+    """An operator with keyed state, in stores by state name."""
 
     keeps_state: ClassVar[bool] = True
 
@@ -238,7 +238,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
             store.restore(restored.parts.get(name, ()))
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
-        """Set the event time of a checkpoint, if state is divided by it; return the state that is still needed."""
+        """Restore the event time of a checkpoint if it divides the state. Return the state that is still needed."""
         return restored
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:
@@ -272,7 +272,7 @@ class KeyedOperator(Operator[Rows], Generic[Rows, Frame]):
             store.discard(checkpoint_id)
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Allow later checkpoints to refer to the files written for this one."""
+        """Allow later checkpoints to refer to the files written for this checkpoint."""
         for store in self.stores.values():
             store.confirm(checkpoint_id)
         return ()

@@ -1,7 +1,7 @@
-"""The operators of an attempt: opened before its first batch and closed after its last, once each.
+"""Opens the operators of an attempt before its first batch, and closes them after its last, once each.
 
-The order is that of Flink's operator chains: from the last to the first, both for opening and closing. Every operator
-whose opening began is closed, even if it failed, so that resources of a partial opening are released too.
+The order is that of Flink's operator chains: from the last operator to the first, for opening and closing. Every
+operator whose opening began is closed, even if opening failed, to release the resources of a partial opening too.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class OperatorLifecycle:
         return self._accumulators.snapshot()
 
     def open(self) -> None:
-        """Open all operators unless they are open or the attempt was cancelled.
+        """Open all operators, unless they are open already.
 
         Raises:
-            OperatorFailedError: a function has raised; the operators upstream of it stay unopened.
+            OperatorFailedError: a function has raised; the operators upstream of it are not opened.
             AttemptCancelledError: the attempt was cancelled.
         """
         with self._opening:
@@ -67,7 +67,7 @@ class OperatorLifecycle:
             self._is_open = True
 
     def close(self) -> OperatorFailedError | None:
-        """Close all operators whose opening began, even after failures; return the first failure and log the others."""
+        """Close all operators whose opening began, even after failures. Return the first failure; log all others."""
         with self._lock:
             opened, self._begun = self._begun, []
         failure: OperatorFailedError | None = None

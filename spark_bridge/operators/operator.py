@@ -1,9 +1,9 @@
 """The interface of operators in one execution attempt, like Flink's StreamOperator.
 
-Batches take the place of Flink's records; `Rows` is the engine's type of rows. An operator knows neither its readers
-nor when it is called: `OperatorChain` decides that. Rows leave an operator as an `Output`, with a main output and side
-outputs by name. A keyed operator reads the input gates, numbered by `gate` as in MultipleInputStreamOperator; all
-others read the operator before them.
+Batches take the place of Flink's records; `Rows` is the engine's type for rows. An operator knows neither its readers
+nor the time of its calls, which `OperatorChain` makes. Rows leave an operator as an `Output`, with a main output and
+side outputs by name. A keyed operator reads the input gates, numbered by `gate` as in MultipleInputStreamOperator. All
+other operators read the operator before them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Rows = TypeVar("Rows")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Element(Generic[Rows]):
-    """A batch that an operator processes, as stage `stage`; `batch` and `gate` are set if it came from another task.
+    """A batch that an operator processes in stage `stage`. `batch` and `gate` are set if it came from another task.
 
-    `watermark_ms` is the task's event time at its arrival, `processing_time_ms` the start of the stage.
+    `watermark_ms` is the task's event time when the batch arrived, `processing_time_ms` the start time of the stage.
     """
 
     rows: Rows
@@ -38,13 +38,13 @@ class Element(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output(Generic[Rows]):
-    """The rows that an operator emits: for its readers, and for the readers of its side outputs by name.
+    """The rows that an operator emits to its main output, and those for its side outputs by name.
 
-    A sink lists the names it has `staged`, for `staged_rows` rows. With `updates_state`, `update_state` must be called
-    in the order of the stages. `on_emitted` is called when all rows were computed; from then on `late_rows` returns the
-    number of input rows dropped as late, `event_times` the earliest and latest event time in ms of operators that
-    create watermarks (None if no row has one, or it is not needed), and `sent` what the function has sent. With
-    `read_again`, computing the rows once more for another reader is cheaper than caching them.
+    A sink lists the names that it has `staged`, with `staged_rows` rows. With `updates_state`, `update_state` must be
+    called in the order of the stages. `on_emitted` is called when all rows have been computed. From then on `late_rows`
+    returns the number of input rows dropped as late, `event_times` returns the earliest and latest event time in ms for
+    operators that create watermarks (None if no row has one, or it is not needed), and `sent` returns what the function
+    has sent. With `read_again`, computing the rows again for another reader is cheaper than caching them.
     """
 
     rows: Rows | None = None
@@ -60,11 +60,11 @@ class Output(Generic[Rows]):
 
 
 class Operator(Generic[Rows]):
-    """An operator of a chain in one attempt: first `open`, then any calls, then `close`.
+    """An operator of a chain in one attempt. First `open` is called, then any other methods, then `close`.
 
     `process_batch` may be called for two stages at once, unless the operator `is_ordered`. `update_state`,
-    `advance_watermark` and `snapshot_state` see state and are called in the order of the stages. Writing snapshots and
-    committing checkpoints is background work. All calls may block, and raise the errors of the data plane.
+    `advance_watermark` and `snapshot_state` access state and are called in the order of the stages. Snapshots are
+    written and checkpoints committed in the background. All calls may block, and may raise errors of the data plane.
     """
 
     keeps_state: ClassVar[bool] = False
@@ -75,7 +75,7 @@ class Operator(Generic[Rows]):
 
     @property
     def commits(self) -> bool:
-        """True if the operator has work to do when a checkpoint is complete."""
+        """True if the operator must be notified when a checkpoint is complete."""
         return False
 
     @property
@@ -84,68 +84,67 @@ class Operator(Generic[Rows]):
         return False
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
-        """Start with the operator's state of a checkpoint, or empty; called once, before `open`."""
+        """Restore the operator from its state in a checkpoint, or from no states. Called once, before `open`."""
 
-    def open(self) -> None:
-        """Prepare for `process_batch`."""
+    def open(self) -> None: ...
 
     def process_batch(self, element: Element[Rows]) -> Output[Rows]:
         raise AssertionError(f"{self.operator_id} reads no other operator")
 
     def update_state(self, stage: int) -> None:
-        """Add the results of `process_batch` for a stage to the state."""
+        """Add the results that `process_batch` had for a stage to the state."""
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Emit results that are complete at this event time. Only the head of a chain is called."""
+        """Emit results that are complete at this watermark. Only called at the head of a chain."""
         return Output()
 
     def advance_processing_time(self, processing_time_ms: int, watermark_ms: int) -> Output[Rows]:
-        """Fire the timers due at this processing time. Only the head of a chain is called."""
+        """Fire the timers that are due at this processing time. Only called at the head of a chain."""
         return Output()
 
     def handle_operator_events(
         self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int
     ) -> Output[Rows]:
-        """Pass events of the coordinator to its function. Only the head of a chain is called."""
+        """Pass events of the coordinator to the operator's function. Only called at the head of a chain."""
         raise AssertionError(f"{self.operator_id} has no coordinator")
 
     def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Record the results of global aggregates, for the next batch. Only the head of a chain is called."""
+        """Record the results of global aggregates for the next batch. Only called at the head of a chain."""
 
     @property
     def next_timer_ms(self) -> int | None:
-        """The first processing-time timer that has not fired (it may have been deleted); None if there is none."""
+        """The earliest processing-time timer that has not fired (it may be deleted); None if there is none."""
         return None
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
-        """Record the state as it is; with `everything` the snapshot does not refer to files of other checkpoints."""
+        """Record the current state. With `everything` the snapshot refers to no files of other checkpoints."""
 
     def write_snapshot(self, checkpoint_id: int, savepoint: str | None) -> OperatorSnapshot:
-        """Make the recorded state durable, for a savepoint in its folder."""
+        """Write the recorded state to durable storage, in the savepoint's folder if `savepoint` is set."""
         raise AssertionError(f"{self.operator_id} keeps no state")
 
     def discard_snapshot(self, checkpoint_id: int) -> None:
         """Drop the recorded state of an aborted checkpoint."""
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> OperatorSubtaskState | None:
-        """Prepare the rows staged under these names for a checkpoint; return the operator's state for its snapshot."""
+        """Prepare the rows staged under these names for a checkpoint. Return the operator's state for its snapshot."""
         return None
 
     def copied(self, prepared: OperatorSubtaskState, savepoint: str) -> OperatorSubtaskState:
-        """Return prepared state, with copies in a savepoint's folder of all files that a commit moves."""
+        """Return prepared state in which the files that a commit moves are copies in the savepoint's folder."""
         return prepared
 
     def commit_checkpoint(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Commit a complete checkpoint; return the files that have become visible."""
+        """Commit a complete checkpoint. Return the files that have become visible."""
         return ()
 
     def close(self) -> None:
-        """Release everything but batches. Called once if `open` was called."""
+        """Release all resources except batches. Called once if `open` was called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSnapshot:
-    """The durable state of an operator, and the size of its new part in bytes."""
+    """The durable state of an operator, and the size of its newly written part in bytes."""
 
     state: OperatorSubtaskState
     incremental_bytes: int
@@ -167,7 +166,7 @@ class MapOperator(Operator[tuple[Any, ...]]):
 
 
 class ListsAtBarriers:
-    """The operator state of each checkpoint in progress."""
+    """The recorded operator state of each checkpoint in progress."""
 
     def __init__(self, operator_id: OperatorId) -> None:
         self._operator_id = operator_id

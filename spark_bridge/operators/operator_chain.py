@@ -1,7 +1,7 @@
-"""The operators of one attempt as a chain: the part of an engine that calls operators, whatever moves their rows.
+"""The operators of one attempt as a chain (Flink's OperatorChain), independent of the engine that moves rows.
 
-It calls the operators in the order that their interface promises, and collects their results (Flink's OperatorChain).
-The machine of the attempt decides when.
+It calls the operators in the order that their interface promises, and collects their results. The state machine of the
+attempt decides when.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ from flykka.spark_bridge.operators.operator import Element, Operator, Output, Ro
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchResult:
-    """Results of operators: batches sent, files staged by each sink, and the number of rows that left the chain.
+    """Results of operators: sent batches, the files staged by each sink, and the number of rows that left the chain.
 
-    `sent` has the events and updates that functions sent to coordinators.
+    `sent` contains the events and updates that functions have sent to coordinators.
     """
 
     outputs: tuple[StageOutput, ...] = ()
@@ -67,20 +67,20 @@ class BatchResult:
 
 
 Emitted = Sequence[tuple[Operator[Rows], Output[Rows]]]
-"""Outputs that operators emit at the same time."""
+"""Outputs that several operators emit at the same time."""
 
 
 class OperatorChain(ABC, Generic[Rows]):
-    """The base of an engine: the part of the `Engine` interface that calls operators."""
+    """The base class of an engine, which implements the part of the `Engine` interface that calls operators."""
 
     def __init__(self, descriptor: TaskDeploymentDescriptor, operators: Mapping[OperatorId, Operator[Rows]]) -> None:
-        """`operators` are in the order of the chain, its head first."""
+        """Create the chain from `operators` in chain order, the head first."""
         self.descriptor = descriptor
         self.operators = operators
         self._stateful = tuple(each for each in operators.values() if each.keeps_state)
         self._committing = tuple(each for each in operators.values() if each.commits)
         self._deferred: dict[int, tuple[int, Emitted[Rows]]] = {}
-        # The batches of stages that have yet to update the state.
+        # The batches of stages that have not updated the state yet.
         self._reading: dict[int, tuple[BatchId, ...]] = {}
 
     @property
@@ -94,29 +94,28 @@ class OperatorChain(ABC, Generic[Rows]):
 
     @abstractmethod
     def emit(self, operator: Operator[Rows], output: Output[Rows], stage: int, read: Rows | None = None) -> BatchResult:
-        """Pass an operator's output to all its readers; the operator computed it from the rows `read`."""
+        """Pass an operator's output to all its readers. `read` are the rows from which the operator computed it."""
 
     @abstractmethod
     def claim(self, batch_ids: Sequence[BatchId]) -> Rows:
-        """Return the rows of batches, held by the attempt from now on."""
+        """Return the rows of batches, which the attempt holds from now on."""
 
     @abstractmethod
     def release_batches(self, command: ReleaseBatches) -> None: ...
 
     @abstractmethod
     def recover(self, read: ChannelStateRead) -> BatchRef | None:
-        """Restore the rows that were in flight as a batch; None if none of them belongs to this subtask."""
+        """Restore in-flight rows of a checkpoint as a batch; None if no row belongs to this subtask."""
 
     @abstractmethod
     def delete_from_savepoint(self, savepoint: str) -> None:
-        """Delete all files of the attempt in a savepoint that it could not write."""
+        """Delete all files that the attempt has written for a failed savepoint."""
 
     def lane_of(self, command: Command) -> Lane:
-        """Return the lane of the command; a barrier does not wait for a thread if there is no state to record."""
+        """Return the lane of the command. A barrier that records no state does not wait for a thread."""
         return Lane.AT_ONCE if isinstance(command, SnapshotState) and not self.has_state else command.lane
 
     def restore(self, restore: TaskStateSnapshot | None) -> None:
-        """Restore every operator from its state in a checkpoint."""
         states: dict[OperatorId, list[OperatorSubtaskState]] = {}
         for state in restore.operators if restore is not None else ():
             states.setdefault(state.operator_id, []).append(state)
@@ -124,7 +123,7 @@ class OperatorChain(ABC, Generic[Rows]):
             operator.restore(states.get(operator.operator_id, ()))
 
     def opened(self, recover: tuple[ChannelStateRead, ...], name: str = "") -> ChainOpened:
-        """Return the answer for a chain whose operators are all open."""
+        """Return the reply for a chain whose operators are all open."""
         return ChainOpened(
             is_ordered=any(operator.is_ordered for operator in self.operators.values()),
             has_state=self.has_state,
@@ -136,7 +135,7 @@ class OperatorChain(ABC, Generic[Rows]):
     # Stages
 
     def process_batch(self, command: ProcessBatch) -> StageResult:
-        """Process batches and release them, after the state was updated if necessary."""
+        """Process batches, and release them unless the state must be updated first."""
         result = self.processed(command)
         self._reading[command.stage] = tuple(batch.batch_id for batch in command.batches)
         if not result.updates_state:
@@ -144,7 +143,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return result
 
     def processed(self, command: ProcessBatch) -> StageResult:
-        """Pass batches through the chain; operators' changes of state wait for `update_state`."""
+        """Pass batches through the chain. State changes of operators wait for `update_state`."""
         batches = command.batches
         self.head.record_aggregates(command.aggregates)
         element = Element(
@@ -179,7 +178,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(command.stage, self._emitted(completed, command.stage))
 
     def advance_processing_time(self, command: AdvanceProcessingTime) -> StageResult:
-        """Emit results that processing time completes, at the head only: other operators do not use it."""
+        """Emit results that processing time completes, at the head only: no other operator uses processing time."""
         output = self.head.advance_processing_time(command.processing_time_ms, command.watermark_ms)
         return self.result(command.stage, self._emitted([(self.head, output)], command.stage))
 
@@ -192,7 +191,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(command.stage, self._emitted([(head, output)], command.stage))
 
     def result(self, stage: int, result: BatchResult, **fields: Any) -> StageResult:
-        """Return the answer for moved rows; `fields` are the other fields of the answer."""
+        """Return the reply with the results of a stage; `fields` are the other fields of the reply."""
         return StageResult(
             stage=stage,
             outputs=result.outputs,
@@ -225,9 +224,9 @@ class OperatorChain(ABC, Generic[Rows]):
     # Snapshots
 
     def snapshot_state(self, command: SnapshotState) -> StageResult:
-        """Record the state without results that fire with the checkpoint; emit those only if other tasks read them."""
+        """Record the state without results that fire with the checkpoint. Emit these if other tasks read them."""
         stage, fired = command.stage, BatchResult()
-        # Operators that use processing time do not fire with a checkpoint.
+        # Timers of processing time do not fire with a checkpoint.
         outputs = () if command.watermark_ms is None else self._completed(command.watermark_ms, 0)
         if self.descriptor.outputs:
             fired, outputs = self._emitted(outputs, stage), ()
@@ -239,7 +238,7 @@ class OperatorChain(ABC, Generic[Rows]):
         return self.result(stage, fired)
 
     def prepare_commit(self, command: PrepareCommit) -> CommitPrepared:
-        """Emit results that fire with the checkpoint; a failure fails the attempt: they are no longer in the state."""
+        """Emit results that fire with the checkpoint. A failure fails the attempt: the state no longer has them."""
         stage, outputs = self._deferred.pop(command.checkpoint_id, (0, ()))
         result = self._emitted(outputs, stage)
         return CommitPrepared(
@@ -257,7 +256,7 @@ class OperatorChain(ABC, Generic[Rows]):
                 yield prepared
 
     def write_snapshot(self, command: WriteSnapshot) -> SnapshotWritten:
-        """Make a snapshot durable; for a savepoint with copies of uncommitted files."""
+        """Make a snapshot durable; a savepoint includes copies of uncommitted files."""
         checkpoint_id, savepoint, sinks = command.checkpoint_id, command.savepoint, command.sinks
         try:
             snapshots = [operator.write_snapshot(checkpoint_id, savepoint) for operator in self._stateful]

@@ -82,7 +82,7 @@ STATE_FIELD = StructField(OPERATOR_STATE, BinaryType())
 
 
 class FunctionState(Generic[R]):
-    """The operator state of a function that runs in Python workers: each batch starts with the previous one's state."""
+    """The operator state of a function in Python workers. Each batch starts with the previous batch's state."""
 
     def __init__(self, context: OperatorContext, runner: type[R]) -> None:
         self._context = context
@@ -101,8 +101,8 @@ class FunctionState(Generic[R]):
         self._state = replace(self._state, lists=restored_lists(states))
 
     def initialize(self, spec: FunctionSpec) -> None:
-        """Restore the function's state in a worker; a checkpoint may come before the first row does. Raises
-        `OperatorFailedError` if the function has raised, or registers other state than the checkpoint has.
+        """Restore the function's state in a worker, for checkpoints that precede the first row. Raises
+        `OperatorFailedError` if the function has raised, or registers other states than the checkpoint contains.
         """
         with self._context.naming_failures("initializing the state of operator"):
             rows = self._context.scope.session.range(1).coalesce(1)
@@ -135,9 +135,9 @@ class FunctionSends:
         return pickle.dumps(self._accumulator)
 
     def record_aggregates(self, results: tuple[AggregateResult, ...]) -> None:
-        """Record results of global aggregates, for calls that begin from now on."""
+        """Record results of global aggregates, for subsequent calls."""
         if results:
-            # A new object: running calls keep the old one.
+            # Replaced, not changed: running calls keep the old mapping.
             self._results = {**self._results, **{each.name: each.result for each in results}}
 
     def begin_call(self, spec: FunctionSpec) -> FunctionSpec:
@@ -146,7 +146,7 @@ class FunctionSends:
         return replace(spec, call=call)
 
     def drain(self, spec: FunctionSpec) -> SentByFunction | None:
-        """Return what was sent in a call begun by `begin_call`, once all its rows were computed."""
+        """Return what was sent during a call since `begin_call`, after all rows of the call were computed."""
         assert spec.call is not None, "a function that is called by an operator may send"
         number, sends = spec.call.number, self._accumulator.value
         parts = [sends.pop(place) for place in sorted(sends.copy()) if place[0] == number]
@@ -163,14 +163,14 @@ class FunctionSends:
 
 
 FunctionTask = ProcessRows | ProcessWatermark | HandleCoordinatorEvents[ProcessFunctionRunner]
-"""Calls of a function in a worker."""
+"""A call of a function in a worker."""
 
 
 class ProcessOperator(Operator[Slices]):
-    """A function without keys, called for the rows of each of Spark's partitions in order."""
+    """A function without keys. It is called for the rows of each Spark partition, in order."""
 
     report_columns: ClassVar[tuple[StructField, ...]] = ()
-    """Additional columns in which workers report to the driver."""
+    """Additional columns in which workers report values to the driver."""
 
     def __init__(self, context: OperatorContext, code: ProcessCode) -> None:
         super().__init__(context.operator_id)
@@ -181,7 +181,6 @@ class ProcessOperator(Operator[Slices]):
         self._emitted_type = emitted_type(code.emitted, code.side, self.report_columns)
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """Call the function for every row of a batch."""
         work = ProcessRows(
             spec=self._sends.begin_call(self.spec),
             watermark_ms=element.watermark_ms,
@@ -216,7 +215,7 @@ class ProcessOperator(Operator[Slices]):
         self._sends.record_aggregates(results)
 
     def on_report(self, numbers: Mapping[str, Any]) -> None:
-        """Handle the reports of workers, when all rows are emitted."""
+        """Handle the workers' reports, after all rows were emitted."""
 
     def _emitted(self, rows: DataFrame, work: FunctionTask, name: str) -> Output[Slices]:
         processed = exactly_named(rows).mapInArrow(work, self._emitted_type)
@@ -237,7 +236,7 @@ class ProcessOperator(Operator[Slices]):
 
 
 def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
-    """Return the function of one attempt; operator state is added for each batch."""
+    """Return the function of one attempt, without operator state, which is added for each batch."""
     descriptor = context.descriptor
     vertex = descriptor.vertex
     return FunctionSpec(
@@ -264,11 +263,11 @@ def function_spec(context: OperatorContext, code: ProcessCode) -> FunctionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessCode(OperatorCode):
-    """A function of each row of its `inputs`, which emits rows of `emitted`, and of the side outputs that are read.
+    """A function that is called for each row of its `inputs`, and emits rows of `emitted` and of the side outputs that
+    are read.
 
     `sees_watermarks` is set if the function overrides `process_watermark`. The operator state has `broadcast_states` in
-    addition to the states that the function registers. `coordinated` is the function of the program if it has a
-    coordinator.
+    addition to the states that the function registers. `coordinated` is the program's function if it has a coordinator.
     """
 
     kind = OperatorKind.PROCESS
@@ -306,8 +305,6 @@ class ProcessCode(OperatorCode):
 
 
 class CheckpointedProcessOperator(ProcessOperator):
-    """A function without keys and with operator state."""
-
     keeps_state = True
     report_columns = (STATE_FIELD,)
 
@@ -317,7 +314,7 @@ class CheckpointedProcessOperator(ProcessOperator):
 
     @property
     def is_ordered(self) -> bool:
-        """True: each batch starts with the state of the batch before it."""
+        """True: each batch starts with the state that the previous batch returned."""
         return True
 
     def restore(self, states: Sequence[OperatorSubtaskState]) -> None:
@@ -344,10 +341,10 @@ class CheckpointedProcessOperator(ProcessOperator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedProcessCode(ProcessCode):
-    """A function with keyed state and timers. `keys` are those of the edge before it.
+    """A function with keyed state and timers. `keys` are those of the preceding edge.
 
     `expiring_states` are the pickled descriptors of states with time-to-live, or None. `applied`, if set, is a function
-    of DataFrames that is applied to the rows that the function emits for a batch.
+    of DataFrames that is applied to the rows emitted for a batch.
     """
 
     kind = OperatorKind.KEYED_PROCESS
@@ -375,7 +372,7 @@ class KeyedProcessCode(ProcessCode):
         return with_keys(rows, self.key_fields, self.keys)
 
     def results(self, emitted: DataFrame) -> DataFrame:
-        """Return the emitted rows, or the result of `applied` for them."""
+        """Return the emitted rows, or the result of `applied` for these rows."""
         return emitted if self.applied is None else applied(self.applied, emitted)
 
 
@@ -428,12 +425,10 @@ class CheckpointedKeyedProcessOperator(SparkKeyedProcessOperator):
 
 
 class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
-    """Implements `KeyedFunction`."""
-
     def __init__(
         self, context: OperatorContext, code: KeyedProcessCode, state: FunctionState[KeyedFunctionRunner] | None = None
     ) -> None:
-        """`state` is the operator state of the subtask, if the function has any."""
+        """Create the function; `state` is the operator state of the subtask, if the function has any."""
         self._state = state
         self._is_applied = code.applied is not None
         super().__init__(context, code, self._processing)
@@ -452,7 +447,7 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
 
     @property
     def has_several_readers(self) -> bool:
-        """True with side outputs, and if a user's function may read the rows any number of times."""
+        """True with side outputs, or if `applied` is set, since that function may read the rows repeatedly."""
         return self._is_applied or super().has_several_readers
 
     def results(self, emitted: DataFrame) -> DataFrame:
@@ -464,7 +459,7 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
         return self.spec.sees_watermarks
 
     def clean_up(self) -> CleanUp | None:
-        """Remove values that had expired by the time of the previous stage."""
+        """The clean-up of values that had expired by the time of the previous stage."""
         if self._expiring is None:
             return None
         watermark_ms, processing_time_ms = self._times
@@ -473,7 +468,6 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
         )
 
     def fired(self, firing: TimerFiring, readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
-        """Fire timers in a worker."""
         self._times = firing.watermark_ms, firing.processing_time_ms
         spec = self._spec_of_call()
         fire = FireTimers(
@@ -490,7 +484,6 @@ class SparkKeyedFunction(SparkKeyedBatches[ProcessKeyedRows | FireTimers]):
         return replace(super().processed(element, readings, version), sent=lambda: self.sends.drain(spec))
 
     def handled(self, events: tuple[bytes, ...], watermark_ms: int, processing_time_ms: int) -> Output[Slices]:
-        """Handle events of the coordinator in a worker."""
         spec = self._spec_of_call()
         assert spec.call is not None, "events are handled in a call"
         work = HandleCoordinatorEvents(

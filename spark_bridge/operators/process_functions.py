@@ -1,4 +1,4 @@
-"""Functions that are called row by row, opened once for a trial when the program is built."""
+"""Functions that are called row by row. When the program is built, a copy is opened and closed as a test."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FunctionInputs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The keys of a function's rows: their columns, and the names and types that the user knows."""
+    """The keys of a function's rows: their columns, and the names and types by which the user knows them."""
 
     columns: tuple[Column | str, ...]
     schema: StructType
@@ -71,7 +71,7 @@ def keys_of(prototype: DataFrame, keys: Sequence[Column | str]) -> Keys:
 def process_code(
     reads: FunctionInputs, function: FunctionWithoutKeys, output: str | StructType
 ) -> tuple[DataFrame, ProcessCode]:
-    """Return the prototype of a function's results, rows of `output`, and its code.
+    """Return the prototype of a function's results with the columns of `output`, and its code.
 
     Opens and closes a copy of the function, and passes on its exceptions.
 
@@ -98,7 +98,7 @@ def process_code(
 def keyed_process_code(
     reads: FunctionInputs, keys: Keys, function: FunctionWithKeys, output: str | StructType
 ) -> tuple[DataFrame, KeyedProcessCode]:
-    """Return the prototype of a function's results, rows of `output`, and its code.
+    """Return the prototype of a function's results with the columns of `output`, and its code.
 
     Opens a copy of the function, which registers its states, and closes it. Passes on its exceptions.
 
@@ -140,7 +140,7 @@ def declared_rows(session: SparkSession, columns: str | StructType) -> DataFrame
 
 
 def _open_and_close(tried: ProcessFunctionRunner | KeyedFunctionRunner) -> None:
-    """Collect a function's states and metrics; its snapshot is tried too, since every batch ends with one."""
+    """Collect a function's states and metrics. Its snapshot is tested too, since every batch ends with a snapshot."""
     try:
         tried.open()
         tried.snapshot_state()

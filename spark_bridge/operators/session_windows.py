@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionWindowCode(AggregateCode):
-    """Sessions of each key, which end `gap_ms` after their last row. The state of a key is its open sessions."""
+    """Session windows of each key, which end `gap_ms` after their last row. The state of a key is its open sessions."""
 
     kind = OperatorKind.KEYED_PROCESS
     local_kind = OperatorKind.LOCAL_WINDOW_AGGREGATE
@@ -56,7 +56,7 @@ class SessionWindowCode(AggregateCode):
 
     @property
     def state_fields(self) -> tuple[StructField, ...]:
-        """The columns of sessions, a list each."""
+        """The columns of a key's sessions, each of which is a list."""
         lists = (StructField(f"{OPEN}{each.name}", ArrayType(each.dataType)) for each in self._session_fields)
         return (*lists, StructField(NEXT_EVENT_TIMER, LongType()))
 
@@ -87,14 +87,14 @@ class SessionWindowCode(AggregateCode):
         return FireSessions(due_ms=due_ms)
 
     def clean_up(self, watermark_ms: int) -> None:
-        """Sessions are removed when they have ended."""
+        """Return None: sessions are removed when they have ended."""
 
     def results(self, emitted: DataFrame) -> DataFrame:
         bounds = {WINDOW_START: F.timestamp_micros(START), WINDOW_END: F.timestamp_micros(END)}
         return self.plan.evaluated(emitted, **bounds)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """Return partial sessions: rows of a key less than a gap apart, aggregated."""
+        """Return partial sessions: rows of a key that are less than a gap apart are aggregated."""
         time = event_time_micros(self.event_time)
         stretch = time - F.pmod(time, self._gap_micros)
         bounds = F.min(time).alias(START), (F.max(time) + self._gap_micros).alias(END)

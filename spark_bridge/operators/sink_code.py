@@ -1,4 +1,4 @@
-"""The code of sinks: in each attempt it creates the operator with a writer of the sink."""
+"""The code of sinks. In each attempt it creates the operator with a writer of the sink."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SinkCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The format: the target may change between two runs."""
+        """The sink's format, without its target, which may change between two runs."""
         return f"sink({self.sink.format})"
 
     def operator(self, context: OperatorContext) -> SinkOperator[Slices]:

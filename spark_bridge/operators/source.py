@@ -27,19 +27,18 @@ if TYPE_CHECKING:
 
 
 NUM_RECORDS_IN_ERRORS = "numRecordsInErrors"
-"""Flink's name for the number of rows that a source cannot read."""
+"""The name of Flink's metric for the number of rows that a source cannot read."""
 
 
 class SourceOperator(Operator[Slices]):
-    """The head of a source's chain: it reads splits, and no other operator."""
+    """The head of a source's chain, which reads splits instead of another operator's rows."""
 
     def __init__(self, context: OperatorContext, code: SourceCode) -> None:
         super().__init__(context.operator_id)
         self._context = context
         self._code = code
         self._reader: SourceReader | None = None
-        # For a source that is notified of checkpoints: the splits read since the last barrier, and those before each
-        # barrier.
+        # For a source that is notified of checkpoints: splits read since the last barrier, and before each barrier.
         self._read: dict[str, SourceSplit] = {}
         self._to_notify: dict[int, list[SourceSplit]] = {}
         link = context.link
@@ -57,7 +56,7 @@ class SourceOperator(Operator[Slices]):
 
     @property
     def reads_columns(self) -> bool:
-        """True if each reader of its rows reads only the columns that it needs."""
+        """True if each reader of the source's rows reads only the columns that it needs."""
         return self._code.source.reads_columns
 
     def record_read(self, splits: tuple[SourceSplit, ...]) -> tuple[StagedOutput, ...]:
@@ -101,18 +100,18 @@ class SourceOperator(Operator[Slices]):
         return self._reader.read(splits)
 
     def output(self, rows: SourceRows, stage: int) -> Output[Slices]:
-        """Return the output for rows it has read; rows put aside go to a side output."""
+        """Return the output for rows that the source has read. Rejected rows go to a side output."""
         aside = self._code.source.side_output
         if aside is None:
             return Output(rows=rows.slices, read_again=self.reads_columns)
-        # Two outputs read the rows, but the external system is read once.
+        # Two outputs read the rows, but the external system must be read only once.
         name = f"{self._context.descriptor.attempt}/{stage}/{self._context.link.uid}.read"
         emitted = computed_once(self._context, together(rows.slices), name, {})
         main, side = emitted.parted([aside])
         return Output(rows=(main,), side=side, on_emitted=emitted.numbers)
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
-        """Return the rows of splits for the next stage to read; None if this one should read them."""
+        """Return rows of splits that the next stage can read itself; None if this stage should read them."""
         assert self._reader is not None, "a source reads splits when it is open"
         is_on = self._only_forwards and self._context.readers.lazy_reading
         return self._reader.lazy_rows(splits) if is_on else None
@@ -120,9 +119,10 @@ class SourceOperator(Operator[Slices]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceCode(OperatorCode):
-    """Reads splits. `watermark_delay_ms` bounds the out-of-orderness of event time; None: no watermarks.
+    """Reads splits. `watermark_delay_ms` bounds the out-of-orderness of event time; None disables watermarks.
 
-    `watches_order` is set if rows must come in order. If some rows mark watermarks, `punctuation` is true for them.
+    `watches_order` is set if rows must arrive in order. If only some rows mark watermarks, `punctuation` is true for
+    these.
     """
 
     kind = OperatorKind.SOURCE
@@ -135,7 +135,7 @@ class SourceCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The format: the location of rows may change between two runs."""
+        """The source's format, without the location of its rows, which may change between two runs."""
         return f"source({self.source.format})"
 
     @property
@@ -149,7 +149,7 @@ class SourceCode(OperatorCode):
 def _only_aggregates(link: Link) -> bool:
     """Return True if all rows go to one aggregation, which is computed slice by slice.
 
-    Then they may be processed slice by slice, unless a function before it needs whole batches.
+    Then the source may be read slice by slice, unless a function before the aggregation needs whole batches.
     """
     if link.code.aggregates_slices:
         return True

@@ -1,7 +1,7 @@
-"""Readers of sources: read the rows of splits and learn their numbers without reading them twice.
+"""Readers of sources: read the rows of splits, and determine row counts and event times without reading twice.
 
-Many sources know the row count and the latest event time, for example from the statistics of parquet files. Other
-numbers are counted before all operators of the chain: a filter must not hold the watermark back.
+Many sources know the row count and the latest event time, for example from the statistics of parquet files. All other
+numbers are observed before the operators of the chain, so that a filter does not hold the watermark back.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.source import Source
 
 LAZY_COST = 8 * 1024**2
-"""Splits that cost more than this, as a `ReadLimit` counts, are read by the source itself, which measures the time.
+"""Maximum cost of splits, in the units of a `ReadLimit`, that the next stage reads itself. The source reads splits with
+a higher cost and measures the time.
 
-It is 32 small files: more than arrive while stages of other sources keep the cores busy. With a lower bound, sources
-that have once fallen behind would continue to read by themselves, and keep each other behind.
+It equals 32 small files, more than arrive while stages of other sources keep the cores busy. With a lower limit,
+sources that have once fallen behind would continue to read by themselves, and delay each other.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceNumbers:
-    """The number of rows, and the latest event time in ms; None if unknown, or if no row has one.
+    """The number of rows, and the latest event time in ms; None if unknown, or if no row has an event time.
 
-    The earliest is known only if the order of the rows is watched. If rows mark watermarks, event times are those of
-    these rows only.
+    The earliest event time is known only if the order of the rows is watched. If rows mark watermarks, event times are
+    those of these rows only.
     """
 
     rows: int | None
@@ -55,9 +56,9 @@ class SourceNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows of some splits, and how to get their numbers once an action has read them.
+    """The rows of some splits, and access to their row count and event times once an action has read them.
 
-    `observed` are the rows as the source has read them, with marks for the reader only.
+    `observed` are the rows as the source has read them, with marker columns for the reader only.
     """
 
     observed: Slices
@@ -72,12 +73,12 @@ class SourceRows:
         return tuple(without_marks(rows) if self.partitions or self.counts_corrupt else rows for rows in self.observed)
 
     def numbers(self) -> SourceNumbers:
-        """Return the numbers; call this after the rows were computed."""
+        """Return the row count and event times. May only be called after the rows were computed."""
         if not self.observations:
             return self.known
         for observed, observation in zip(self.observed, self.observations, strict=True):
             if not is_complete(observation):
-                # A function has ignored its input. Event time must advance nevertheless.
+                # A function has ignored its input, but event time must advance nevertheless.
                 observed.write.format("noop").mode("overwrite").save()
         observed_numbers = [
             numbers_of(observation) or self._aggregated(observed)
@@ -106,7 +107,7 @@ class SourceRows:
         )
 
     def _aggregated(self, rows: DataFrame) -> Mapping[str, Any]:
-        """Compute the numbers with a separate query: Spark's optimizer saw that no rows pass, and did not read them."""
+        """Compute the numbers with a separate query: Spark's optimizer skips rows that no filter passes."""
         (aggregated,) = rows.agg(*(column.alias(name) for name, column in self.aggregates.items())).collect()
         return aggregated.asDict()
 
@@ -115,7 +116,7 @@ class SourceRows:
 class SourceReader:
     """Reads the splits of one source, for all of its subtasks and attempts.
 
-    `in_slices`: downstream operators work row by row. The other fields are those of the source's code.
+    With `in_slices`, downstream operators work row by row. The other fields are those of the source's code.
     """
 
     uid: str
@@ -138,7 +139,7 @@ class SourceReader:
         return replace(rows, partitions=partitions, counts_corrupt=self.source.counts_corrupt)
 
     def lazy_rows(self, splits: tuple[SourceSplit, ...]) -> LazyRows | None:
-        """Return the rows of splits for the next stage to read; None if they are many, or must be counted."""
+        """Return rows of splits that the next stage can read itself; None if these are many, or must be counted."""
         known, costs = self._known(splits), [cost_of(split) for split in splits]
         is_little = None not in costs and sum(cost for cost in costs if cost is not None) <= LAZY_COST
         if known.rows is None or self._to_count(known, self.source.partitions_of(splits)) or not is_little:
@@ -159,7 +160,7 @@ class SourceReader:
         numbers = [self.source.numbers_of(split) for split in splits]
         rows = [each.rows for each in numbers if each.rows is not None]
         times = [each.event_time_max for each in numbers if each.event_time_max is not None]
-        # A source knows numbers of all rows, not of those that mark watermarks.
+        # A source knows the event times of all rows, not those of the rows that mark watermarks.
         knows_latest = times and len(times) == len(numbers) and self.punctuation is None
         return SourceNumbers(
             rows=sum(rows) if len(rows) == len(numbers) else None,
@@ -186,7 +187,7 @@ class SourceReader:
 
 
 class SourceReaders:
-    """The readers of one job's sources, each created once: trying a function on a probe takes a while.
+    """The readers of one job's sources, each created once because testing a function on a probe is slow.
 
     With `lazy_reading`, the next stage reads a few small files itself. Thread-safe.
     """
@@ -198,12 +199,12 @@ class SourceReaders:
 
     def reader(self, vertex_id: JobVertexId, make: Callable[[SparkSession], SourceReader]) -> SourceReader:
         reader = self._readers.get(vertex_id)
-        # Two threads may both create it; the two are equal.
+        # Two threads may create equal readers; only the first one is used.
         return reader or self._readers.setdefault(vertex_id, make(self._session))
 
 
 def observed_rows(slices: Slices, aggregates: Mapping[str, Column], known: SourceNumbers) -> SourceRows:
-    """Return the rows of slices, with some numbers `known` and others counted."""
+    """Return the rows of slices. Numbers that are not `known` are observed by the aggregates."""
     observations, observed = zip(*(_observed(rows, aggregates) for rows in slices), strict=True)
     return SourceRows(observed=observed, known=known, observations=observations, aggregates=aggregates)
 

@@ -1,4 +1,4 @@
-"""Keyed batches on Spark: one job each, run by the reader of the emitted rows.
+"""Keyed batches on Spark: each batch is one job, which the reader of the emitted rows runs.
 
 A Python worker looks up the state of the batch's keys in segments, processes the batch, writes the changes as a
 segment, and emits rows.
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class KeyedCode(Protocol):
-    """The columns of a `KeyedBatchOperator`: of its keys, its state, and the rows that it reads and emits."""
+    """The columns of a `KeyedBatchOperator`: its keys, its state, and the rows that it reads and emits."""
 
     @property
     def key_fields(self) -> tuple[StructField, ...]: ...
@@ -49,7 +49,7 @@ class KeyedCode(Protocol):
 
     @property
     def state_schema(self) -> StateSchema | None:
-        """The schema of state by the names that users know."""
+        """The schema of state, with the names that users know."""
 
     @property
     def emitted(self) -> tuple[StructField, ...]: ...
@@ -58,24 +58,22 @@ class KeyedCode(Protocol):
     def side(self) -> tuple[SideOutput, ...]: ...
 
     def keyed(self, rows: DataFrame) -> DataFrame:
-        """Return the columns of rows that the function needs, and those of the keys."""
+        """Return the key columns, and the columns of rows that the function needs."""
 
     def results(self, emitted: DataFrame) -> DataFrame:
         """Return the rows that leave the operator."""
 
 
 class TableCode(KeyedCode, Protocol):
-    """A function of all rows of a batch."""
-
     def function(self, watermark_ms: int) -> BatchFunction:
         """Return the function that a worker applies to a batch after a watermark."""
 
     def clean_up(self, watermark_ms: int) -> CleanUp | None:
-        """Remove state that is not needed after a watermark; None if all of it is."""
+        """Return the clean-up that removes state which is not needed after a watermark; None if all state is needed."""
 
 
 class TimedTableCode(TableCode, Protocol):
-    """A function of all rows of a batch, and one of event-time timers."""
+    """A function of all rows of a batch, and a function of event-time timers."""
 
     @property
     def emits_with_batches(self) -> bool:
@@ -111,12 +109,12 @@ WorkerFunction = TypeVar("WorkerFunction")
 
 
 class SparkKeyedBatches(Generic[WorkerFunction]):
-    """Implements `KeyedBatches`."""
+    """Implements `KeyedBatches` with Python workers."""
 
     def __init__(
         self, context: OperatorContext, code: KeyedCode, function: Callable[[Element[Slices]], WorkerFunction]
     ) -> None:
-        """`function` creates the function that a worker applies to a batch."""
+        """Create the batches; `function` creates the function that a worker applies to a batch."""
         self.backend = FileStateBackend(
             code.key_fields,
             code.state_fields,
@@ -133,13 +131,13 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
 
     @cached_property
     def _groups(self) -> KeyGroups:
-        # Columns are created in the JVM, but operators are created in an actor's turn.
+        # Created lazily: columns are created in the JVM, but operators are created in an actor's turn.
         keys = tuple(F.col(field.name) for field in self._code.key_fields)
         return KeyGroups(keys=keys, max_parallelism=self._context.descriptor.vertex.max_parallelism)
 
     @property
     def report_columns(self) -> tuple[StructField, ...]:
-        """Additional columns in which workers report to the driver."""
+        """Additional columns in which workers report values to the driver."""
         return ()
 
     def on_report(self, numbers: Mapping[str, Any]) -> None: ...
@@ -151,14 +149,14 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
 
     @property
     def emits_with_batches(self) -> bool:
-        """False if only timers emit rows: then a batch is computed here and not by a reader."""
+        """False if only timers emit rows: then a batch is computed at once, and not by a reader."""
         return True
 
     def results(self, emitted: DataFrame) -> DataFrame:
         return self._code.results(emitted)
 
     def clean_up(self) -> CleanUp | None:
-        """Remove state that is not needed any more, when segments are merged; None if there is never any."""
+        """The clean-up that removes unneeded state when segments are merged; None if all state is always needed."""
         return None
 
     def processed(self, element: Element[Slices], readings: Readings, version: int) -> KeyedResult[Slices, StateRows]:
@@ -170,7 +168,7 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
 
     @property
     def work(self) -> Callable[..., KeyedWork]:
-        """The work of a batch in a worker, for a function."""
+        """The class of the work that a worker does for a batch."""
         return ProcessKeyedBatch
 
     def keyed(self, rows: DataFrame) -> DataFrame:
@@ -180,7 +178,7 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
     def _fired(
         self, firing: TimerFiring, function: WorkerFunction, readings: Readings, version: int
     ) -> KeyedResult[Slices, StateRows]:
-        """Process the keys that may have due timers in a worker."""
+        """Process the keys that may have due timers, in a worker."""
         due = partial(
             ProcessDueKeys,
             timer=_TIMERS[firing.domain],
@@ -211,7 +209,7 @@ class SparkKeyedBatches(Generic[WorkerFunction]):
         )
         processed = exactly_named(rows.coalesce(1)).mapInArrow(process, self._emitted_type)
         aggregates = {field.name: F.max(field.name) for field in self._report_columns}
-        # Computing these rows changes state: it must happen once.
+        # Computing these rows changes state, so they must be computed only once.
         emitted = (
             computed_once(self._context, processed, target, aggregates)
             if self.has_several_readers or not emits
@@ -238,7 +236,7 @@ class SparkKeyedTables(SparkKeyedBatches[BatchFunction]):
         self._watermark_ms = WATERMARK_MIN
 
     def clean_up(self) -> CleanUp | None:
-        """Remove state that was not needed any more when the last batch came."""
+        """The clean-up of state that was not needed any more when the last batch arrived."""
         return self._table_code.clean_up(self._watermark_ms)
 
     def _processing(self, element: Element[Slices]) -> BatchFunction:
@@ -247,8 +245,6 @@ class SparkKeyedTables(SparkKeyedBatches[BatchFunction]):
 
 
 class SparkTimedTables(SparkKeyedTables):
-    """Implements `KeyedFunction`."""
-
     sees_watermarks = False
 
     def __init__(self, context: OperatorContext, code: TimedTableCode) -> None:

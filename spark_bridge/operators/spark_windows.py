@@ -1,4 +1,5 @@
-"""Windows with Spark: arithmetic on integer columns. `F.window` creates structs of timestamps, which cost a third more.
+"""Windows with Spark: arithmetic on integer columns, since `F.window` creates structs of timestamps and is a third
+slower.
 
 `event_time_windows.py` defines windows and panes.
 """
@@ -38,7 +39,7 @@ _LONG_MAX = 2**63 - 1
 
 
 class WindowLayout(StateLayout):
-    """The columns of the state of windows: rows by pane."""
+    """The state layout of windows: rows by pane."""
 
     def __init__(self, code: WindowCode) -> None:
         super().__init__(code.plan)
@@ -48,7 +49,7 @@ class WindowLayout(StateLayout):
         return {"first_micros": F.min(TIME), "last_micros": F.max(TIME)}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """Return the state of panes that start at `from_ms` or later and before `until_ms`; None is no bound."""
+        """Return the state of panes that start at `from_ms` or later and before `until_ms`. A None bound is open."""
         if from_ms is not None:
             state = state.where(F.col(TIME) >= instant(from_ms, F.col(TIME)))
         if until_ms is not None:
@@ -68,12 +69,12 @@ class SparkPanes:
         self._backend = backend
 
     def arrived(self, element: Element[Slices], closed_to_ms: int | None) -> Arrived[Slices, DataFrame]:
-        """Convert a batch to state. Costs a job only if rows may be late or are not aggregated yet."""
+        """Convert a batch to state. Runs a Spark job only if rows may be late or are not aggregated yet."""
         code, batch, (rows,) = self._code, element.batch, element.rows
         assert batch is not None, "windows read the input gates"
         if TIME not in rows.columns:
             return self._of_rows(rows, closed_to_ms)
-        # Rows aggregated before the exchange are state already, unless some are late.
+        # Rows that were aggregated before the exchange are state already, unless some are late.
         first, last = batch.event_time_min, batch.event_time_max
         assert first is not None, f"the state {batch.batch_id} has no times of panes"
         assert last is not None, f"the state {batch.batch_id} has no times of panes"
@@ -114,7 +115,7 @@ class SparkPanes:
 
 
 class AppliedPanes(SparkPanes):
-    """Panes whose windows are passed to a user's function."""
+    """Panes whose rows are passed to a user's function, window by window."""
 
     def __init__(self, code: WindowCode, backend: SparkStateBackend, context: OperatorContext) -> None:
         super().__init__(code, backend)
@@ -126,7 +127,7 @@ class AppliedPanes(SparkPanes):
 
 
 def in_windows(windows: EventTimeWindows, rows: DataFrame, event_time: EventTime) -> DataFrame:
-    """Return the rows that belong to a window: those with an event time, and not in a gap between windows."""
+    """Return the rows that belong to a window: rows with an event time that is not in a gap between windows."""
     rows = rows.where(F.col(quoted(event_time.column)).isNotNull())
     if not windows.have_gaps:
         return rows
@@ -135,8 +136,8 @@ def in_windows(windows: EventTimeWindows, rows: DataFrame, event_time: EventTime
 
 
 def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None, to_ms: int) -> DataFrame:
-    """Convert state by pane to state by window: each row once for each of its windows starting after `after_ms`, up to
-    `to_ms`.
+    """Convert state by pane to state by window: each row is copied to those of its windows that start after `after_ms`,
+    up to `to_ms`.
 
     Every pane must be in at least one of these windows.
     """
@@ -144,7 +145,7 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
         return state
     pane, slide = F.col(TIME), F.lit(windows.slide_ms * MICROS_PER_MS)
     last = pane - since_last_start(windows, pane)
-    # The window n slides before the last one contains the pane if n * slide < last + size - pane.
+    # The window that starts n slides before the last window contains the pane if n * slide < last + size - pane.
     reach = last - pane + F.lit(windows.size_ms * MICROS_PER_MS - 1)
     first = last - (reach - F.pmod(reach, slide))
     if after_ms is not None:
@@ -153,13 +154,13 @@ def by_window(windows: EventTimeWindows, state: DataFrame, after_ms: int | None,
 
 
 def pane_of(windows: EventTimeWindows, time: Column) -> Column:
-    """Return the start of the pane of a time, in microseconds."""
+    """Return the start of the pane that contains a time, in microseconds."""
     since_start = since_last_start(windows, time)
     start = time - since_start
     end = F.lit(windows.size_ms % windows.slide_ms * MICROS_PER_MS)
     if not windows.overlap or windows.size_ms % windows.slide_ms == 0:
         return start
-    # Between two starts another window ends, and a pane begins there too.
+    # A pane also begins at the end of an earlier window between two starts.
     return F.when(since_start < end, start).otherwise(start + end)
 
 
@@ -176,7 +177,7 @@ def _before(micros: Column, until_ms: int) -> Column:
 class WindowCode(AggregateCode):
     """Windows over the event time of rows.
 
-    With `side_outputs_late_data`, late rows are passed to `SideOutputCode` instead of being dropped. They must then
+    With `side_outputs_late_data`, late rows are passed to `SideOutputCode` instead of being dropped. Rows must then
     arrive unaggregated, with no local part before the exchange. Until `allowed_lateness_ms` after its end a window
     fires again if rows arrive for it.
     """
@@ -196,7 +197,7 @@ class WindowCode(AggregateCode):
 
     @property
     def upsert_keys(self) -> tuple[str, ...]:
-        """The window and keys if windows may fire again with aggregates. A function may return any number of rows."""
+        """The window and keys, if windows may emit aggregates again. A function may return any number of rows."""
         if not self.allowed_lateness_ms or isinstance(self.plan, RowStateFunction):
             return ()
         return (WINDOW_START, WINDOW_END, *columns_of(self.plan.state_schema.keys))
@@ -228,7 +229,7 @@ class WindowCode(AggregateCode):
         return replace(self.plan.state_schema, windows=cut)
 
     def local_state(self, rows: DataFrame) -> DataFrame:
-        """Aggregate rows into state, by pane; rows that belong to no window are left out."""
+        """Aggregate rows into state by pane. Rows that belong to no window are dropped."""
         rows = in_windows(self.windows, rows, self.event_time)
         return self.plan.local(rows, pane_of(self.windows, event_time_micros(self.event_time)))
 
@@ -242,8 +243,8 @@ class WindowCode(AggregateCode):
     def fired(self, state: DataFrame, *, are_all_news: bool = True) -> DataFrame:
         """Return the results of the windows in `state`, with their bounds as timestamps.
 
-        If rows in it `are_all_news` every window fires for every key; otherwise those with `NEWS` in a row of their
-        state.
+        With `are_all_news`, every window fires for every key. Otherwise only those fire that have a row of state with
+        `NEWS`.
         """
         end = F.col(TIME) + F.lit(self.windows.size_ms * MICROS_PER_MS)
         bounds = {WINDOW_START: F.timestamp_micros(TIME), WINDOW_END: F.timestamp_micros(end)}

@@ -1,4 +1,4 @@
-"""Operators without state: functions of a batch, the local part of aggregates, and readers of a side output."""
+"""Operators without keyed state: functions of a batch, the local part of aggregates, and readers of a side output."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def unchanged(rows: DataFrame) -> DataFrame:
 
 
 class TransformOperator(Operator[Slices]):
-    """Applies a function to each slice. A rich one is opened, closed, and called for one batch after the other."""
+    """Applies a function to each slice. A rich function is opened and closed, and called for one batch at a time."""
 
     def __init__(self, context: OperatorContext, code: TransformCode) -> None:
         super().__init__(context.operator_id)
@@ -55,7 +55,7 @@ class TransformOperator(Operator[Slices]):
 
     @property
     def is_ordered(self) -> bool:
-        """A rich function may keep attributes from batch to batch."""
+        """True for a rich function, which may keep attributes from batch to batch."""
         return isinstance(self.function, RichFunction)
 
     def open(self) -> None:
@@ -96,7 +96,7 @@ class TransformOperator(Operator[Slices]):
 class LocalAggregateOperator(Operator[Slices]):
     """Aggregates rows into state before the exchange, slice by slice.
 
-    If hardly any two rows of a batch have the same key, the next few batches are not aggregated; then it tries again.
+    If hardly any two rows of a batch have the same key, the next few batches are not aggregated. Then it tries again.
     """
 
     def __init__(self, context: OperatorContext, code: LocalAggregateCode) -> None:
@@ -127,7 +127,7 @@ class LocalAggregateOperator(Operator[Slices]):
 class CheckpointedTransformOperator(TransformOperator):
     """The operator of a rich function with operator state, which runs in the driver like Flink's functions in a task.
 
-    It initializes the function's state before opening it, and takes a snapshot of it at each barrier.
+    It initializes the function's state before it opens the function, and takes a snapshot of the state at each barrier.
     """
 
     keeps_state: ClassVar[bool] = True
@@ -159,7 +159,7 @@ class CheckpointedTransformOperator(TransformOperator):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformCode(OperatorCode):
-    """A function of batches without memory, except for the `operator_state` of a rich one."""
+    """A function of batches. It has no state, except the `operator_state` of a rich function."""
 
     kind = OperatorKind.STATELESS
     is_computed = True
@@ -176,7 +176,7 @@ class TransformCode(OperatorCode):
 
     @property
     def fingerprint(self) -> str:
-        """The operator state: without any, a function may take the place of another."""
+        """The operator state. A function without operator state may be replaced by another one."""
         return f"transform({operator_state_text(self.operator_state)})" if self.operator_state else "transform"
 
     def operator(self, context: OperatorContext) -> Operator[Slices]:
@@ -185,7 +185,7 @@ class TransformCode(OperatorCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalAggregateCode(LocalCode):
-    """The part of aggregates that runs before the exchange: it aggregates rows into state."""
+    """The part of aggregates that runs before the exchange and aggregates rows into state."""
 
     kind = OperatorKind.STATELESS
     is_computed = True
@@ -210,7 +210,7 @@ class LocalAggregateCode(LocalCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideOutputCode(OperatorCode):
-    """Forwards the rows of a side output of the operator that it is chained to."""
+    """Forwards the rows of a side output of the operator to which it is chained."""
 
     kind = OperatorKind.STATELESS
 

@@ -1,7 +1,7 @@
 """Temporal joins: the code and the operator. Workers store the rows, and join them when the watermark has reached them.
 
-They emit a row of either side as a struct, named after its side. So the columns of the sides are `left.name` and
-`right.name` in expressions over results, or just `name` if only one side has it.
+Workers emit a row of either side as a struct, named after its side. So expressions over results refer to the columns of
+the sides as `left.name` and `right.name`, or just `name` if only one side has it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LATE_COLUMN = "__late"
 
 
 class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
-    """The join of one attempt. Late rows stay late after a restart, since versions of their time may be removed."""
+    """The join of one attempt. Late rows stay late after a restart, as versions for their time may be removed."""
 
     def __init__(self, context: OperatorContext, code: TemporalJoinCode) -> None:
         function = SparkTimedTables(context, code)
@@ -82,7 +82,7 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
 
     def snapshot_state(self, checkpoint_id: int, *, everything: bool) -> None:
         super().snapshot_state(checkpoint_id, everything=everything)
-        # As with windows: the execution after a drain begins event time again.
+        # After a drain the next execution begins event time again, as with windows.
         closed_to = None if self._closed_to_ms == WATERMARK_MAX else self._closed_to_ms
         self._bounds[checkpoint_id] = ResultBounds(closed_to_ms=closed_to)
 
@@ -98,7 +98,7 @@ class TemporalJoinOperator(KeyedProcessOperator[Slices, StateRows]):
 class TemporalInputCode(TagInputCode):
     """Drops rows that cannot match before the exchange: rows without event time, and versions without a key.
 
-    If unmatched left rows are dropped, so are those without a key.
+    If unmatched left rows are dropped, left rows without a key are dropped too.
     """
 
     event_time: str
@@ -115,7 +115,7 @@ class TemporalInputCode(TagInputCode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalJoinCode(KeyedRowsCode):
-    """Emits `columns` of each left row and its version, if a `condition`, if any, is true for the two.
+    """Emits `columns` of each left row and its version, if the two meet the `condition`, if there is one.
 
     With `side_outputs_late_data`, late rows go to a side output, and state has all columns of the left side.
     """
@@ -140,7 +140,6 @@ class TemporalJoinCode(KeyedRowsCode):
 
     @property
     def side(self) -> tuple[SideOutput, ...]:
-        """The side output of late rows, if there is one."""
         if not self.side_outputs_late_data:
             return ()
         left = self.emitted[0].dataType
@@ -196,7 +195,7 @@ class TemporalJoin:
     row_kind: str | None = None
 
     def code(self) -> tuple[DataFrame, TemporalJoinCode, tuple[TemporalInputCode, TemporalInputCode]]:
-        """Return the prototype of the results, the code of the join, and that of the parts before the exchange.
+        """Return the prototype of the results, the code of the join, and the code of the parts before the exchange.
 
         Raises:
             PrototypeError: the keys of the two sides differ in number or type, a column does not fit or is ambiguous,

@@ -1,7 +1,7 @@
-"""Assigns event times in the middle of a stream (Flink's TimestampsAndWatermarksOperator): the data plane's part.
+"""Assigns event times in the middle of a stream (Flink's TimestampsAndWatermarksOperator): the part of the data plane.
 
 Rows pass unchanged. Their event times are observed before all operators of the chain, like those of a source, and the
-Task creates watermarks from them.
+Task actor creates watermarks from them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class TimestampsAndWatermarksCode(OperatorCode):
     """Creates watermarks from the rows that it reads. `watches_order` and `punctuation` are those of a `SourceCode`.
 
-    Without `event_time` it creates none.
+    Without `event_time` it creates no watermarks.
     """
 
     kind = OperatorKind.TIMESTAMPS_AND_WATERMARKS
@@ -57,7 +57,7 @@ class TimestampsAndWatermarksOperator(Operator[Slices]):
         self._code = code
 
     def process_batch(self, element: Element[Slices]) -> Output[Slices]:
-        """Return the rows unchanged; their event times are known when they were computed."""
+        """Return the rows unchanged. Their event times are known once they have been computed."""
         code = self._code
         if code.event_time is None:
             return Output(rows=element.rows)

@@ -22,11 +22,11 @@ LATE_DATA = "late-data"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrived(Generic[Rows, Frame]):
-    """A batch that has arrived at windows: its state, and the number of late input rows.
+    """The state of a batch that has arrived at windows, and the number of late input rows.
 
-    A row is late if its last window has closed, the allowed lateness after its end (in Flink's words, if `isWindowLate`
-    holds for each of its windows). `late` are the late rows if there is a side output for them, and `results` are
-    results to be emitted at once.
+    A row is late if its last window has closed, the allowed lateness after its end (in Flink's terms, if `isWindowLate`
+    holds for each of its windows). `late` contains the late rows if there is a side output for them, and `results` the
+    results to emit at once.
     """
 
     segment: Segment[Frame] | None
@@ -36,20 +36,20 @@ class Arrived(Generic[Rows, Frame]):
 
 
 class Panes(Protocol[Rows, Frame]):
-    """Divides rows into windows and computes results, in an engine."""
+    """Assigns rows to windows and computes results, in an engine."""
 
     def arrived(self, element: Element[Rows], closed_to_ms: int | None) -> Arrived[Rows, Frame]:
-        """Convert a batch to state; windows that start at `closed_to_ms` or before are closed (None: no window is)."""
+        """Convert a batch to state. Windows that start at `closed_to_ms` or before are closed (None: no window is)."""
 
     def fired(self, readings: Sequence[Reading[Frame]], to_ms: int) -> Rows:
-        """Return the results of the windows starting at `to_ms` or before, for keys with rows not emitted yet."""
+        """Return the results of the windows that start at `to_ms` or before, for keys with rows not emitted yet."""
 
 
 class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
     """The windows of one attempt. Its only state has no name.
 
-    A window fires again for rows within the allowed lateness: at once with `fires_late_rows_at_once`, which needs
-    batches one after the other, else the next time that windows fire.
+    A window fires again for late rows within the allowed lateness. With `fires_late_rows_at_once`, which requires
+    ordered batches, it fires at once, else the next time that windows fire.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         return self._fires_late_rows_at_once
 
     def restore_bounds(self, restored: RestoredKeyedState) -> RestoredKeyedState:
-        """Windows that had fired do not fire again, except for late rows."""
+        """Restore the bounds, so that windows that had fired do not fire again, except for late rows."""
         if not self._segments.allowed_lateness_ms:
             restored = restored.emitted_once()
         self._segments.emitted_to_ms = restored.bounds.emitted_to_ms
@@ -106,7 +106,7 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         self._store.add(self._arrived.pop(stage))
 
     def advance_watermark(self, watermark_ms: int, processing_time_ms: int) -> Output[Rows]:
-        """Fire the windows that the watermark has passed, and those with new late rows."""
+        """Fire the windows that the watermark has passed, and windows with new late rows."""
         if watermark_ms == WATERMARK_MIN and not self._segments.allowed_lateness_ms:
             return Output()
         return self._fired(watermark_ms)
@@ -131,8 +131,8 @@ class WindowAggregateOperator(KeyedOperator[Rows, Frame]):
         super().snapshot_state(checkpoint_id, everything=everything)
         closed_to, emitted_to = self._segments.closed_to_ms, self._segments.emitted_to_ms
         bounds = ResultBounds(closed_to_ms=closed_to, emitted_to_ms=emitted_to)
-        # After a drain, event time is at its end. The next execution begins event time again, as in Flink: else all
-        # rows would be late.
+        # After a drain, event time has reached its maximum. The next execution begins event time again, as in Flink:
+        # otherwise all rows would be late.
         self._bounds[checkpoint_id] = ResultBounds() if emitted_to == WATERMARK_MAX else bounds
 
     def bounds_at(self, checkpoint_id: int) -> ResultBounds:

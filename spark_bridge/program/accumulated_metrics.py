@@ -1,4 +1,4 @@
-"""Metrics of rich functions, built on accumulators so that they count both in the driver and on the executors."""
+"""Metrics of rich functions, built on accumulators so that they work both in the driver and on the executors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ from flykka.spark_bridge.functions.metric_group import (
 from flykka.spark_bridge.program.accumulators import Accumulator
 
 Accumulators = Callable[[str, MetricKind], Accumulator[Any]]
-"""Returns the accumulator for a metric's name and kind."""
+"""A function from a metric's name and kind to its accumulator."""
 
 
 class AccumulatedMetricGroup(MetricGroup):
-    """The metrics of one operator of an attempt."""
-
     def __init__(self, accumulators: Accumulators, prefix: str = "", metrics: dict[str, Metric] | None = None) -> None:
         super().__init__(prefix, metrics)
         self._accumulators = accumulators
@@ -32,7 +30,7 @@ class AccumulatedMetricGroup(MetricGroup):
         return AccumulatedMetricGroup(self._accumulators, f"{self._prefix}{name}.", self._metrics)
 
     def read_gauges(self) -> None:
-        """Read the current values of gauges. In the driver only."""
+        """Read the current values of gauges. Only called in the driver."""
         for name, metric in self._metrics.items():
             if isinstance(metric, Gauge):
                 self._accumulators(name, MetricKind.GAUGE).add_sample(metric.sample(name))
@@ -47,7 +45,7 @@ class AccumulatedMetricGroup(MetricGroup):
         return kind(*arguments)
 
 
-# Copies go to Python workers, which have no way to read a value later: each event is reported at once.
+# Copies are sent to Python workers, from which no value can be read later. So each event is reported at once.
 
 
 class _Counter(Counter):

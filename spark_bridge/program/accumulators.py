@@ -1,8 +1,8 @@
-"""Accumulators of functions, in the driver and on the executors, by Flink's names.
+"""Accumulators of functions, in the driver and on the executors, with Flink's names.
 
 Each uses a Spark accumulator, so it may be used in any code that a function passes to Spark, such as a user-defined
-function or `mapInPandas`: the values that a Spark task adds count once, when that task succeeds. A Spark task that runs
-again after it succeeded, because its result was lost, adds again.
+function or `mapInPandas`. The values that a Spark task adds count once, when that task succeeds. A Spark task that runs
+again after it has succeeded, because its result was lost, adds them again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Accumulator(ABC, Generic[V]):
         self._spark.add(term)
 
     def add_sample(self, sample: MetricSample) -> None:
-        """Add a sample of a metric: its count, unless the kind of metric defines otherwise."""
+        """Add a sample of a metric: its count, unless the metric's class defines otherwise."""
         self._add_term(sample.count)
 
     def _term(self, value: V) -> Any:
@@ -63,7 +63,7 @@ class Accumulator(ABC, Generic[V]):
 
 class _IntAccumulator(Accumulator[int]):
     def get_local_value(self) -> int:
-        """Return the sum of this attempt so far. In the driver only."""
+        """Return the sum of this attempt so far. May only be called in the driver."""
         return 0 if self._spark is None else int(self._spark.value)
 
     def _register(self, context: SparkContext) -> None:
@@ -74,30 +74,30 @@ class _IntAccumulator(Accumulator[int]):
 
 
 class IntCounter(_IntAccumulator):
-    """Sum of ints. Python's ints are unlimited."""
+    """The sum of ints, which are unlimited in Python."""
 
     type = AccumulatorType.INT_COUNTER
 
 
 class LongCounter(_IntAccumulator):
-    """Sum of ints, the same as `IntCounter`: Flink's name."""
+    """The sum of ints, like `IntCounter`, under another name of Flink."""
 
     type = AccumulatorType.LONG_COUNTER
 
 
 class MeterCount(_IntAccumulator):
-    """Count of a meter's events; the receiver computes a rate of it."""
+    """The count of a meter's events, from which the receiver computes a rate."""
 
     type = AccumulatorType.METER
 
 
 class DoubleCounter(Accumulator[float]):
-    """Sum of floats."""
+    """The sum of floats."""
 
     type = AccumulatorType.DOUBLE_COUNTER
 
     def get_local_value(self) -> float:
-        """Return the sum of this attempt so far. In the driver only."""
+        """Return the sum of this attempt so far. May only be called in the driver."""
         return 0.0 if self._spark is None else float(self._spark.value)
 
     def _register(self, context: SparkContext) -> None:
@@ -108,12 +108,12 @@ class DoubleCounter(Accumulator[float]):
 
 
 class Histogram(Accumulator[int]):
-    """Count of each int that was added."""
+    """The count of each int that was added."""
 
     type = AccumulatorType.HISTOGRAM
 
     def get_local_value(self) -> dict[int, int]:
-        """Return the counts of this attempt so far, by number. In the driver only."""
+        """Return the counts of this attempt so far, by number. May only be called in the driver."""
         return {} if self._spark is None else dict(sorted(self._spark.value.items()))
 
     def add_sample(self, sample: MetricSample) -> None:
@@ -132,7 +132,7 @@ class Histogram(Accumulator[int]):
 
 
 class GaugeValue(Accumulator[float]):
-    """Last value that was added; over several subtasks their sum."""
+    """The last value that was added, and for several subtasks the sum of their last values."""
 
     type = AccumulatorType.GAUGE
 
@@ -157,13 +157,13 @@ class LastParam:
 
 
 class CountsParam:
-    """Adds up counts for Spark, as an `AccumulatorParam`, so that rich functions need no PySpark import."""
+    """Adds counts for Spark, as an `AccumulatorParam`, so that rich functions need not import PySpark."""
 
     def zero(self, value: Counter[int]) -> Counter[int]:
         return Counter()
 
     def addInPlace(self, value1: Counter[int], value2: Counter[int]) -> Counter[int]:
-        """Return the sum in a new object, for another thread may be reading the first."""
+        """Return the sum as a new object, because another thread may be reading `value1`."""
         return value1 + value2
 
 
@@ -177,7 +177,7 @@ ACCUMULATORS: Mapping[MetricKind, type[Accumulator[Any]]] = {
 
 
 class MetricScope(NamedTuple):
-    """The operator of a metric; `name` is the user's name for it."""
+    """The operator of a metric; `name` is the user's name for the operator."""
 
     operator_id: OperatorId
     name: str
@@ -186,7 +186,7 @@ class MetricScope(NamedTuple):
 class AccumulatorRegistry:
     """Accumulators of an attempt, by name (Flink's AccumulatorRegistry). Thread-safe.
 
-    Metrics are registered by their operator, and for reports by a name that begins with the operator's name.
+    Metrics are registered by operator and, for reports, by a name that begins with the operator's name.
     """
 
     def __init__(self) -> None:
@@ -194,7 +194,7 @@ class AccumulatorRegistry:
         self._accumulators: dict[tuple[str, MetricScope | None], Accumulator[Any]] = {}
 
     def add(self, name: str, accumulator: Accumulator[Any], context: SparkContext) -> None:
-        """Register an accumulator. Raises `AccumulatorConflictError` if it is not one, or the name is taken."""
+        """Register an accumulator. Raises `AccumulatorConflictError` for another object, or if the name is taken."""
         if not isinstance(accumulator, Accumulator):
             raise AccumulatorConflictError(
                 f"{name!r} must be registered with an accumulator, not a {type(accumulator).__name__}"
@@ -212,7 +212,9 @@ class AccumulatorRegistry:
             return self._accumulators.get((name, None))
 
     def get_or_add(self, name: str, kind: type[A], context: SparkContext, scope: MetricScope | None = None) -> A:
-        """Get or add an accumulator; a metric has a `scope`. Raises `AccumulatorConflictError` for another kind."""
+        """Return an accumulator, which is added if needed; a metric has a `scope`. Raises `AccumulatorConflictError` if
+        the existing accumulator has another type.
+        """
         with self._lock:
             accumulator = self._accumulators.get((name, scope))
             if accumulator is None:

@@ -1,8 +1,8 @@
 """Finds operations across several rows in the plan that Spark has analyzed.
 
-Rows come in batches that end at arbitrary rows. So an aggregate, a sort or a `dropDuplicates` that is computed batch by
-batch is correct for one batch only. Operations on other rows, such as those of a static DataFrame before it is joined,
-are the same for every batch: only the nodes between the stream's rows and the result count. Actions such as
+Rows arrive in batches with arbitrary boundaries. So an aggregate, a sort or a `dropDuplicates` that is computed batch
+by batch is correct for one batch only. Operations on other rows, such as those of a static DataFrame before it is
+joined, are the same for every batch, so only the nodes between the stream's rows and the result count. Actions such as
 `rows.count()`, and Python code that receives a part of a batch, are not in the plan.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AcrossRows:
-    """A kind of operation: what it does, in Spark's terms, and its replacement in a program of streams."""
+    """A type of operation: what it does, in Spark's terms, and its replacement in a streaming program."""
 
     does: str
     instead: str
@@ -78,14 +78,14 @@ _KEEPS_RIGHT = frozenset({"INNER", "CROSS", "RIGHT OUTER"})
 
 
 def across_rows(stream: DataFrame, result: DataFrame) -> tuple[AcrossRows, ...]:
-    """Return the operations across rows of `stream` in the plan of a result, each once, in the order of execution."""
+    """Return the operations across rows of `stream` in the plan of a result, each once, in execution order."""
     walk = _Walk(stream._jdf.queryExecution().analyzed())
     walk.reads_stream(result._jdf.queryExecution().analyzed())
     return tuple(walk.operations)
 
 
 class _Walk:
-    """Walks from a result down to the stream's rows and collects the operations between."""
+    """Walks from a result down to the stream's rows, and collects the operations in between."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -93,13 +93,12 @@ class _Walk:
         self.operations: dict[AcrossRows, None] = {}
 
     def reads_stream(self, plan: Any) -> bool:
-        # In a self-join Spark gives one of the sides new attributes: its result is the same, but the plans are not
-        # equal.
+        # In a self-join, Spark gives one side new attributes: its result is the same, but the plans are not equal.
         if plan.equals(self._stream) or plan.sameResult(self._stream):
             return True
         kind = str(plan.getClass().getSimpleName())
         if kind == "CTERelationRef":
-            # Its table was walked before: the common tables of a query come first among its inputs.
+            # The referenced common table was walked before, because common tables come first among a query's inputs.
             return plan.cteId() in self._common_tables
         inputs = [self.reads_stream(child) for child in elements(plan.children())]
         in_subqueries = [self.reads_stream(subquery) for subquery in elements(plan.subqueries())]
@@ -114,7 +113,7 @@ class _Walk:
 
 
 def _operation(kind: str, plan: Any, inputs: list[bool]) -> AcrossRows | None:
-    """Return the operation across rows that a node performs, if any; `inputs` flags those that read the stream."""
+    """Return the operation across rows that a node performs, if any. `inputs` flags inputs that read the stream."""
     match kind:
         case "Sort":
             return SORTS if getattr(plan, "global")() else None

@@ -1,8 +1,8 @@
 """Finds operations across the rows of several windows in the plan that a window function has built.
 
-How many windows fire together depends on the arrival of rows, and a subtask of a keyed stream has only the rows of its
-keys. So operations on several rows must be grouped by the window and by the keys. A grouping counts only if it is the
-column itself, possibly renamed: an expression of `window_start` may have one value for several windows.
+How many windows fire together depends on the arrival of rows, and a subtask of a keyed stream only has the rows of its
+keys. So operations on several rows must be grouped by the window and by the keys. A grouping only counts if it is the
+column itself, possibly renamed: an expression of `window_start` may have the same value for several windows.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def key_columns(rows: DataFrame, keys: int) -> tuple[str, ...]:
 
 
 def across_windows(source: DataFrame, result: DataFrame, keys: Iterable[str]) -> str | None:
-    """Describe the first operation of a result across rows of several windows or keys of the input; None if there is
-    none.
+    """Describe the first operation of a result that combines rows of several windows or keys of the input; None if no
+    operation does.
 
     The input must be a leaf of the plan.
     """
@@ -48,7 +48,7 @@ def across_windows(source: DataFrame, result: DataFrame, keys: Iterable[str]) ->
 
 
 class _Walk:
-    """Walks from a result down to the input rows; on the way up, records the first operation across windows."""
+    """Walks from a result down to the input rows and, on the way up, records the first operation across windows."""
 
     def __init__(self, source: Any, keys: tuple[str, ...]) -> None:
         self._source = source
@@ -56,10 +56,9 @@ class _Walk:
         self.operation: str | None = None
 
     def columns(self, plan: Any) -> Columns | None:
-        """Walk a plan; return the input columns that it outputs, or None if it does not read the input."""
+        """Walk a plan. Return the input columns that it outputs, or None if it does not read the input."""
         children = list(elements(plan.children()))
-        # In a self-join Spark gives one of the sides new attributes. A plan that only renames columns also has the
-        # same result.
+        # In a self-join, Spark gives one side new attributes. A plan that only renames columns has the same result.
         if not children and plan.sameResult(self._source):
             return {_id(each): str(each.name()) for each in elements(plan.output())}
         inputs = [columns for child in children if (columns := self.columns(child)) is not None]
@@ -95,7 +94,7 @@ class _Walk:
 
 
 def _column(expression: Any) -> int:
-    """Return the id of the column that an expression is, possibly under an alias; -1 if it is no column."""
+    """Return the id of the column that an expression is, possibly with an alias; -1 if it is not a column."""
     while _kind(expression) == "Alias":
         expression = expression.child()
     return _id(expression) if _kind(expression) == "AttributeReference" else -1

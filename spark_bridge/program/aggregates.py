@@ -1,12 +1,12 @@
-"""Decomposes aggregates into the columns that state has for the rows of a key until results are computed.
+"""Decomposes aggregates into the columns that state contains for the rows of a key, until results are computed.
 
-`analyze` reads Spark's plan of the user's aggregate columns. If every aggregate is a count, sum, minimum,
-maximum or average (alone, or inside larger expressions), state consists of parts: partial aggregates that can be
-merged, from which Spark's own expressions compute the results at the end. If any aggregate is another one, or the parts
-would not give exactly Spark's result, state consists of the rows themselves, reduced to the columns needed.
+`analyze` reads Spark's plan of the user's aggregate columns. If every aggregate is a count, sum, minimum, maximum or
+average (alone, or inside larger expressions), state consists of parts: partial aggregates that can be merged, from
+which Spark's own expressions compute the results at the end. If there is another aggregate, or the parts would not give
+exactly Spark's result, state consists of the rows themselves, reduced to the needed columns.
 
-In both cases state has the column `TIME`, then the key columns, then the parts or rows. Only state with the same time
-is merged: with the same interval of event time, or with the single value of state that is not divided by time.
+In both cases state has the column `TIME`, followed by the key columns, and by the parts or rows. Only state with the
+same time is merged: with the same interval of event time, or with a constant for state that is not divided by time.
 """
 
 from __future__ import annotations
@@ -33,21 +33,22 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 TIME = "__window"
-"""The start of the interval of event time that a row of state belongs to, in microseconds since the epoch.
+"""The column with the start of the event-time interval to which a row of state belongs, in microseconds since the
+epoch.
 
-The name is used in the files of checkpoints and dates from when only windows had state.
+The name is used in the files of checkpoints, and dates from when only windows had state.
 """
 
 NEWS = "__news"
-"""True for a row that is in no result yet, if state is read together with rows of which only some are new."""
+"""The column that is true for a row that is in no result yet, for state in which only some rows are new."""
 
 _ROWS_COLUMN = ("rows", "bigint")
-"""The number of input rows in a row of state, as readers of a checkpoint see it."""
+"""The number of input rows in a row of state, as readers of a checkpoint see it: the column's name and type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartialAggregates:
-    """State of partial aggregates."""
+    """State that consists of partial aggregates."""
 
     key_columns: tuple[Column | str, ...]
     key_names: tuple[str, ...]
@@ -88,17 +89,17 @@ class PartialAggregates:
         return rows.groupBy(time.alias(TIME), *self._computed_keys).agg(*aggregates)
 
     def row_by_row(self, rows: DataFrame, time: Column, *also: Column) -> DataFrame:
-        """Make the parts of each row separately: faster than `local` if hardly any two rows have the same key."""
+        """Convert each row to parts separately, which is faster than `local` if hardly any rows have the same key."""
         one = F.lit(1).cast("bigint").alias(ROWS)
         return rows.select(time.alias(TIME), *self._computed_keys, *also, *(part.of_row for part in self.parts), one)
 
     def merge(self, state: DataFrame, time: Column | str = TIME, *also: Column) -> DataFrame:
-        """Merge the parts of each time and key, and compute the columns `also` from them."""
+        """Merge the parts of each time and key, and compute the columns `also` from these."""
         count = F.sum(ROWS).alias(ROWS)
         return state.groupBy(time, *self.keys).agg(*(part.merged() for part in self.parts), count, *also)
 
     def evaluated(self, merged: DataFrame, **of_time: Column) -> DataFrame:
-        """Return the results of merged parts: the columns `of_time`, the keys, the aggregates."""
+        """Return the results of merged parts: the columns `of_time`, the keys, and the aggregates."""
         return merged.select(*_named(of_time), *self._named_keys, *self.results)
 
     @property
@@ -116,7 +117,7 @@ class PartialAggregates:
         return self.evaluated(self.merge(state), **of_time)
 
     def compute_new_results(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Return the results over all rows, for the times and keys with at least one `NEWS` row."""
+        """Return the results over all rows, for the times and keys that have a `NEWS` row."""
         return self.evaluated(self.merge(state, TIME, _has_news()).where(NEWS), **of_time)
 
     def input_rows(self, counted: Column) -> Column:
@@ -125,7 +126,7 @@ class PartialAggregates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowState:
-    """State of rows, reduced to the columns needed."""
+    """State that consists of rows, reduced to the needed columns."""
 
     key_columns: tuple[Column | str, ...]
     needed: tuple[str, ...]
@@ -135,7 +136,7 @@ class RowState:
 
     @property
     def keys(self) -> tuple[Column, ...]:
-        """The user's own key expressions: the columns they need are in state."""
+        """The user's key expressions, whose columns are in state."""
         return tuple(_column(key) for key in self.key_columns)
 
     @property
@@ -154,12 +155,12 @@ class RowState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStateAggregates(RowState):
-    """Aggregates over rows in state."""
+    """Aggregates over the rows in state."""
 
     aggregates: tuple[Column, ...]
 
     def compute_results(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Aggregate the rows as Spark does: the columns `of_time`, the keys, the aggregates."""
+        """Aggregate the rows with Spark. Return the columns `of_time`, the keys, and the aggregates."""
         results = state.groupBy(TIME, *self.keys).agg(*self.aggregates)
         return results.select(*_named(of_time), *(F.col(quoted(name)) for name in results.columns[1:]))
 
@@ -170,12 +171,12 @@ class RowStateAggregates(RowState):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowStateFunction(RowState):
-    """A function over rows in state, of all keys and times together."""
+    """A function of the rows in state, for all keys and times together."""
 
     function: Callable[[DataFrame], DataFrame]
 
     def function_input(self, state: DataFrame, **of_time: Column) -> DataFrame:
-        """Return the rows for the function: the columns `of_time`, then the other columns of the rows."""
+        """Return the rows for the function: the columns `of_time`, followed by the other columns of the rows."""
         own = (F.col(quoted(name)) for name in self.needed if name not in of_time)
         return state.select(*_named(of_time), *own)
 
@@ -188,16 +189,16 @@ class RowStateFunction(RowState):
 
 
 StatePlan = PartialAggregates | RowState
-"""The state of one operator: how it is stored and merged."""
+"""The state of one operator, and how it is stored and merged."""
 
 AggregatePlan = PartialAggregates | RowStateAggregates | RowStateFunction
-"""The aggregates of one operator: how their state is built, merged and finished."""
+"""The aggregates of one operator, and how their state is built, merged and evaluated."""
 
 
 def whole_row_state(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
 ) -> RowStateFunction:
-    """Plan the state of rows like `prototype`, keyed by `keys`, for a function of all their columns."""
+    """Plan the state of rows like `prototype`, with keys `keys`, for a function of all their columns."""
     state = row_state(prototype, keys, prototype.columns)
     return RowStateFunction(
         key_columns=state.key_columns,
@@ -210,7 +211,7 @@ def whole_row_state(
 
 
 def row_state(prototype: DataFrame, keys: Sequence[Column | str], needed: Sequence[str]) -> RowState:
-    """Plan the state of the `needed` columns of rows like `prototype`, keyed by `keys`."""
+    """Plan the state of the `needed` columns of rows like `prototype`, with keys `keys`."""
     keyed = prototype.select(*keys).schema
     return RowState(
         key_columns=tuple(keys),
@@ -222,7 +223,7 @@ def row_state(prototype: DataFrame, keys: Sequence[Column | str], needed: Sequen
 
 
 def analyze(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]) -> AggregatePlan:
-    """Plan the state of rows like `prototype`, keyed by `keys`, for these aggregates. Raises `AnalysisException` if a
+    """Plan the state of rows like `prototype`, with keys `keys`, for these aggregates. Raises `AnalysisException` if a
     key or an aggregate does not fit the columns.
     """
     aggregation = Aggregation.analyze(prototype, keys, aggregates)

@@ -29,7 +29,7 @@ def applied(function: Callable[[DataFrame], object], rows: DataFrame) -> DataFra
 
 
 def _in_session_of(rows: DataFrame, result: DataFrame) -> DataFrame:
-    """Return the result in the session of the rows, with the settings under which they are counted.
+    """Return the result in the session of the rows, which has the settings for counting them.
 
     `static.join(rows, ...)` belongs to the session of `static`, which may be the application's.
     """

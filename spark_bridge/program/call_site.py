@@ -14,14 +14,14 @@ _PACKAGE = __name__.partition(".")[0]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallSite:
-    """A line of a file; in a notebook, the file is the name that the kernel gave the cell."""
+    """A line of a file. In a notebook, the file is the name that the kernel has given the cell."""
 
     file: str
     line: int
 
     @property
     def source(self) -> str:
-        """The text of the line, empty if the file cannot be read any more."""
+        """The text of the line; empty if the file can no longer be read."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class CallSite:
 
 
 def call_site() -> CallSite:
-    """Return the current line of the nearest caller outside of this package."""
+    """Return the line of the nearest caller outside of this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__")):
         frame = frame.f_back

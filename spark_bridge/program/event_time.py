@@ -24,10 +24,10 @@ def event_time_micros(event_time: EventTime) -> Column:
 
 
 def instant(milliseconds: int, beside: Column) -> Column:
-    """Return a time in microseconds, to be compared with the bigint column `beside`.
+    """Return a time in microseconds, for a comparison with the bigint column `beside`.
 
-    Spark inlines constants into generated code: it would compile the comparison again for each watermark. An array is
-    passed by reference instead, unless Spark can evaluate the lookup in advance: so the index depends on the row.
+    Spark inlines constants into generated code, so it would compile the comparison again for each watermark. An array
+    is passed by reference instead, unless Spark can evaluate the lookup in advance. So the index depends on the row.
     """
     return F.array(F.lit(first_micros_of(milliseconds)).cast("bigint"))[beside.bitwiseAND(F.lit(0)).cast("int")]
 
@@ -42,7 +42,7 @@ def times_of_watermarks(
     """Return the aggregates over rows that watermarks need: the `latest` event time and, with `watches_order`, the
     `earliest`.
 
-    Only rows for which `punctuation` and `where` are true count.
+    Only rows for which `punctuation` and `where` are true are aggregated.
     """
     time = event_time_micros(event_time)
     if where is not None:

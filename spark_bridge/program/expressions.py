@@ -1,8 +1,7 @@
 """Spark's analyzed expressions, read and rebuilt through the JVM.
 
-A resolved expression belongs to the plan it was resolved in. To use a piece of one elsewhere it is rebuilt with its
-attributes turned back into names: casts, evaluation modes and result types that the analyzer decided on stay as they
-are.
+A resolved expression belongs to the plan in which it was resolved. To use a subexpression elsewhere, it is rebuilt with
+its attributes replaced by names. Casts, evaluation modes and result types that the analyzer has chosen stay unchanged.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class Part:
     """A column of state: its value for one row, the aggregate over rows, and the function that merges two values.
 
     `label`, such as `sum(amount)`, is the same in every run of a program and identifies stored parts. If a sum `wraps`,
-    the lowest bits of one that is too large for its type are kept.
+    only the low bits of a sum that exceeds its type are kept.
     """
 
     name: str
@@ -52,7 +51,7 @@ class Part:
     wraps: bool = False
 
     def merged(self) -> Column:
-        """Return the aggregate that merges parts. Merged decimal sums keep their type instead of widening each time."""
+        """Return the aggregate that merges parts. Merged decimal sums keep their type instead of gaining digits."""
         return _MERGING[self.function](F.col(self.name)).cast(self.data_type).alias(self.name)
 
 
@@ -65,14 +64,14 @@ class Decomposition:
 
 
 def columns_read(rows: DataFrame) -> tuple[str, ...]:
-    """Return the columns that the topmost selection of rows reads, each once."""
+    """Return the distinct columns that the topmost selection of rows reads."""
     return _names(elements(rows._jdf.queryExecution().analyzed().references().toSeq()))
 
 
 def columns_read_of_sides(joined: DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """Return the columns that a join and the selections above it read of its left and its right side.
+    """Return the columns of the left and the right side that a join and the selections above it read.
 
-    None if anything but selections is above the join.
+    None if there are other operations above the join.
     """
     plan = joined._jdf.queryExecution().analyzed()
     read: list[Any] = []
@@ -95,17 +94,17 @@ def _names(attributes: Iterable[Any], of: set[int] | None = None) -> tuple[str, 
 
 
 class _NotDecomposableError(Exception):
-    """An aggregate cannot be decomposed."""
+    pass
 
 
 class ExpressionBuilder:
-    """Rebuilds expressions and turns them into Columns."""
+    """Rebuilds expressions and converts them to Columns."""
 
     def __init__(self, session: SparkSession) -> None:
         self._context = session.sparkContext
 
     def rebuilt(self, expression: Any, replace: Callable[[Any], Any | None]) -> Any:
-        """Return an expression with parts replaced for which `replace` returns one; replacements are not searched."""
+        """Return an expression in which `replace` has replaced subexpressions. Replacements are not searched."""
         replaced = replace(expression)
         if replaced is not None:
             return replaced
@@ -118,7 +117,7 @@ class ExpressionBuilder:
         return scala_sequence(self._context, items)
 
     def attribute(self, *name: str) -> Any:
-        """Return an unresolved column by its name, optionally qualified with the name of its rows."""
+        """Return an unresolved column with this name, optionally qualified with the alias of its rows."""
         return jvm_class(self._context, f"{_CATALYST}.analysis.UnresolvedAttribute")(self.sequence(name))
 
     def expression(self, column: Column) -> Any:
@@ -128,7 +127,7 @@ class ExpressionBuilder:
         return ClassicColumn(jvm_class(self._context, _EXPRESSIONS).column(expression))
 
     def mean(self, average: Any, total: str, count: str) -> Column:
-        """Return the value of an average whose sum and count are columns of these names."""
+        """Return the average whose sum and count are in the columns `total` and `count`."""
         buffers = elements(average.aggBufferAttributes())
         names = {int(buffer.exprId().id()): name for buffer, name in zip(buffers, (total, count), strict=True)}
 
@@ -141,7 +140,7 @@ class ExpressionBuilder:
 
 
 class Aggregation:
-    """The plan that Spark made of a grouping and its aggregates."""
+    """Spark's plan for a grouping with its aggregates."""
 
     def __init__(self, prototype: DataFrame, plan: Any, keys: int) -> None:
         self._builder = ExpressionBuilder(prototype.sparkSession)
@@ -172,10 +171,10 @@ class Aggregation:
     def decompose(self, key_name: Callable[[int], str], row_count: str) -> Decomposition | None:
         """Split the aggregates into parts and results; None if they must be computed from all rows at once.
 
-        Results refer to keys as `key_name(place)` and to the number of rows as `row_count`.
+        Results refer to keys as `key_name(place)`, and to the row count as `row_count`.
         """
         self._row_count = row_count
-        # A key that is a column may occur next to aggregates in a result expression.
+        # A result expression may contain a key column next to aggregates.
         places = {
             int(key.exprId().id()): key_name(place)
             for place, key in enumerate(self._keys)
@@ -206,7 +205,7 @@ class Aggregation:
         return self._builder.column(self._builder.rebuilt(value, replace)).alias(str(aggregate.name()))
 
     def _evaluated(self, aggregate: Any) -> Column:
-        """Return the value of an aggregate function as an expression over its parts, adding these."""
+        """Return the value of an aggregate function as an expression over its parts, which are added."""
         if aggregate.isDistinct() or aggregate.filter().isDefined():
             raise _NotDecomposableError
         function = aggregate.aggregateFunction()
@@ -239,7 +238,7 @@ class Aggregation:
         return self._builder.mean(average, total, count)
 
     def _own_part(self, function: Any, merge: PartFunction, *, wraps: bool = False) -> Column:
-        """Return the value of an aggregate that is its own only part."""
+        """Add an aggregate as a single part, and return its value."""
         of_rows = self._builder.column(self._over_rows(function).toAggregateExpression())
         children = list(elements(function.children()))
         arguments = ", ".join(str(child.sql()) for child in children)
@@ -281,7 +280,7 @@ class Aggregation:
 
 
 def _can_be_parted(function: Any, mode: str) -> bool:
-    """Tell whether a sum of sums fails, wraps or becomes null where the sum of the rows does."""
+    """Return True if a sum of sums fails, wraps or becomes null in the same cases as the sum of the rows."""
     argument = _type(function.child())
     if isinstance(argument, DecimalType):
         return mode == "ANSI" or argument.precision <= EXACT_DIGITS
@@ -289,19 +288,19 @@ def _can_be_parted(function: Any, mode: str) -> bool:
 
 
 def _counted(values: Sequence[Column]) -> Column:
-    """Return the count of a row: 1 if no value is null, else 0."""
+    """Return the count for one row: 1 if no value is null, else 0."""
     return F.when(reduce(and_, (value.isNotNull() for value in values)), 1).otherwise(0)
 
 
 def _summand(sum_type: DoubleType | DecimalType) -> DataType:
-    """Return the type whose sum has `sum_type`: Spark adds ten digits to a decimal, up to the maximum."""
+    """Return the type whose sums have the type `sum_type`: Spark adds ten digits to a decimal, up to the maximum."""
     if isinstance(sum_type, DoubleType):
         return sum_type
     return DecimalType(max(1, sum_type.precision - 10), sum_type.scale)
 
 
 def _counts_rows(count: Any) -> bool:
-    """Return True if a count counts every row: its arguments are constants that are not null."""
+    """Return True if a count counts all rows, because its arguments are constants that are not null."""
     return all(_kind(child) == "Literal" and child.value() is not None for child in elements(count.children()))
 
 

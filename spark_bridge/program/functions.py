@@ -1,4 +1,4 @@
-"""The operations of a stream as functions on the rows of a batch."""
+"""The operations of a stream, as functions on the rows of a batch."""
 
 from __future__ import annotations
 

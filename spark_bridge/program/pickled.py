@@ -13,7 +13,7 @@ from flykka.spark_bridge.program.prototype import PrototypeError
 
 
 def pickled_function(function: object) -> bytes:
-    """Pickle a function for Spark's workers. Raises `PrototypeError`, naming the culprit, if that is not possible."""
+    """Pickle a function for Spark's workers. Raises `PrototypeError`, which names the value that cannot be pickled."""
     try:
         return _pickled(function)
     except Exception as refused:  # noqa: BLE001 - whatever the user's objects raise
@@ -26,7 +26,7 @@ def _pickled(value: object) -> bytes:
 
 
 def _reason(function: object, refused: Exception) -> str:
-    """Name the first value in the function that cannot be pickled, else return the error."""
+    """Describe the first value in the function that cannot be pickled; without one, return the error's text."""
     for holds, value in _held(function):
         try:
             _pickled(value)
@@ -49,7 +49,7 @@ def _variables(function: FunctionType) -> Iterator[tuple[str, object]]:
     try:
         variables = getclosurevars(function)
     except ValueError:
-        return  # One of them has no value yet.
+        return  # A free variable has no value yet.
     for name, value in chain(variables.nonlocals.items(), variables.globals.items()):
-        if name != "__class__":  # A method that calls super() has its own class as a free variable.
+        if name != "__class__":  # A method that calls super() has its class as a free variable.
             yield name, value

@@ -43,19 +43,19 @@ from flykka.spark_bridge.worker.parts import PartFunction
 
 
 class PrototypeError(ValueError):
-    """The code does not fit the stream's columns; the message is Spark's, without its plan and stack trace.
+    """The code does not fit the stream's columns. The message is Spark's, without its plan and stack trace.
 
-    Raised `from None`: otherwise hundreds of lines of Spark's trace would precede the one that matters.
+    Raised `from None`, because otherwise hundreds of lines of Spark's trace would precede the line that matters.
     """
 
 
 def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]) -> DataFrame:
     """Apply `function` to the prototype.
 
-    Exceptions of the function itself are passed on unchanged: their traceback points at the user's line.
+    Exceptions of the function itself are passed on unchanged, because their traceback points to the user's line.
 
     Raises:
-        PrototypeError: Spark refuses a column, or the result is not a DataFrame.
+        PrototypeError: Spark rejects a column, or the result is not a DataFrame.
     """
     try:
         result = applied(function, prototype)
@@ -69,7 +69,7 @@ def transformed(prototype: DataFrame, function: Callable[[DataFrame], DataFrame]
 
 
 def key_schema(prototype: DataFrame, keys: Sequence[Column | str]) -> StructType:
-    """Return names and types of keys. Raises `PrototypeError` if a key does not fit, or its type allows no lookup."""
+    """Return the names and types of keys. Raises `PrototypeError` if a key does not fit, or cannot be looked up."""
     keyed = transformed(prototype, lambda rows: rows.select(*keys))
     check_types(keyed.schema, Use.KEY)
     if keys:
@@ -83,7 +83,7 @@ def check_types(columns: StructType, use: Use) -> None:
 
 
 def for_python(rows: DataFrame) -> DataFrame:
-    """Return rows for Python code. Raises `PrototypeError` if Python has no values of one of their types."""
+    """Return rows for Python code. Raises `PrototypeError` if Python cannot represent a column's type."""
     renamed = exactly_named(rows)
     check_types(renamed.schema, Use.PYTHON)
     return renamed
@@ -97,9 +97,9 @@ def emitted_columns(columns: str | StructType) -> StructType:
 
 
 def declared_columns(columns: str | StructType, what: str = "the declared columns") -> StructType:
-    """Parse columns given as DDL or as a Spark type; CHAR and VARCHAR become strings.
+    """Parse columns given as DDL or as a Spark type. CHAR and VARCHAR become strings.
 
-    Raises `PrototypeError`, which calls the columns `what`, if they cannot be parsed.
+    Raises `PrototypeError`, whose message calls the columns `what`, if they cannot be parsed.
     """
     try:
         read = columns if isinstance(columns, StructType) else _parse_datatype_string(columns)
@@ -127,7 +127,8 @@ def fitted(
     rows of the batch.
 
     Raises:
-        PrototypeError: as `transformed` does; or `make` refuses the rows, or a result depends on several rows.
+        PrototypeError: for the same reasons as in `transformed`; or `make` rejects the rows, or a result depends on
+            several rows.
     """
     try:
         function = make(prototype)
@@ -145,7 +146,7 @@ def fitted(
 def _result_columns(
     function: RichFunction, prototype: DataFrame, *, uid: str, name: str, resources: JobResources
 ) -> DataFrame:
-    """Return the columns that a rich function declares, or those that a copy of it returns for the prototype."""
+    """Return the columns that a rich function declares, or the columns that a copy returns for the prototype."""
     if function.schema is not None:
         try:
             return prototype.sparkSession.createDataFrame([], function.schema)
@@ -178,7 +179,7 @@ def windowed(prototype: DataFrame, keys: Sequence[Column | str], aggregates: Seq
 def window_function(
     prototype: DataFrame, keys: Sequence[Column | str], function: Callable[[DataFrame], DataFrame]
 ) -> tuple[DataFrame, RowStateFunction]:
-    """Return the prototype of a window function's results and its state's plan. Raises as `applied_to_windows`."""
+    """Return the prototype of a window function's results, and its state's plan. Raises like `applied_to_windows`."""
     bounded = prototype.sparkSession.createDataFrame([], with_bounds(prototype))
     return applied_to_windows(prototype, keys, bounded, function), whole_row_state(prototype, keys, function)
 
@@ -189,8 +190,8 @@ def applied_to_windows(
     """Return the prototype of a window function's results for rows with the bounds of their windows.
 
     Raises:
-        PrototypeError: the function does not fit the rows, keeps state between calls, or computes something across
-            several windows or keys.
+        PrototypeError: the function does not fit the rows, keeps state between calls, or combines rows of several
+            windows or keys.
     """
     if isinstance(function, RichFunction):
         raise PrototypeError(
@@ -205,7 +206,7 @@ def applied_to_windows(
 
 
 def with_bounds(rows: DataFrame) -> StructType:
-    """Return the bounds of windows, followed by the columns of rows with other names."""
+    """Return the columns of a window's bounds, followed by the columns of rows with other names."""
     bounds = [StructField(name, TimestampType()) for name in (WINDOW_START, WINDOW_END)]
     return StructType([*bounds, *(each for each in rows.schema if each.name not in (WINDOW_START, WINDOW_END))])
 
@@ -213,7 +214,7 @@ def with_bounds(rows: DataFrame) -> StructType:
 def running(
     prototype: DataFrame, keys: Sequence[Column | str], aggregates: Sequence[Column]
 ) -> tuple[DataFrame, PartialAggregates]:
-    """Return the prototype of running aggregates, the keys and the aggregates, and the plan of their state.
+    """Return the prototype of running aggregates, with the keys and the aggregates, and the plan of their state.
 
     Raises:
         PrototypeError: a key or an aggregate does not fit, is no aggregate or cannot be decomposed, or two columns have
@@ -241,8 +242,8 @@ def running(
 
 
 def event_time_column(prototype: DataFrame, name: str) -> str:
-    """Return the event-time column of this name; case is ignored, as in Spark, unless names differ only by case. Raises
-    `PrototypeError` if it does not exist, or is not of Spark's type TIMESTAMP (with time zone).
+    """Return the event-time column with this name. Case is ignored, as in Spark, unless names differ only by case.
+    Raises `PrototypeError` if it does not exist, or is not of Spark's type TIMESTAMP (with time zone).
     """
     alike = [each for each in prototype.columns if each.lower() == name.lower()]
     if name not in alike and len(alike) != 1:
@@ -259,7 +260,7 @@ def event_time_column(prototype: DataFrame, name: str) -> str:
 
 
 def check_condition(prototype: DataFrame, condition: Column | str | None) -> None:
-    """Raise `PrototypeError` if a given condition does not fit the rows."""
+    """Raise `PrototypeError` if a condition does not fit the rows."""
     if condition is not None:
         transformed(prototype, lambda rows: rows.where(condition))
 

@@ -1,7 +1,7 @@
 """Joins with a table whose rows are cached for a while and then read again (Flink's lookup join with a FULL cache).
 
 The cached rows are in Spark's blocks on the executors. A batch uses the cache as of its arrival, even if the table is
-read again meanwhile: so it sees one version of the table, even if Spark computes the batch twice.
+read again in the meantime. So it sees one version of the table, even if Spark computes the batch twice.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class CachedTable:
         self._cached: tuple[float, DataFrame] | None = None
 
     def rows(self) -> DataFrame:
-        """Return the cached rows, reading them first if the cache is too old. Raises the errors of that."""
+        """Return the cached rows. If the cache is too old, the table is read first; its errors are passed on."""
         with self._lock:
             now = self._now()
             if self._cached is None or now - self._cached[0] >= self._refresh_ms / 1000:
-                # Spark frees the blocks of rows that no batch refers to any more.
+                # Spark frees the blocks of rows to which no batch refers any more.
                 self._cached = now, read_again(self.table).localCheckpoint(eager=True)
             return self._cached[1]
 
@@ -50,10 +50,10 @@ class CachedTable:
 
 
 class JoinRefreshed(RichFunction):
-    """Joins batches with a table. Each attempt of a subtask begins by reading the table again."""
+    """Joins batches with a table. Each attempt of a subtask begins by reading the table."""
 
     def __init__(self, cached: CachedTable, on: JoinOn | None, how: str, prototype: DataFrame) -> None:
-        """Determine the columns from rows like `prototype`. Raises `PrototypeError` if they do not fit."""
+        """Create the join, with columns determined by `prototype`. Raises `PrototypeError` if they do not fit."""
         self._table = cached
         self._on = on
         self._how = how
@@ -67,11 +67,11 @@ class JoinRefreshed(RichFunction):
 
 
 def read_again(table: DataFrame) -> DataFrame:
-    """Return a table's current rows: a DataFrame of files lists them when it is created, so the list is refreshed."""
+    """Return a table's current rows. A DataFrame of files lists them when it is created, so the list is refreshed."""
     for leaf in elements(table._jdf.queryExecution().analyzed().collectLeaves()):
         if leaf.getClass().getSimpleName() == "LogicalRelation":
             relation = leaf.relation()
             if relation.getClass().getSimpleName() == _FILES:
                 relation.location().refresh()
-    # The DataFrame's existing plan has cached its file list too.
+    # A new DataFrame, because the plan of the existing one has cached its file list too.
     return table.select("*")

@@ -1,4 +1,4 @@
-"""Functions with a lifecycle, by Flink's names: RichFunction and its RuntimeContext."""
+"""Functions with a lifecycle, with Flink's names: RichFunction and its RuntimeContext."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeContext(WithJobResources):
-    """The subtask that a function runs in.
+    """The subtask in which a function runs.
 
-    `session` is the Spark session of the batches. A function that is opened only for a trial, when the program is
-    built, is subtask 0 of 1 of no job.
+    `session` is the Spark session of the batches. When the program is built, a function is opened as a test: as subtask
+    0 of 1, without a job.
     """
 
     uid: str
@@ -47,23 +47,23 @@ class RuntimeContext(WithJobResources):
 
     @property
     def task_name_with_subtasks(self) -> str:
-        """The task's name and its subtask, counted from 1: `clean (1/2)`."""
+        """The task's name with the number of the subtask, from 1: `clean (1/2)`."""
         return f"{self.task_name} ({self.index_of_this_subtask + 1}/{self.number_of_parallel_subtasks})"
 
     def get_metrics_group(self) -> MetricGroup:
-        """Return the metrics of the operator. Except for gauges, they may be used wherever the function's code runs.
+        """Return the metrics of the operator, which may be used wherever the function's code runs, except for gauges.
 
         Gauges are read in the driver after each call. An exception of a gauge fails the attempt.
         """
         return self._metrics
 
     def add_accumulator(self, name: str, accumulator: Accumulator[Any]) -> None:
-        """Register an accumulator of the job as `name`: its result is the sum over all subtasks.
+        """Register an accumulator of the job as `name`. Its result is the sum over all subtasks.
 
         It starts at zero in every attempt, and may be added to wherever the function's code runs.
 
         Raises:
-            AccumulatorConflictError: the task already has one with this name.
+            AccumulatorConflictError: the task already has an accumulator with this name.
         """
         self._accumulators.add(name, accumulator, self._spark)
 
@@ -72,19 +72,19 @@ class RuntimeContext(WithJobResources):
         return self._accumulators.get(name)
 
     def get_int_counter(self, name: str) -> IntCounter:
-        """Return the counter with this name, added if needed. Raises `AccumulatorConflictError` if of another kind."""
+        """Return the counter with this name, added if needed. Raises `AccumulatorConflictError` for another type."""
         return self._accumulators.get_or_add(name, IntCounter, self._spark)
 
     def get_long_counter(self, name: str) -> LongCounter:
-        """Return a counter as `get_int_counter` does."""
+        """Return a counter, like `get_int_counter`."""
         return self._accumulators.get_or_add(name, LongCounter, self._spark)
 
     def get_double_counter(self, name: str) -> DoubleCounter:
-        """Return a counter of floats as `get_int_counter` does."""
+        """Return a counter of floats, like `get_int_counter`."""
         return self._accumulators.get_or_add(name, DoubleCounter, self._spark)
 
     def get_histogram(self, name: str) -> Histogram:
-        """Return a histogram, which counts how often each number was added, as `get_int_counter` does."""
+        """Return a histogram, which counts how often each number was added. Otherwise like `get_int_counter`."""
         return self._accumulators.get_or_add(name, Histogram, self._spark)
 
     def _job_resources(self) -> JobResources:
@@ -98,22 +98,22 @@ class RuntimeContext(WithJobResources):
 class RichFunction(ABC):
     """A function of batches for `transform`, opened before the first batch and closed after the last.
 
-    Each execution attempt of each subtask uses a shallow copy of its own, made before `open`: attributes set in `open`
-    belong to that attempt. Batches are passed one at a time, whole and in order, always on threads of the driver; the
-    computation of a batch runs on the executors after `__call__` has returned its plan. Attributes are in no checkpoint
-    and are lost with the attempt, unless the function is a `CheckpointedFunction` too.
+    Each execution attempt of each subtask uses a separate shallow copy, made before `open`: attributes set in `open`
+    belong to that attempt. Batches are passed one at a time, complete and in order, always on threads of the driver.
+    The computation of a batch runs on the executors after `__call__` has returned its plan. Attributes are not in
+    checkpoints and are lost with the attempt, unless the function is also a `CheckpointedFunction`.
 
-    In a chain, functions are opened from the last to the first, so that each finds the functions downstream ready, and
-    closed in the same order. `close` is called once, however the attempt ends: finished, failed or cancelled; also if
-    `open` has raised, so it may find resources partly set up. Exceptions of `open`, and of `close` at the end of an
-    attempt that was about to finish, fail the attempt; those of `close` after a failure are logged.
+    In a chain, functions are opened from the last to the first, so that the functions downstream are ready, and closed
+    in the same order. `close` is called once, whether the attempt finishes, fails or is cancelled, and even if `open`
+    has raised, so some resources may be missing. Exceptions of `open`, and of `close` at the end of an attempt that was
+    about to finish, fail the attempt; exceptions of `close` after a failure are logged.
 
-    When the program is built, the function is tried on zero rows to learn its columns: a copy of it is opened, called
-    once and closed. If `open` should not be called there, declare the columns in `schema` instead.
+    When the program is built, the function is called with zero rows to determine its columns: a copy of it is opened,
+    called once and closed. If `open` should not be called then, declare the columns in `schema` instead.
     """
 
     schema: StructType | str | None = None
-    """The columns of its result (a StructType, or DDL as in `"id long, name string"`); None: determined by a trial."""
+    """The columns of the result, a StructType or DDL: `"id long, name string"`; None: determined by a test call."""
 
     def open(self, context: RuntimeContext) -> None:  # noqa: B027 - a hook: most functions need only one of the two
         """Prepare for the first batch."""
@@ -123,4 +123,4 @@ class RichFunction(ABC):
 
     @abstractmethod
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """Return the result for `rows`; no Spark job needs to run here."""
+        """Return the result for `rows`. This need not run a Spark job."""

@@ -1,8 +1,8 @@
 """Finds functions that work row by row, so that a batch may be processed in slices.
 
-The user's function may be any function of a DataFrame: it may deduplicate, sort, number rows, or look at all of them
-first. It is called on a probe, and Spark's analysis of the result shows what it does. If the analysis is not clear, the
-batch stays whole.
+The user's function may be any function of a DataFrame: it may deduplicate, sort, number rows, or look at all rows
+first. It is called with a probe, and Spark's analysis of the result shows what it does. If the analysis is not clear,
+batches are not divided.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def works_row_by_row(
     if not functions:
         return True
     if any(isinstance(function, RichFunction) for function in functions):
-        # It may count its batches: it must be called once for each, and never on a probe.
+        # It may count its batches, so it must be called once for each, and never with a probe.
         return False
     probe = _probe(session, schema)
     try:
@@ -36,15 +36,14 @@ def works_row_by_row(
         plan = result._jdf.queryExecution().analyzed()
     except Exception:  # noqa: BLE001 - a wrong function is reported when it processes a batch
         return False
-    # A subquery sees all rows; random numbers and counters start again in every slice.
+    # A subquery reads all rows, and random numbers and counters start again in every slice.
     return plan.deterministic() and plan.subqueriesAll().isEmpty() and _is_line(plan, _leaf(probe))
 
 
 def _probe(session: SparkSession, schema: StructType) -> DataFrame:
     """Return streaming rows of this schema, which Spark refuses to compute.
 
-    So a function that computes its rows, for example with `rows.count()`, fails here; its plan would show no trace of
-    that.
+    So a function that computes its rows, for example with `rows.count()`, fails here. Its plan would not show that.
     """
     stream = session.readStream.format("rate").load()
     return stream.select(*(F.lit(None).cast(field.dataType).alias(field.name) for field in schema))

@@ -17,5 +17,5 @@ class SideOutput:
 
     @property
     def field(self) -> StructField:
-        """The column, in which a row of the side output is a struct."""
+        """The worker's column, in which a row of the side output is a struct."""
         return StructField(self.column, self.columns)

@@ -1,8 +1,8 @@
 """The interface of sinks: checks before the job runs, and the writer for one execution attempt.
 
-Flink's two phases (TwoPhaseCommittingSink): rows are staged as they come, invisible to readers; at a barrier the writer
-returns its state for the checkpoint; when the checkpoint is complete the staged rows are committed. A commit may be
-requested twice, or come from a later attempt that was restored from the checkpoint. A sink that publishes rows at once
+It follows Flink's two phases (TwoPhaseCommittingSink). Arriving rows are staged, invisible to readers. At a barrier the
+writer returns its state for the checkpoint. When the checkpoint is complete, the staged rows are committed. A commit
+may be requested twice, or by a later attempt that was restored from the checkpoint. A sink that publishes rows at once
 has nothing to prepare and nothing to commit.
 """
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkContext:
-    """The subtask, operator and job that a writer works for, and its resources.
+    """The subtask, operator and job for which a writer works, and its resources.
 
-    `operator` names the operator in errors, `name` is the user's name for it. `staging_folder` is the job's, as
+    `operator` is the operator's name in errors, `name` is the user's name for it. `staging_folder` is the job's, as
     returned by the sink, and `owner_number` counts the processes that have owned the job. `user_session` is the session
-    of the application, without our settings. With `fsync`, files are durable before the writer commits them or returns
-    a checkpoint's state that refers to them.
+    of the application, without flykka's settings. With `fsync`, files are durable before the writer commits them or
+    returns a checkpoint's state that refers to them.
     """
 
     filesystem: FileSystem
@@ -51,11 +51,10 @@ class SinkContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedFiles:
-    """Files in the `folder` of a sink, for readers: the paths of files that the job has published, and the others.
+    """Files in the `folder` of a sink: the paths of files that the job has published, and counts of other files.
 
-    `by_others` counts files by the names of jobs, as far as file names can contain these; `foreign` is the number of
-    files that no job has published. `staging` names jobs with staged rows in the staging folder: they are writing now,
-    or were killed.
+    `by_others` counts files by job name, if file names contain these; `foreign` is the number of files that no job has
+    published. `staging` names jobs with staged rows in the staging folder, which are writing now or were killed.
     """
 
     folder: str
@@ -67,9 +66,9 @@ class PublishedFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkJob:
-    """Common to the sinks of a job: its name, the session of the application, and this process as its owner.
+    """Properties that the sinks of a job share: its name, the application's session, and this process as its owner.
 
-    `owner_number` counts the owners of the job; `check_owner` raises `OwnershipLostError` if another process owns it
+    `owner_number` counts the owners of the job. `check_owner` raises `OwnershipLostError` if another process owns it
     now.
     """
 
@@ -83,9 +82,9 @@ class Sink(ABC):
     """A destination of rows."""
 
     parallelism_limit: ClassVar[int | None] = None
-    """The maximum number of subtasks of the sink; None: unlimited."""
+    """The maximum number of subtasks of the sink; None if unlimited."""
     needs_order: ClassVar[bool] = True
-    """True if the rows of a batch must be in the order of their arrival; otherwise they may be read faster."""
+    """True if the rows of a batch must be in arrival order. If False, they may be read faster."""
 
     @property
     def publishes_per_checkpoint(self) -> bool:
@@ -95,7 +94,7 @@ class Sink(ABC):
     @property
     @abstractmethod
     def format(self) -> str:
-        """The kind of sink, or of files."""
+        """The name of the sink's type, or of its file format."""
 
     @abstractmethod
     def writer(self, context: SinkContext) -> SinkWriter[DataFrame]:
@@ -111,7 +110,7 @@ class Sink(ABC):
 
     @property
     def is_internal(self) -> bool:
-        """True if flykka's own code reads the rows: the job may run again whatever the target contains."""
+        """True if flykka's own code reads the rows, so that the job may run again whatever the target contains."""
         return False
 
     def check_rows(self, prototype: DataFrame) -> None:
@@ -123,13 +122,13 @@ class Sink(ABC):
         return
 
     def target(self, filesystem: FileSystem) -> str | None:
-        """Return the target under a name that all sinks writing to it share; None if sharing does not matter."""
+        """Return the same name for all sinks that write to this target; None if sharing a target does not matter."""
         return None
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles | None:
-        """List the target folder with the files that jobs of this name have published. May block.
+        """List the target folder, with the files that jobs of this name have published. May block.
 
-        None for a sink that has no folder.
+        Returns None for a sink without a folder.
         """
         return None
 
@@ -139,16 +138,16 @@ class Sink(ABC):
 
     @property
     def read_as(self) -> str:
-        """The format that readers of the target rely on: all sinks with one target must have the same."""
+        """The format that readers of the target rely on. All sinks with the same target must have the same format."""
         return self.format
 
     def finalize_global(self, filesystem: FileSystem) -> None:
-        """Finish the output once the job has read all its input and published all rows.
+        """Finish the output, after the job has read all its input and published all rows.
 
-        May block; may be called again if the job fails afterwards and is restarted. Raises the errors of the storage.
+        May block. May be called again if the job then fails and is restarted. Raises the errors of the storage.
         """
         return
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str | None:
-        """Return the folder of a job's staged rows, deleted with the job; None for a sink that stages none."""
+        """Return the folder of a job's staged rows, which is deleted with the job; None if no files are staged."""
         return None

@@ -1,4 +1,4 @@
-"""The writer of a sink in one attempt and its staged batches; without Spark, for simulated clusters use them too."""
+"""The writer of a sink in one attempt, and its staged batches. Simulated clusters use it too, so it needs no Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Rows = TypeVar("Rows")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """A staged batch: its number of rows, and names that only the sink interprets."""
+    """A staged batch: its row count, and names that only the sink interprets."""
 
     rows: int
     names: tuple[str, ...] = ()
@@ -23,25 +23,27 @@ class Staged:
 class SinkWriter(ABC, Generic[Rows]):
     """Writes the rows of one attempt.
 
-    Two stages may call `stage` at once; `restore`, before all else, and `prepare_commit` and `commit` are called one at
-    a time, from other threads. All may block.
+    Two stages may call `stage` at once. `restore`, which is called first, and `prepare_commit` and `commit` are called
+    one at a time, from other threads. All may block.
     """
 
     @abstractmethod
     def stage(self, rows: Rows) -> Staged:
-        """Write one batch, invisible to readers until its checkpoint is complete, if the sink supports that."""
+        """Write one batch, which is invisible to readers until its checkpoint is complete if the sink supports that."""
 
     def prepare_commit(self, checkpoint_id: int, names: tuple[str, ...]) -> Sequence[Value]:
-        """Return the state for the checkpoint, as pieces; `names` were staged for it.
+        """Return the state for the checkpoint as elements that may be redistributed. `names` were staged for the
+        checkpoint.
 
-        If the parallelism changes, each piece may go to another subtask, and a subtask may get pieces of several.
+        If the parallelism changes, elements of one subtask may go to several subtasks, and a subtask may get those of
+        several.
         """
         return ()
 
     def commit(self, checkpoint_id: int) -> tuple[str, ...]:
-        """Publish the rows prepared for this checkpoint and those before it; return the published files."""
+        """Publish the rows prepared for this checkpoint and for earlier ones. Return the published files."""
         return ()
 
     def restore(self, prepared: Sequence[Value]) -> None:
-        """Commit the pieces of the checkpoint, and discard everything else that this subtask has staged."""
+        """Commit the elements of the checkpoint's state, and discard all other rows that this subtask has staged."""
         return

@@ -1,7 +1,7 @@
-"""The interface of sources for the environment, the discovery of splits and the reader.
+"""The interface of sources for the environment, the discovery of splits, and the reader.
 
-A source is a value in the program. `bound` returns the one that a job reads: everything that must not change while the
-job runs, above all its schema, is fixed there.
+A source is a value in the program. `bound` returns the source that a job reads, in which everything is fixed that must
+not change while the job runs, above all the schema.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 Split = TypeVar("Split", bound=SourceSplit)
 
 SPLITS_PER_LOOK = 256
-"""The approximate number of splits discovered at once: splits that wait for a reader are in every checkpoint."""
+"""The approximate number of splits discovered at once. Every checkpoint contains the splits that wait for a reader."""
 
 
 class Boundedness(StrEnum):
-    """The kinds of sources: a bounded one ends by itself (Flink's Boundedness)."""
+    """The boundedness of a source: a bounded source ends by itself (Flink's Boundedness)."""
 
     BOUNDED = "BOUNDED"
     CONTINUOUS_UNBOUNDED = "CONTINUOUS_UNBOUNDED"
@@ -42,9 +42,9 @@ class Boundedness(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitNumbers:
-    """The row count and latest event time of a split, as far as they are known before its rows are computed.
+    """The row count of a split and its latest event time in ms, if they are known before its rows are computed.
 
-    None stands for an unknown number. The latest event time is in ms.
+    None stands for an unknown value.
     """
 
     rows: int | None = None
@@ -52,29 +52,29 @@ class SplitNumbers:
 
 
 class Source(ABC):
-    """An origin of rows, read split by split. `str()` returns the default name of its operator.
+    """An origin of rows, which are read split by split. `str()` returns the default name of its operator.
 
-    A source is a frozen dataclass. If its rows have event time, it has a field `event_time`, the name of the timestamp
+    A source is a frozen dataclass. If its rows have event time, its field `event_time` is the name of the timestamp
     column.
     """
 
     parallelism_limit: ClassVar[int | None] = None
-    """The maximum number of subtasks of the source; None: unlimited. With one, splits are read in order."""
+    """The maximum number of subtasks of the source; None if unlimited. With one subtask, splits are read in order."""
 
     @property
     @abstractmethod
     def format(self) -> str:
-        """The kind of source in one word: a checkpoint of one kind does not fit another."""
+        """The source's type in one word. A checkpoint of one type does not fit a source of another type."""
 
     @property
     def event_time(self) -> str | None:
-        """The timestamp column with the event time of a row."""
+        """The timestamp column that contains the event time of a row."""
         return None
 
     @property
     @abstractmethod
     def boundedness(self) -> Boundedness:
-        """Bounded if all its rows exist or are known: then a batch job can read it."""
+        """Bounded if all its rows exist or are known, so that a batch job can read it."""
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
@@ -88,7 +88,7 @@ class Source(ABC):
 
     @property
     def side_output(self) -> SideOutput | None:
-        """The side output of rows that the source puts aside; None if it has no side output."""
+        """The side output of rows that the source rejects; None if it has no side output."""
         return None
 
     @property
@@ -107,21 +107,21 @@ class Source(ABC):
         return self if event_time == self.event_time else replace(source, event_time=event_time)
 
     def in_order(self) -> Self:
-        """Return the source as it is read for operators that need rows in the order of the splits.
+        """Return the source for operators that need rows in the order of the splits.
 
-        A source of which `read` returns them so anyway, which is the default, stays as it is.
+        By default, `read` returns rows in this order, and the source is returned unchanged.
         """
         return self
 
     @abstractmethod
     def prototype(self, session: SparkSession) -> DataFrame:
-        """Return an empty DataFrame with the columns of the source. Raises as `bound` does."""
+        """Return an empty DataFrame with the columns of the source. Raises the same errors as `bound`."""
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Check before a job runs whether the input can be read, without reading rows. May block.
+        """Check before a job runs that the input can be read, without reading rows. May block.
 
         Raises:
-            SourceError: it cannot be read; the message names the file.
+            SourceError: the input cannot be read; the message names the file.
         """
         return
 
@@ -130,13 +130,13 @@ class Source(ABC):
         """Return the discovery of splits for one operator."""
 
     def numbers_of(self, split: SourceSplit) -> SplitNumbers:
-        """Return the known numbers of a split's rows before they are read. Raises `SourceError` as `read` does."""
+        """Return the row count and latest event time of a split if known. Raises `SourceError` like `read`."""
         return SplitNumbers()
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
         """Return the partitions of the source that are known from these splits, read or unread.
 
-        Each partition has a watermark of its own; without partitions, the default, all rows share one.
+        Each partition has a watermark. Without partitions, which is the default, all rows share one watermark.
         """
         return ()
 
@@ -144,11 +144,11 @@ class Source(ABC):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """Return the rows of splits, computed by the first action on them; the same rows every time they are read.
+        """Return the rows of splits, which are computed by the first action on them, and are the same at every read.
 
         Returns at least one frame. If the source has partitions, a column `PARTITION` follows those of the schema: the
-        index of the row's partition in `partitions_of`. If it has a `side_output`, its column is there too, null in
-        rows that are not put aside. With `in_slices` downstream operators work row by row, so slices of one Spark
+        index of the row's partition in `partitions_of`. If it has a `side_output`, its column follows too, which is
+        null except in rejected rows. With `in_slices`, downstream operators work row by row, so slices of one Spark
         partition each save a shuffle.
 
         Raises:
@@ -156,16 +156,16 @@ class Source(ABC):
         """
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
-        """Handle the completion of a checkpoint, the first that records these splits as read.
+        """Handle the completion of the first checkpoint that records these splits as read.
 
-        The job never reads them again. A source may inform the other side, or release what was read; this may be missed
-        at the end of a job. The next checkpoint waits for the call.
+        The job never reads them again. A source may notify the external system, or release the rows. The call may be
+        missing at the end of a job. The next checkpoint waits for the call.
         """
         return
 
 
 def split_of(kind: type[Split], split: SourceSplit, source: Source) -> Split:
-    """Return `split`, which must be of the kind that `source` produces. Raises `SourceError` if not."""
+    """Return `split`. Raises `SourceError` if it is not of the type `kind` that `source` produces."""
     if not isinstance(split, kind):
         raise SourceError(f"{source} cannot read a {type(split).__name__}")
     return split
@@ -188,7 +188,7 @@ def checked_millis(timestamp: datetime | int) -> int:
 
 
 def number_of_position(position: bytes) -> int:
-    """Return the number in a position, 0 for an empty one. Raises `SourceError` if a checkpoint has anything else."""
+    """Return the number in a position, 0 for an empty one. Raises `SourceError` if it contains something else."""
     try:
         return int(position or b"0")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Refuses plans that Spark accepts but a stream cannot run, when the program is built, at the user's line."""
+"""Rejects plans that Spark accepts but a stream cannot run, when the program is built, at the user's line."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def check_some(columns: Sized) -> None:
 
 
 def check_there(prototype: DataFrame, columns: Sequence[Column | str], what: str) -> None:
-    """Raise `PrototypeError` if a column to be dropped or renamed does not exist: Spark would ignore that.
+    """Raise `PrototypeError` if a column to be dropped or renamed does not exist, which Spark would ignore.
 
-    `what` is the intended action, as in "to drop".
+    `what` is the intended action, such as "to drop".
     """
     before = prototype.columns
     for column in columns:
@@ -83,8 +83,8 @@ def checked_static(static: object) -> DataFrame:
 
 
 def checked_how(how: str, on: JoinOn | None) -> str:
-    """Return the kind of join under Spark's canonical name. Raises `PrototypeError` if the kind does not exist, would
-    have another meaning batch by batch, or needs columns to join on.
+    """Return the join type by Spark's canonical name. Raises `PrototypeError` if the type does not exist, would have
+    another meaning batch by batch, or needs columns to join on.
     """
     columns = on if isinstance(on, list) else [] if on is None else [on]
     if not all(isinstance(each, str | Column) for each in columns):
@@ -106,7 +106,7 @@ def checked_how(how: str, on: JoinOn | None) -> str:
 
 
 def check_union(first: DataFrame, other: DataFrame) -> None:
-    """Raise `PrototypeError`, naming the first difference, unless both have the same columns in the same order."""
+    """Raise `PrototypeError` with the first difference, unless both have the same columns in the same order."""
     ours = [(field.name, field.dataType.simpleString()) for field in first.schema]
     theirs = [(field.name, field.dataType.simpleString()) for field in other.schema]
     for place, (one, two) in enumerate(zip(ours, theirs, strict=False), start=1):

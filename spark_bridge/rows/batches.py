@@ -1,13 +1,13 @@
-"""The batch store: the rows of BatchRefs and the holders that still need them.
+"""The batch store: the rows of BatchRefs, and the holders that still need them.
 
-A batch is materialised with `localCheckpoint` into the memory and on the disks of the executors, and the same job
-counts its rows. It is freed explicitly: Spark would wait for the JVM's garbage collector.
+A batch is materialised with `localCheckpoint` in the memory and on the disks of the executors, and the same job counts
+its rows. It is freed explicitly, because Spark would wait for the JVM's garbage collector.
 
-`BatchHolders` decides when the last holder has released a batch; then its blocks are freed. Slices of one
+When the last holder has released a batch, which `BatchHolders` determines, its blocks are freed. Slices of one
 materialisation share its blocks.
 
-Each job has a store of its own, which ends with it: batches that a late thread adds afterwards are freed at once, and
-`close` waits for blocks that are being freed. So an ended job leaves nothing in the executors.
+Each job has its own store, which is closed with the job. Batches that a late thread adds afterwards are freed at once,
+and `close` waits for blocks that are being freed. So an ended job leaves nothing in the executors.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 
 
 class Storage(Protocol):
-    """The blocks or files of one or several batches, freed with the last of them."""
+    """The blocks or files of one or several batches, which are freed with the last of these batches."""
 
     @property
     def rdd_id(self) -> int | None:
-        """Return the RDD's id in Spark, or None if this is no RDD."""
+        """Return the RDD's id in Spark; None if the storage is not an RDD."""
 
     def is_whole(self) -> bool:
-        """Return False if part of it was lost with an executor or its disk."""
+        """Return False if some rows were lost with an executor or its disk."""
 
     def free(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """A batch to be stored: its rows, the subpartition it goes to (if any), and its first holder.
+    """A batch to be stored: its rows, its target subpartition (if any), and its first holder.
 
     A batch without `rows` is never claimed: files of state are held by the backend that reads them. A batch `on_disk`
     takes no memory.
@@ -60,7 +60,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStats:
-    """The content of the store at a moment."""
+    """The current content of the store."""
 
     batches: int = 0
     rows: int = 0
@@ -76,7 +76,7 @@ class StoreStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Content:
-    """The rows of one batch, their count, their blocks, and the estimated size in memory."""
+    """The rows of one batch, their count, their blocks, and their estimated size in memory."""
 
     rows: DataFrame | LazyRows | None
     storage: Storage
@@ -93,10 +93,10 @@ class BatchStore:
         self._held: BatchHolders[_Content] = BatchHolders()
         self._stored_in: dict[Storage, int] = {}
         self._at_work = 0
-        """Threads that are freeing blocks without holders."""
+        """The number of threads that are freeing blocks without holders."""
 
     def put(self, storage: Storage, batches: Sequence[Batch], *, producer: ExecutionAttemptId) -> None:
-        """Store the batches in `storage`. Storage without a batch is freed; if the job has ended, all storage is."""
+        """Store the batches in `storage`. Free storage without a batch, and after the end of the job all storage."""
         with self._freeing() as freed:
             if not batches or self._closed:
                 freed.append(storage)
@@ -108,7 +108,7 @@ class BatchStore:
             self._stored_in[storage] = self._stored_in.get(storage, 0) + len(batches)
 
     def claim(self, batch_id: BatchId, reader: str) -> DataFrame | LazyRows:
-        """Return the rows of a batch, held by `reader` from now on. Raises `UnknownBatchError` if it was released."""
+        """Return the rows of a batch, which `reader` then holds. Raises `UnknownBatchError` if it was released."""
         with self._lock:
             return _rows(self._held.claim(batch_id, reader))
 
@@ -118,23 +118,23 @@ class BatchStore:
             return _rows(self._held.content(batch_id))
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if one of the batches was released."""
+        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
         with self._lock:
             self._held.hold(batch_ids, holder)
 
     def is_whole(self, batch_id: BatchId) -> bool:
-        """Return True if no row was lost of a batch that the caller holds."""
+        """Return True if no row of a batch that the caller holds was lost."""
         with self._lock:
             storage = self._held.content(batch_id).storage
         return storage.is_whole()
 
     def memory_bytes(self, batch_id: BatchId) -> int:
-        """Return the estimated memory of a batch that the caller holds."""
+        """Return the estimated memory in bytes of a batch that the caller holds."""
         with self._lock:
             return self._held.content(batch_id).memory_bytes
 
     def release(self, batch_ids: Iterable[BatchId], holder: str = IN_TRANSIT) -> None:
-        """Release batches; no effect for batches that are gone or not held by `holder`."""
+        """Release batches. Batches that do not exist or are not held by `holder` are ignored."""
         self._free(lambda held: held.release(batch_ids, holder))
 
     def release_held_by(self, holder: str) -> None:
@@ -146,16 +146,16 @@ class BatchStore:
         self._free(lambda held: held.release_attempt(attempt, addresses, is_cancelled=is_cancelled))
 
     def release_produced(self, producer: ExecutionAttemptId) -> None:
-        """Release the output of an attempt whose successor produces it again."""
+        """Release the output of an attempt, because its successor produces that output again."""
         self._free(lambda held: held.release_produced(producer))
 
     def release_partitions(self, partitions: frozenset[ResultPartitionId]) -> None:
         self._free(lambda held: held.release_partitions(partitions))
 
     def close(self) -> None:
-        """End the job: free every batch, even held ones, and every batch that is put from now on.
+        """End the job: free every batch, even if it is held, and every batch that is stored later.
 
-        Returns when all is freed, including blocks that other threads are freeing.
+        Returns when everything is freed, including blocks that other threads are freeing.
         """
         with self._lock:
             self._closed = True
@@ -172,7 +172,7 @@ class BatchStore:
             )
 
     def partition_of(self, rdd_id: int) -> ResultPartitionId | None:
-        """Return the result partition whose batches lie in a materialisation; None for state and for unknown RDDs."""
+        """Return the result partition whose batches are in a materialised RDD; None for state and for unknown RDDs."""
         with self._lock:
             addresses = (address for address, content in self._held.contents() if content.storage.rdd_id == rdd_id)
             return next((address.partition for address in addresses if address is not None), None)
@@ -195,7 +195,7 @@ class BatchStore:
 
     @contextmanager
     def _freeing(self) -> Iterator[list[Storage]]:
-        """Yield a list with the lock held; free its elements after releasing the lock, because that calls the JVM."""
+        """Yield a list with the lock held. Free its elements after releasing the lock, because that calls the JVM."""
         freed: list[Storage] = []
         with self._lock:
             yield freed
@@ -218,11 +218,11 @@ def _rows(content: _Content) -> DataFrame | LazyRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LazyRows:
-    """Unread splits of the source operator `uid`, how to read them, and the numbers of their rows.
+    """Unread splits of the source operator `uid`, a function to read them, and their row count and latest event time.
 
-    The stage that receives the batch reads them, several small ones of a source as one scan: forwarding rows would cost
-    a Spark job and a copy. Implements `Storage` without storing anything. The latest event time is in ms; None if no
-    row has one or it is not needed.
+    The stage that receives the batch reads the splits, several small ones of a source as one scan, because forwarding
+    rows would cost a Spark job and a copy. Implements `Storage` without storing anything. The latest event time is in
+    ms; None if no row has one or it is not needed.
     """
 
     uid: str
@@ -242,7 +242,7 @@ class LazyRows:
 
 
 def slices_of(batches: Iterable[DataFrame | LazyRows]) -> Iterator[tuple[str | None, Slices]]:
-    """Return the rows of batches in order as frames. Lazy ones are read now and come with the uid of their source."""
+    """Return the rows of batches in order, as frames. Lazy rows are read now and have the uid of their source."""
     for source, run in groupby(batches, lambda each: (each.uid, each.read) if isinstance(each, LazyRows) else None):
         if source is None:
             yield from ((None, (each,)) for each in run if not isinstance(each, LazyRows))

@@ -1,8 +1,8 @@
-"""Equality of keys: Spark's rule, for everything that groups, joins, stores or looks up.
+"""Equality of keys, by Spark's rule, for everything that groups, joins, stores or looks up by key.
 
 NaN equals NaN and 0.0 equals -0.0, at any depth (Spark's NormalizeFloatingNumbers), and null is a key like any other.
-Spark's `hash` follows the rule. Strings with a collation do not: Spark hashes them by one rule and Arrow compares them
-by another, so they are refused as keys (`type_support`).
+Spark's `hash` follows this rule. Strings with a collation do not: Spark hashes them by one rule and Arrow compares them
+by another, so they are rejected as keys (`type_support`).
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from flykka.spark_bridge.rows.type_support import parts_of
 
 
 def normalised_values(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Normalise values of a type without nested parts so that Arrow's equality agrees with Spark's."""
+    """Normalise values of a type without nested fields so that Arrow's equality agrees with Spark's."""
     if not pa.types.is_floating(values.type):
         return values
-    # -0.0 + 0.0 is 0.0.
+    # The sum -0.0 + 0.0 is 0.0.
     numbers = pc.add(values, pa.scalar(0.0, values.type))
     return pc.if_else(pc.is_nan(numbers), pa.scalar(NAN, values.type), numbers)
 
 
 def normalised_column(column: Column, data_type: DataType) -> Column:
-    """Return a key column as Spark groups it: equal keys have the same bits in every row."""
+    """Normalise a key column as Spark does before grouping, so that equal keys have equal bits."""
     if not any(isinstance(part, FloatType | DoubleType) for part in parts_of(data_type)):
         return column
     match data_type:

@@ -1,4 +1,4 @@
-"""Passes rows with any column names to Python: there PySpark looks up columns by unquoted names."""
+"""Passes rows to Python whatever their column names are, because PySpark looks up columns by unquoted names there."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def exactly_named(rows: AnyDataFrame) -> AnyDataFrame:
-    """Return the rows for mapInArrow, mapInPandas or groupBy(...).cogroup(...)."""
+    """Return the rows, with columns looked up by exact name in mapInArrow, mapInPandas or groupBy(...).cogroup(...)."""
     return _ExactlyNamed(rows._jdf, rows.sparkSession)
 
 

@@ -15,7 +15,7 @@ _AVRO = "org.apache.spark.sql.avro"
 
 @dataclass(frozen=True, slots=True)
 class SparkFormat:
-    """A format as Spark's readers and writers are configured, and the names of its classes in the JVM."""
+    """A format as configured in Spark's readers and writers, and the names of its classes in the JVM."""
 
     data_source: str
     file_format: str
@@ -25,7 +25,7 @@ class SparkFormat:
 SPARK_FORMATS: dict[FileFormat, SparkFormat] = {
     "parquet": SparkFormat("parquet", f"{_SOURCES}.parquet.ParquetFileFormat", f"{_SOURCES}.parquet.ParquetOptions"),
     "orc": SparkFormat("orc", f"{_SOURCES}.orc.OrcFileFormat", f"{_SOURCES}.orc.OrcOptions"),
-    # The class is one of Spark's own, but Spark finds the short name only in an additional jar.
+    # The class is part of Spark, but the short name only works with an additional jar.
     "avro": SparkFormat(f"{_AVRO}.AvroFileFormat", f"{_AVRO}.AvroFileFormat", f"{_AVRO}.AvroOptions"),
     "json": SparkFormat("json", f"{_SOURCES}.json.JsonFileFormat", f"{_CATALYST}.json.JSONOptions"),
     "csv": SparkFormat("csv", f"{_SOURCES}.csv.CSVFileFormat", f"{_CATALYST}.csv.CSVOptions"),

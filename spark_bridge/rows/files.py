@@ -1,4 +1,4 @@
-"""Writes rows as files into a new folder, which is used or discarded as a whole, and reads them."""
+"""Writes rows as files into a new folder, which is used or discarded as a unit, and reads them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Options = tuple[tuple[str, str], ...]
 
 _COMMITTER: Options = (
-    # The folder is read only once it is complete: neither a second rename nor a marker is needed.
+    # The folder is read only when it is complete, so neither a second rename nor a marker file is needed.
     ("mapreduce.fileoutputcommitter.algorithm.version", "2"),
     ("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false"),
 )
@@ -33,7 +33,7 @@ _PATTERN = frozenset("{}[]*?\\")
 
 _RUN_FILES = 128
 _RUN_BYTES = 8 * 1024**2
-"""Files with more bytes than this are read and sorted faster by several tasks."""
+"""Minimum size in bytes of files that several tasks read and sort faster than one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,14 +54,14 @@ PARQUET = FileLayout()
 def read_parquet(
     session: SparkSession, paths: Sequence[str], schema: StructType | None = None, **options: str
 ) -> DataFrame:
-    """Return the rows of files, or of folders written by `write_files`: all of them, or an error."""
-    # Whatever the application has configured for its own reading, no row may be left out.
+    """Return all rows of files, or of folders written by `write_files`, or raise an error."""
+    # No row may be skipped, whatever the application has configured for its own reads.
     reader = session.read.format("parquet").options(ignoreMissingFiles=False, ignoreCorruptFiles=False, **options)
     return rows_at(reader if schema is None else reader.schema(schema), paths)
 
 
 def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
-    """Read paths literally, not as patterns: a bracket in a name is a bracket.
+    """Read paths literally, not as patterns, so that a bracket in a name is just a bracket.
 
     Without pattern matching, Spark 4 reads all given paths once for each path that looks like a pattern. So each such
     path is read separately.
@@ -73,10 +73,10 @@ def rows_at(reader: DataFrameReader, paths: Sequence[str]) -> DataFrame:
 
 
 def read_in_order(scan: Callable[[Sequence[str]], DataFrame], paths: Sequence[str]) -> DataFrame:
-    """Read whole files so that their rows are in the order of `paths` and, in each file, in that of the file.
+    """Read files completely, in the order of `paths` and, within each file, in the file's order.
 
-    A scan of several files begins with the largest, so few files at a time are scanned and sorted in one partition. A
-    scan of one file is in order, also if it is cut.
+    A scan of several files begins with the largest. So a few files at a time are scanned and sorted in one partition. A
+    scan of one file is in order, even if the file is split.
     """
     return together(list(_runs(scan, paths)))
 
@@ -97,32 +97,33 @@ def _runs(scan: Callable[[Sequence[str]], DataFrame], paths: Sequence[str]) -> I
 
 def _sorted_by_file(rows: DataFrame, paths: Sequence[str]) -> DataFrame:
     file, filesystem = rows.metadataColumn("_metadata"), FileSystem(rows.sparkSession)
-    # Split by Spark, one text is a constant too, and takes fewer calls than a constant of each path.
+    # A text that Spark splits is a constant too, but needs fewer calls than a constant for each path.
     uris = F.split(F.lit("\n".join(map(filesystem.uri, paths))), "\n")
     unknown = F.raise_error(F.concat(F.lit("Spark reads a file that it was not given: "), file["file_path"]))
     place = F.coalesce(F.nullif(F.array_position(uris, file["file_path"]), F.lit(0)), unknown)
-    # Rows are read in the order of the file, but the parts of one that is cut may come in any.
+    # Rows of a file split are in the file's order, but the splits of a file may arrive in any order.
     return rows.sortWithinPartitions(place, file["file_block_start"], F.monotonically_increasing_id())
 
 
 def write_files(
     filesystem: FileSystem, rows: DataFrame, folder: str, layout: FileLayout = PARQUET
 ) -> tuple[FileStatus, ...]:
-    """Write rows into a new folder with one Spark job; return the files. Errors get a note with the folder."""
+    """Write rows into a new folder with one Spark job, and return the files. Errors get a note with the folder."""
     writer = rows.write.mode("error").options(**dict(layout.options)).options(**dict(_COMMITTER))
     try:
         writer.partitionBy(*layout.partition_by).format(SPARK_FORMATS[layout.format].data_source).save(folder)
     except Exception as raised:
-        # Spark does not report where a disk is full.
+        # Spark does not report which disk is full.
         raised.add_note(f"written was to {folder}")
         raise
     return tuple(filesystem.files_below(folder))
 
 
 def write_checkpoint_files(filesystem: FileSystem, rows: DataFrame, folder: str) -> tuple[FileStatus, ...]:
-    """Write files as `write_files` does; on a local file system with the permissions of the checkpoint's folder.
+    """Write files like `write_files`; on a local file system with the permissions of the checkpoint's folder.
 
-    Spark's JVM creates files with Hadoop's umask. Until then the parent folder keeps other users out.
+    Spark's JVM creates files with Hadoop's umask. Until the permissions are set, the parent folder denies access to
+    others.
     """
     local = filesystem.local(folder)
     if local is not None:

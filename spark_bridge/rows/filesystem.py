@@ -1,7 +1,7 @@
-"""Files through Hadoop's FileSystem, with the credentials and settings of the Spark session.
+"""File operations by Hadoop's FileSystem, with the credentials and settings of the Spark session.
 
-Paths are whatever Spark reads: local ones, `file:`, `hdfs:`, `s3a:`. Local files are accessed without the JVM, unless
-the session has a file system of its own for them.
+Paths may be all that Spark reads: local paths, `file:`, `hdfs:`, `s3a:`. Local files are accessed without the JVM,
+unless the session has configured another file system for them.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FileSystem:
     def local(self, path: str) -> str | None:
         """Return the path of a local file or folder on this machine; None if only the JVM can access it.
 
-        Relative paths are left to the JVM, for they are relative to its folder.
+        Relative paths are left to the JVM, because they are relative to its working directory.
         """
         if path.startswith(_LOCAL):
             plain = path.removeprefix(_LOCAL)
@@ -69,7 +69,7 @@ class FileSystem:
 
     @cached_property
     def _is_of_hadoop(self) -> bool:
-        """Return True if local files have Hadoop's default file system."""
+        """Return True if Hadoop's default file system is used for local files."""
         return str(self._of(self._path("file:///")).getClass().getName()) in LOCAL_FILE_SYSTEMS
 
     @cached_property
@@ -77,9 +77,9 @@ class FileSystem:
         return self._is_of_hadoop and str(self._of(self._path("/")).getUri().getScheme()) == "file"
 
     def absolute(self, path: str) -> str:
-        """Make a relative local path absolute, from this process's folder and not from the JVM's.
+        """Make a relative local path absolute, from the working directory of this process instead of the JVM's.
 
-        The JVM stays in the folder in which it was started, even if a program or notebook has changed its own since.
+        The JVM stays in the directory in which it was started, even if a program or notebook has changed its own.
         """
         hadoop_path = self._path(path)
         is_local = hadoop_path.toUri().getScheme() is None and self._of(hadoop_path).getUri().getScheme() == "file"
@@ -91,7 +91,7 @@ class FileSystem:
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toString())
 
     def uri(self, path: str) -> str:
-        """Return the path of a file as Spark's `_metadata.file_path` has it: qualified, and escaped where need be."""
+        """Return the path of a file as in Spark's `_metadata.file_path`: qualified, and escaped if necessary."""
         local = self.local(path)
         uri = path if local is None else f"{_LOCAL}{local}"
         if _PLAIN_URI.fullmatch(uri):
@@ -100,14 +100,14 @@ class FileSystem:
         return str(self._of(hadoop_path).makeQualified(hadoop_path).toUri().toString())
 
     def exists(self, path: str) -> bool:
-        """Return True if there is a file or folder."""
+        """Return True if the file or folder exists."""
         if (local := self.local(path)) is not None:
             return local_files.exists(local)
         hadoop_path = self._path(path)
         return bool(self._of(hadoop_path).exists(hadoop_path))
 
     def is_folder(self, path: str) -> bool:
-        """Return True if there is a folder."""
+        """Return True if the path is an existing folder."""
         if (local := self.local(path)) is not None:
             return local_files.is_folder(local)
         hadoop_path = self._path(path)
@@ -122,7 +122,7 @@ class FileSystem:
         return int(self._of(hadoop_path).getFileStatus(hadoop_path).getLen())
 
     def list(self, folder: str) -> list[FileStatus]:
-        """List the contents of a folder by name; empty if there is no folder."""
+        """List the contents of a folder by name; empty if the folder does not exist."""
         if (local := self.local(folder)) is not None:
             return list(_local_statuses(local))
         hadoop_path = self._path(folder)
@@ -133,7 +133,7 @@ class FileSystem:
         return sorted(statuses, key=lambda status: status.name)
 
     def files_below(self, folder: str) -> Iterator[FileStatus]:
-        """Yield the files in a folder and its subfolders without those that Spark hides.
+        """Yield the files in a folder and its subfolders, except those that Spark hides.
 
         Hidden names begin with `.` or `_`, except for partitions such as `_day=1`.
         """
@@ -150,9 +150,9 @@ class FileSystem:
         return sum(file.size_bytes for file in self.files_below(folder))
 
     def paths_below(self, folder: str, begin: Callable[[str], object] = lambda folder: None) -> Iterator[str]:
-        """Yield the paths of `files_below` with one call per folder, if only the paths are needed.
+        """Yield the paths of `files_below`, with one call per folder.
 
-        `begin` is called with each local folder before it is listed.
+        `begin` is called with each local folder before the folder is listed.
         """
         if (local := self.local(folder)) is not None:
             yield from (f"{_LOCAL}{path}" for path in local_files.files_below(local, is_hidden, begin))
@@ -166,7 +166,7 @@ class FileSystem:
             name = path.rsplit("/", 1)[-1]
             if is_hidden(name):
                 continue
-            # A name with a suffix is taken for a file unless it names a partition: each check is a call.
+            # To save calls, a name with a suffix is assumed to be a file unless it names a partition.
             may_be_folder = "=" in name or "." not in name
             if may_be_folder and statuses[number].isDirectory():
                 yield from self.paths_below(path)
@@ -174,20 +174,20 @@ class FileSystem:
                 yield path
 
     def open(self, path: str) -> Any:
-        """Open a file for reading with pyarrow instead of the JVM; pyarrow does not support every address.
+        """Open a file for reading with pyarrow instead of the JVM. pyarrow does not support every address.
 
         Raises:
             OSError: the file does not exist or may not be read.
             pyarrow.ArrowException: the address is not supported.
         """
-        # Hadoop writes `file:/folder/name` and escapes nothing.
+        # Hadoop writes `file:/folder/name` without escaping.
         if path.startswith(("/", _LOCAL)):
             return fs.LocalFileSystem().open_input_file("/" + path.removeprefix(_LOCAL).lstrip("/"))
         filesystem, inner = fs.FileSystem.from_uri(path)
         return filesystem.open_input_file(inner)
 
     def rename(self, source: str, target: str) -> bool:
-        """Rename a file; False if the file system refuses, which gives no reason."""
+        """Rename a file. Return False if the file system fails, which it does without a reason."""
         local, local_target = self.local(source), self.local(target)
         if local is not None and local_target is not None:
             return local_files.rename(local, local_target)
@@ -195,10 +195,10 @@ class FileSystem:
         return bool(self._of(hadoop_path).rename(hadoop_path, self._path(target)))
 
     def copy(self, source: str, target: str) -> None:
-        """Copy a file, or a folder with its contents, to a path that does not exist; parent folders are created.
+        """Copy a file, or a folder with its contents, to a path that does not exist. Creates missing parent folders.
 
         Raises:
-            OSError: the file system refuses.
+            OSError: the file system failed.
         """
         source_path, target_path = self._path(source), self._path(target)
         source_fs, target_fs = self._of(source_path), self._of(target_path)
@@ -211,7 +211,7 @@ class FileSystem:
             raise OSError(f"{source} cannot be copied to {target}")
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with its contents; no effect if it does not exist."""
+        """Delete a file, or a folder with its contents. Does nothing if it does not exist."""
         if (local := self.local(path)) is not None:
             local_files.delete(local)
             return
@@ -222,7 +222,7 @@ class FileSystem:
         """Create a folder and its missing parents.
 
         Raises:
-            OSError: the file system refuses.
+            OSError: the file system failed.
         """
         if (local := self.local(path)) is not None:
             local_files.make_folder(local)
@@ -246,7 +246,7 @@ class FileSystem:
                 stream.close()
 
     def write(self, path: str, data: bytes, *, overwrite: bool = True) -> None:
-        """Write a small file, replacing an existing one. Raises `OSError`.
+        """Write a small file, which replaces an existing one. Raises `OSError`.
 
         Without `overwrite`, raises `FileExistsError` if the file exists.
         """
@@ -259,21 +259,21 @@ class FileSystem:
                 stream.close()
 
     def delete_if_empty(self, folder: str) -> bool:
-        """Delete a folder if it is empty; return whether it is gone."""
+        """Delete a folder if it is empty. Return whether the folder no longer exists."""
         if (local := self.local(folder)) is not None:
             return local_files.delete_if_empty(local)
         if self.list(folder):
             return False
         hadoop_path = self._path(folder)
         try:
-            # Not recursive: a file may be added meanwhile.
+            # Not recursive, because a file may be added in the meantime.
             self._of(hadoop_path).delete(hadoop_path, False)
         except Py4JJavaError:
             return False
         return True
 
     def _paths(self, statuses: Any) -> Sequence[str]:
-        """Return the paths of an array of statuses in one string: py4j would call the JVM several times for each."""
+        """Return the paths of an array of statuses in one string: py4j would call the JVM several times per path."""
         number = len(statuses)
         if not number:
             return []
@@ -289,7 +289,7 @@ class FileSystem:
 
 @contextmanager
 def _os_errors() -> Iterator[None]:
-    """Raise Java's file errors as Python's."""
+    """Convert Java's file errors to Python's."""
     try:
         yield
     except Py4JJavaError as refused:
@@ -313,7 +313,7 @@ def _status(status: Any) -> FileStatus:
 
 def _local_statuses(folder: str) -> Iterator[FileStatus]:
     for entry in local_files.entries(folder):
-        # Files deleted meanwhile and broken links do not count.
+        # Ignores files that were deleted in the meantime, and broken links.
         with suppress(FileNotFoundError):
             yield FileStatus(
                 path=f"{_LOCAL}{folder.rstrip('/')}/{entry.name}",

@@ -1,8 +1,8 @@
-"""Local files without the JVM: the same as Hadoop's local file system in a hundredth of the time.
+"""Operations on local files without the JVM: the same as in Hadoop's local file system, a hundred times faster.
 
 Hadoop calls the JVM for each file and each of its attributes. The checksums that Hadoop stores next to local files,
-`.name.crc`, are hidden as Hadoop hides them, and deleted with their file. A rename leaves the checksum of the old name:
-Hadoop does not miss it.
+`.name.crc`, are hidden as Hadoop hides them, and deleted with their file. A rename leaves the checksum under the old
+name; Hadoop accepts a file without a checksum.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def size_bytes(path: str) -> int:
 
 
 def entries(folder: str) -> list[os.DirEntry[str]]:
-    """List the contents of a folder by name; empty if there is no folder. Raises `OSError` if it cannot be read."""
+    """List the contents of a folder by name; empty if there is no folder. Raises `OSError` if it is unreadable."""
     try:
         with os.scandir(folder) as scanned:
             return sorted((entry for entry in scanned if not _is_checksum(entry.name)), key=lambda entry: entry.name)
@@ -35,7 +35,7 @@ def entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def files_below(folder: str, is_hidden: Callable[[str], bool], begin: Callable[[str], object]) -> Iterator[str]:
-    """Yield file paths in a folder and its subfolders except hidden names; `begin` is called with each folder first."""
+    """Yield file paths in a folder and its subfolders, except hidden names. `begin` is called before each folder."""
     begin(folder)
     for entry in entries(folder):
         if is_hidden(entry.name):
@@ -55,7 +55,7 @@ def rename(source: str, target: str) -> bool:
 
 
 def delete(path: str) -> None:
-    """Delete a file, or a folder with its contents; no effect if it does not exist.
+    """Delete a file, or a folder with its contents. Does nothing if it does not exist.
 
     Files that cannot be deleted stay, as with Hadoop: an attempt that is ending may still write there.
     """

@@ -1,4 +1,4 @@
-"""Columns with which a source marks rows for its reader, for example corrupt text: users never see them."""
+"""Columns in which a source marks rows for its reader, for example corrupt rows. Users never see these columns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 PARTITION = "__partition"
-"""The place of a row's partition among the source's partitions, which have watermarks of their own."""
+"""The index of a row's partition among the source's partitions, each of which has a watermark."""
 
 IS_CORRUPT = "__is_corrupt"
-"""True in rows that could not be parsed: they are counted and left out."""
+"""True in rows that could not be parsed. These are counted and dropped."""
 
 
 def without_marks(rows: DataFrame) -> DataFrame:
@@ -26,7 +26,7 @@ _SHOWN = 200
 
 
 def refused_if_corrupt(parsed: Column, corrupt: Column, subject: Column, name: str) -> Column:
-    """Return `parsed`, or raise if `corrupt` has text: "`subject` is no `name` of the declared columns: ..."."""
+    """Return `parsed`, or raise if `corrupt` has a text: "`subject` is no `name` of the declared columns: ..."."""
     text = F.substring(corrupt, 1, _SHOWN)
     message = F.concat(subject, F.lit(f" is no {name} of the declared columns: "), text)
     return F.when(corrupt.isNotNull(), F.raise_error(message)).otherwise(parsed)

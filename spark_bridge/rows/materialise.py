@@ -1,7 +1,7 @@
 """Computes rows once, caches them in the executors and counts them, with a single Spark job.
 
-Rows are given as slices: frames with the same schema that are planned separately and run as one, so aggregating slice
-by slice needs no shuffle.
+Rows are passed as slices: frames with the same schema, which are planned separately and run as one job. So aggregating
+slice by slice needs no shuffle.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SLICE, _ROW = "__slice", "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Materialised:
-    """Cached blocks, and the numbers counted by the same job."""
+    """Cached blocks, and the aggregates that the same job has computed."""
 
     blocks: Blocks
     numbers: Mapping[str, Any]
@@ -48,7 +48,7 @@ class Materialised:
 def together(slices: Sequence[DataFrame]) -> DataFrame:
     if len(slices) == 1:
         return slices[0]
-    # Building the union one by one, Spark would analyze the previous slices again each time.
+    # If the union were built frame by frame, Spark would analyze the previous slices again each time.
     session = slices[0].sparkSession
     context = session.sparkContext
     plans = scala_sequence(context, (each._jdf.queryExecution().analyzed() for each in slices))
@@ -64,10 +64,10 @@ def joined(batches: Sequence[tuple[str | None, Slices]], partitions: int) -> Dat
 
 
 def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
-    """Return all slices in order in at most `partitions` partitions, each of whole slices.
+    """Return all slices in order in at most `partitions` partitions, without dividing a slice.
 
-    Spark's own coalesce assigns partitions by the location of their blocks, so that later rows may come before earlier
-    ones; only a single partition keeps their order.
+    Spark's own coalesce assigns partitions by the location of their blocks, so later rows may precede earlier ones.
+    Only a single partition keeps their order.
     """
     size = -(-len(slices) // partitions)
     runs = [slices[start : start + size] for start in range(0, len(slices), size)]
@@ -75,9 +75,9 @@ def coalesced(slices: Sequence[DataFrame], partitions: int) -> DataFrame:
 
 
 def in_order(slices: Sequence[DataFrame]) -> DataFrame:
-    """Return all slices in order in one partition, even if some lie in blocks and others in files.
+    """Return all slices in order in one partition, even if some are in blocks and others in files.
 
-    Spark's coalesce takes partitions with a preferred location first; blocks have one, local files do not.
+    Spark's coalesce begins with partitions that have a preferred location: blocks have one, local files do not.
     """
     numbered = [
         rows.withColumns({_SLICE: F.lit(number), _ROW: F.monotonically_increasing_id()})
@@ -91,7 +91,7 @@ def materialise(
 ) -> Materialised:
     """Compute rows into blocks, with the aggregates `numbers` and, as `rows`, their count.
 
-    The blocks are stored in memory if there is room, or always on disk with `on_disk`.
+    The blocks are stored in memory if there is room or, with `on_disk`, always on disk.
     """
     observation, observed = counted(rows, numbers)
     scope.check()
@@ -101,31 +101,31 @@ def materialise(
 
 
 def counted(rows: DataFrame, numbers: Mapping[str, Column]) -> tuple[Observation, DataFrame]:
-    """Return an observation of the rows that computes `numbers` during the next action, and the observed rows."""
+    """Return an observation that computes `numbers` during the next action, and the observed rows."""
     observation = Observation()
     aggregates = {"rows": F.count(F.lit(1)), **numbers}
     return observation, rows.observe(observation, *(column.alias(name) for name, column in aggregates.items()))
 
 
 def is_complete(observation: Observation) -> bool:
-    """Return True if an action has run over the observed rows; Spark records that before the action returns."""
+    """Return True if an action has processed the observed rows; Spark records that before the action returns."""
     assert observation._jo is not None, "nothing was observed"
     return bool(observation._jo.future().isCompleted())
 
 
 def numbers_of(observation: Observation) -> Mapping[str, Any]:
-    """Return the counts. Call this only after the action has succeeded: a failed one reports 0 rows.
+    """Return the observed aggregates; empty if Spark's optimizer has removed the observation because there are no rows.
 
-    Empty if Spark's optimizer found that there are no rows and removed the counting with them.
+    May only be called after the action has succeeded: a failed action reports 0 rows.
     """
     assert observation._jo is not None, "nothing was observed"
     return observation.get if observation._jo.getRow().length() else {}
 
 
 def partitions_of(blocks: Blocks, partitions: Sequence[int], session: SparkSession) -> DataFrame:
-    """Return a frame of some of the Spark partitions; reading it does not touch the others."""
+    """Return a frame of some of the Spark partitions. Reading it does not touch the other partitions."""
     context = session.sparkContext
-    # A Scala set is also a function that tests membership.
+    # In Scala, a set is also a function that tests membership.
     converters = jvm_class(context, "scala.jdk.javaapi.CollectionConverters")
     included = converters.asScala(list(partitions)).toSet()
     pruned = jvm_class(context, "org.apache.spark.rdd.PartitionPruningRDD").create(blocks.rdd, included)
@@ -134,7 +134,6 @@ def partitions_of(blocks: Blocks, partitions: Sequence[int], session: SparkSessi
 
 
 def estimated_bytes(schema: StructType, rows: int) -> int:
-    """Estimate the memory of rows of this schema."""
     width = sum(_OBJECT_BYTES if field.dataType.simpleString() in _WIDE else 8 for field in schema)
     return rows * (8 + width)
 
@@ -159,14 +158,14 @@ class Blocks:
 
 
 _CONSTRAINTS = 2
-"""The index of the constraints among the constructor arguments of `LogicalRDD` that are not its elements."""
+"""The index of the constraints among those constructor arguments of `LogicalRDD` that are not case class elements."""
 
 
 def _without_constraints(frame: DataFrame, plan: Any) -> DataFrame:
-    """Return checkpointed rows without the constraints that Spark has derived for their values.
+    """Remove the constraints that Spark has derived for the values of checkpointed rows.
 
-    A constraint may name columns that only the plan before the checkpoint had. A union of such rows fails with "key not
-    found".
+    A constraint may name columns that only exist in the plan before the checkpoint, and then a union of such rows fails
+    with "key not found".
     """
     session = frame.sparkSession
     elements = [plan.productElement(place) for place in range(plan.productArity())]

@@ -1,8 +1,8 @@
-"""Assignment of rows to subtasks by key group, as keyed state is assigned.
+"""Assigns rows to subtasks by key group, in the same way as keyed state.
 
-The key group of a row is Spark's hash of its keys modulo the maximal parallelism; a subtask owns a contiguous range of
-key groups, all of about the same size, by Flink's rule. `repartitionById` puts the rows of each subtask into Spark
-partitions of their own, so a slice is read without reading the others.
+The key group of a row is Spark's hash of its keys modulo the maximal parallelism. A subtask owns a contiguous range of
+key groups, by Flink's rule, and all ranges have about the same size. `repartitionById` puts the rows of each subtask
+into separate Spark partitions, so a slice is read without reading the others.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _ROW = "__row"
 
 _HASH_BITS = 47
-"""The low bits of a key's position, from its hash; the bits above are its key group, one of at most 32,768."""
+"""The number of low bits of a key's position that are its hash. The bits above are its key group, of at most 32,768."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyGroups:
-    """The key groups of one edge or one operator's state."""
+    """The key groups of an edge or of an operator's state."""
 
     keys: tuple[Column | str, ...]
     max_parallelism: int
@@ -41,12 +41,12 @@ class KeyGroups:
         return F.pmod(F.hash(*self.keys), F.lit(self.max_parallelism))
 
     def position(self) -> Column:
-        """Return the position of a row among the rows of state: its key group, then its hash. It is not negative."""
+        """Return the position of a row of state: its key group, followed by its hash. It is not negative."""
         hashed = F.xxhash64(*self.keys).bitwiseAND(F.lit((1 << _HASH_BITS) - 1))
         return F.shiftleft(self.of_row().cast("bigint"), _HASH_BITS).bitwiseOR(hashed)
 
     def position_of_row(self, row: Sequence[Column], row_bits: int) -> Column:
-        """Return the position of a row that is a key of its own: those of equal keys differ in the last bits only."""
+        """Return the position of a row that is a key itself. Rows with equal keys differ only in the last bits."""
         last = F.lit((1 << row_bits) - 1)
         return self.position().bitwiseAND(F.bitwise_not(last)).bitwiseOR(F.xxhash64(*row).bitwiseAND(last))
 
@@ -63,7 +63,7 @@ def positions_of(owned: KeyGroupRange) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sliced:
-    """Rows materialised in slices, and the number of rows of each slice."""
+    """Rows materialised in slices, and the row count of each slice."""
 
     materialised: Materialised
     slices: tuple[DataFrame, ...]
@@ -81,13 +81,13 @@ def materialise_slices(
 ) -> Sliced:
     """Compute rows into one slice per subtask, in one Spark job that also computes `numbers`.
 
-    With `keeps_order` the rows of a key keep their order.
+    With `keeps_order`, the rows of a key keep their order.
     """
     owner = groups.owner(parallelism)
     per_slice = max(1, rows.sparkSession.sparkContext.defaultParallelism // parallelism)
     partition = owner * F.lit(per_slice) + F.pmod(F.xxhash64(*groups.keys), F.lit(per_slice)).cast("int")
     counts = {f"slice_{index}": F.count_if(owner == index) for index in range(parallelism)}
-    # Within one process a task reads its part of each earlier task in turn, from several executors as they arrive.
+    # In one process, a task reads its data from each earlier task in turn; from executors, in arrival order.
     is_sorted = keeps_order and not has_one_machine(rows.sparkSession)
     numbered = rows.withColumn(_ROW, F.monotonically_increasing_id()) if is_sorted else rows
     shuffled = numbered.repartitionById(parallelism * per_slice, partition)

@@ -1,4 +1,4 @@
-"""The kind of a row in a changelog: a column of texts, as Flink writes RowKind."""
+"""The kind of a row in a changelog: a string column, with the texts of Flink's RowKind."""
 
 from __future__ import annotations
 

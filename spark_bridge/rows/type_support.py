@@ -1,8 +1,8 @@
-"""The column types that each use of rows supports: one table of the unsupported ones, at any depth.
+"""The column types that each use of rows supports, as one table of the unsupported types, at any depth.
 
-Type errors of a job are reported when the program is built. For types beyond this table, Spark's file formats and the
-Delta, PostgreSQL or Iceberg tables themselves decide. docs/types.md lists all. Spark represents CHAR(n) and VARCHAR(n)
-as strings: their length is checked when a table is written.
+Type errors of a job are reported when the program is built. Types that are not in this table are checked only by
+Spark's file formats and the Delta, PostgreSQL or Iceberg tables themselves. docs/types.md lists all types. Spark
+represents CHAR(n) and VARCHAR(n) as strings: their length is checked when a table is written.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 
 class Use(StrEnum):
-    """The uses of rows, in the words of error messages."""
+    """The uses of rows; the values are the words for them in error messages."""
 
     STREAM = "rows of a stream"
     PYTHON = "functions of Python and rows that are kept"
@@ -54,19 +54,19 @@ class Use(StrEnum):
 
 
 class Collated(StringType):
-    """Stands for strings with a collation."""
+    """Represents strings with a collation."""
 
 
 class NoVoid(NullType):
-    """Stands for parts of a column of the type VOID that are not nullable, which can have no value."""
+    """Represents non-nullable fields of the type VOID, which can have no value."""
 
 
 class Empty(StructType):
-    """Stands for structs without fields."""
+    """Represents structs without fields."""
 
 
 class OddKeys(MapType):
-    """Stands for maps whose keys are not strings."""
+    """Represents maps whose keys are not strings."""
 
 
 _OF_BYTES = (VariantType, GeometryType, GeographyType)
@@ -91,7 +91,7 @@ _REFUSED: Mapping[Use, tuple[type[DataType], ...]] = {
 
 
 def unsupported_type(columns: StructType, use: Use) -> str | None:
-    """Name the first column with an unsupported type and the remedy; None if all are supported."""
+    """Return the first column with an unsupported type and the remedy, as text; None if all types are supported."""
     for column in columns:
         for part in parts_of(column.dataType):
             kind = _kind(part)
@@ -177,7 +177,7 @@ def _nullable(data_type: DataType) -> DataType:
 
 
 _DECLARED_TYPE = "__CHAR_VARCHAR_TYPE_STRING"
-"""Spark's key in the metadata of a column."""
+"""Spark's key for the declared type in the metadata of a column."""
 
 
 def without_lengths(columns: StructType) -> StructType:
@@ -186,7 +186,7 @@ def without_lengths(columns: StructType) -> StructType:
 
 
 def with_lengths_noted(columns: StructType) -> StructType:
-    """Return the same columns with the declared types in the metadata that Spark's store assignment reads."""
+    """Return the columns with their declared types in the metadata, which Spark's store assignment reads."""
     strings = without_lengths(columns)
     for declared, column in zip(columns, strings, strict=True):
         if declared.dataType != column.dataType:

@@ -1,4 +1,4 @@
 """Keyed state in checkpoints and savepoints, read and written as DataFrames outside of any job.
 
-Not here: state of running operators (`state`).
+Not here: the state of running operators (`state`).
 """

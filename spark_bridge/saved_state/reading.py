@@ -50,14 +50,17 @@ _REQUESTED = "__asked"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Files:
-    """Folders of rows that count for results later than `closed_to_ms` (None: for all)."""
+    """Folders of state rows that are needed for results later than `closed_to_ms` (None: for all results)."""
 
     paths: tuple[str, ...]
     closed_to_ms: int | None
 
 
 class SavedState:
-    """Keyed state of one operator. Raises `SavedStateError` if asked for state that the operator does not have."""
+    """Keyed state of one operator.
+
+    Its methods raise `SavedStateError` if the operator does not have the requested kind of state.
+    """
 
     def __init__(
         self,
@@ -69,14 +72,14 @@ class SavedState:
         max_parallelism: int,
         has_timers: bool,
     ) -> None:
-        """`states` are those of all subtasks. Raises `CheckpointStorageError` if one of their files is damaged."""
+        """Create the state from the `states` of all subtasks. Raises `CheckpointStorageError` if a file is damaged."""
         self.uid = uid
         self.schema = schema
         self.max_parallelism = max_parallelism
         self._session = session
         self._has_timers = has_timers
         states_of_subtasks = list(states)
-        # A file has only the newest row of each of its keys, and no two subtasks have the same key.
+        # A file contains only the newest row of each key, and no two subtasks have the same key.
         self._has_one_row_of_each = all(len(state.shared) + len(state.exclusive) <= 1 for state in states_of_subtasks)
         self._files = tuple(_files(states_of_subtasks))
         for state in states_of_subtasks:
@@ -99,7 +102,7 @@ class SavedState:
 
     @property
     def event_time_windows(self) -> EventTimeWindows:
-        """The windows by which the state is divided."""
+        """The windows by which the state is divided. Raises `SavedStateError` if it is not divided by windows."""
         if not self.has_windows:
             raise SavedStateError(f"{self.uid!r} keeps no windows: table() gives the state of each key")
         cut = _WINDOWS.fullmatch(self.schema.windows)
@@ -114,7 +117,7 @@ class SavedState:
         return self._newest().select(*self._keys())
 
     def table(self) -> DataFrame:
-        """Return one row per key: the keys, and a column for each state, null for a key without it."""
+        """Return one row per key: the keys, and a column for each state, which is null for a key without this state."""
         self._refuse_windows("table()")
         return self._newest().select(*self._keys(), *self._values())
 
@@ -166,15 +169,15 @@ class SavedState:
         return rows.select(*self._keys(), F.timestamp_micros(TIME).alias(PANE_START), *self._values())
 
     def rows(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Return at most `limit` rows (None: all) of windows or of the table."""
+        """Return at most `limit` rows (None: all rows) of `windows` or, without windows, of `table`."""
         rows = self.windows() if self.has_windows else self.table()
         limited = rows if limit is None else rows.limit(limit)
         return collected(limited)
 
     def lookup(self, name: str, keys: Sequence[tuple[Any, ...]]) -> dict[tuple[Any, ...], Any]:
-        """Return the values of a state for some keys, by key; keys without it are left out.
+        """Return the values of a state for some keys, by key, without keys that have no value.
 
-        Reads only the parts of the files in which the keys may be.
+        Reads only those segments of the files in which the keys may be.
         """
         self._refuse_windows(f"the state {name!r} by key")
         if name not in self.state_names:
@@ -196,7 +199,7 @@ class SavedState:
         types = list(columns_of(self.schema.keys).values())
         try:
             for key in keys:
-                # Spark would convert anything else to a string.
+                # Spark would convert values of other types to strings.
                 if any(
                     kind == "string" and not isinstance(part, str | None) for part, kind in zip(key, types, strict=True)
                 ):
@@ -212,7 +215,7 @@ class SavedState:
 
     def _keys(self) -> list[Column]:
         if self.has_windows and not self.schema.merged_by:
-            # Keys are computed from the stored rows.
+            # The keys are computed from the stored rows.
             return []
         return [_column(stored).alias(name) for name, stored in stored_keys(self.schema).items()]
 
@@ -226,7 +229,7 @@ class SavedState:
         return self._live(self._all_rows())
 
     def _live(self, rows: DataFrame) -> DataFrame:
-        """Return the newest row of each key that has state; `_REQUESTED` counts as a key."""
+        """Return the newest row of each key that has state. `_REQUESTED` counts as a key column."""
         if self._has_one_row_of_each:
             return rows.where(~F.col(IS_DELETED))
         keys = [name for name in rows.columns if name.startswith(KEY_PREFIX) or name == _REQUESTED]
@@ -248,7 +251,7 @@ class SavedState:
         return self._session.createDataFrame([], ddl)
 
     def _open_panes(self, windows: EventTimeWindows) -> list[tuple[DataFrame, int | None]]:
-        """Return the rows that windows still need, and the start of the last window that has ended."""
+        """Return the rows that windows still need, each with the start of the last window that has ended."""
         if not self._files:
             return [(self._no_rows(), None)]
         panes = []
@@ -285,7 +288,7 @@ def _column(name: str) -> Column:
 
 
 def collected(rows: DataFrame) -> list[dict[str, Any]]:
-    """Return the values as functions see them: structs as dicts, and times in UTC instead of PySpark's system zone."""
+    """Collect rows with values as functions see them: structs as dicts, times in UTC and not in local time."""
     schema = rows.schema
     return [_struct(row, schema) for row in rows.collect()]
 

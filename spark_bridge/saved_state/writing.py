@@ -54,7 +54,7 @@ _TIMERS = {EVENT_TIMERS: TimeDomain.EVENT_TIME, PROCESSING_TIMERS: TimeDomain.PR
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenState:
-    """The state of a subtask: its key groups and the file of its rows (None: no rows)."""
+    """The state of a subtask: its key groups, and the file of its rows, which is None without rows."""
 
     key_groups: KeyGroupRange
     handle: ExclusiveStateHandle | None
@@ -71,7 +71,7 @@ def write_keyed_rows(
     max_parallelism: int,
     parallelism: int,
 ) -> list[WrittenState]:
-    """Write one row per key, with its timers; return the state of each of the `parallelism` subtasks.
+    """Write one row per key, with its timers. Return the state of each of the `parallelism` subtasks.
 
     Raises:
         SavedStateError: columns are missing, unknown or of the wrong type; a key occurs twice; or a timer has no time
@@ -124,11 +124,11 @@ def write_keyed_rows(
 
 
 def write_panes(uid: str, code: WindowCode, schema: StateSchema, rows: DataFrame, folder: str) -> ExclusiveStateHandle:
-    """Write rows by pane as one folder, durably.
+    """Write rows by pane as one durable folder.
 
     Raises:
-        SavedStateError: columns are missing, unknown or of the wrong type; or a pane starts where no window starts or
-            ends.
+        SavedStateError: columns are missing, unknown or of the wrong type; or a pane starts when no window
+            starts or ends.
     """
     windows, start = code.windows, PANE_START
     if PANE_START not in rows.columns and WINDOW_START in rows.columns:

@@ -1,4 +1,4 @@
-"""The Spark session and its JVM: started, adopted, archived, interrupted.
+"""The Spark session and its JVM: how they are started, adopted, archived and interrupted.
 
 Not here: jobs and their rows.
 """

@@ -1,8 +1,8 @@
 """Marks the Spark jobs of one execution attempt, so that they can be cancelled and their blocks found.
 
-Three marks are set on every thread that works for an attempt. A cancellation names the job tag. The scheduler pool
-prevents a long stage of one subtask from starving the others. Spark records the call site in every RDD that the thread
-creates: by it the blocks of an interrupted materialisation are found.
+Every thread that works for an attempt gets three marks. The job tag is used to cancel jobs. The scheduler pool prevents
+a long stage of one subtask from starving the others. The call site, which Spark records in every RDD that the thread
+creates, is used to find the blocks of an interrupted materialisation.
 
 `SparkSession.interruptTag` does not interrupt jobs of a classic session; `SparkContext.cancelJobsWithTag` does.
 """
@@ -31,19 +31,18 @@ class AttemptScope:
     """The work of one attempt in Spark."""
 
     def __init__(self, session: SparkSession, attempt: ExecutionAttemptId, pool: str, label: str) -> None:
-        """`label` is the subtask and the number of the attempt in Flink's notation: `(2/4)#0`."""
+        """Create the scope of an attempt; `label` is its subtask and attempt number in Flink's notation: `(2/4)#0`."""
         self.session = session
         self.attempt = attempt
         self._pool = pool
         self._label = label
-        # Spark refuses commas in tags, and the tag is also used as a file name.
+        # Spark rejects commas in tags, and the tag is also used as a file name.
         self._tag = f"flykka-{attempt}".replace(",", "_").replace("/", "_")
-        # The value that the SparkContext read at its start: attempts are created in an actor's turn, which may not
-        # call the JVM.
+        # The value that the SparkContext has read at its start: an actor's turn may not call the JVM.
         folder = session.sparkContext.environment.get(FOLDER_VARIABLE)
         self._note = None if folder is None else Path(folder) / self._tag
         if self._note is not None:
-            # An earlier attempt of this name has ended: this one is not cancelled.
+            # Left by an earlier attempt with this name, the file would mark this attempt as cancelled.
             self._note.unlink(missing_ok=True)
         self._cancelled = Event()
 
@@ -54,11 +53,11 @@ class AttemptScope:
         context.setLocalProperty(ATTEMPT_PROPERTY, self._tag)
         context.setLocalProperty("spark.scheduler.pool", self._pool)
         context.setLocalProperty("callSite.short", self._tag)
-        # A task that is cancelled while it sleeps or waits is interrupted, as those of Structured Streaming are.
+        # A task that sleeps or waits is interrupted when it is cancelled, as in Structured Streaming.
         context.setLocalProperty("spark.job.interruptOnCancel", "true")
 
     def set_job_group(self, piece: int, what: str) -> None:
-        """Assign the Spark jobs of the calling thread to this piece of work from now on.
+        """Assign the subsequent Spark jobs of the calling thread to the unit of work `piece`.
 
         Spark's UI shows the description `what`, followed by the subtask and the attempt.
         """
@@ -70,7 +69,7 @@ class AttemptScope:
         return f"{self._tag} {piece}"
 
     def check(self) -> None:
-        """Raise `AttemptCancelledError` if the attempt was cancelled; to be called before starting a Spark job."""
+        """Raise `AttemptCancelledError` if the attempt was cancelled. Must be called before starting a Spark job."""
         if self._cancelled.is_set():
             raise AttemptCancelledError(f"{self.attempt} is cancelled")
 
@@ -80,11 +79,11 @@ class AttemptScope:
 
     @property
     def is_spark_lost(self) -> bool:
-        """True if the session was stopped or its JVM is gone: nothing runs there, and nothing has to be freed."""
+        """True if the session was stopped or its JVM is gone, so that no job runs and nothing has to be freed."""
         return state_of(self.session) is not SessionState.RUNNING
 
     def refuse(self) -> None:
-        """Start nothing new, and make Python functions end. Does not block or raise."""
+        """Cancel the attempt: no Spark job is started any more, and Python functions end. Does not block or raise."""
         if self._cancelled.is_set():
             return
         self._cancelled.set()
@@ -95,14 +94,14 @@ class AttemptScope:
             logger.warning("%s: its Python functions end when Spark ends them: %s", self.attempt, refused)
 
     def cancel_jobs(self) -> None:
-        """Cancel the running jobs.
+        """Cancel the running Spark jobs.
 
-        A thread may have passed `check` and not yet started its job: call again until all threads have returned.
+        A thread may have passed `check` without having started its job, so call this until all threads have returned.
         """
         self.session.sparkContext.cancelJobsWithTag(self._tag)
 
     def sweep(self, keep: frozenset[int]) -> int:
-        """Free the blocks of every RDD that the attempt has persisted except `keep`; return their number."""
+        """Free the blocks of all RDDs that the attempt has persisted, except `keep`. Return the number of RDDs."""
         count = 0
         rdds = self.session.sparkContext._jsc.sc().getPersistentRDDs().values().iterator()
         while rdds.hasNext():

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 FOLDER_VARIABLE = "FLYKKA_CACHE_DIR"
-"""The environment variable with another folder than the user's cache."""
+"""The environment variable for a folder that replaces the user's cache folder."""
 
 
 def cache_folder() -> Path:

@@ -1,7 +1,8 @@
 """The archive of the classes that Spark loads, which a JVM maps instead of reading thousands of jar entries.
 
-Java calls it class data sharing (a dynamic AppCDS archive). It halves the start time of a Spark session. An archive is
-valid for one Java and one set of jars: the JVM compares both itself, and starts without the archive if they differ.
+Java calls this class data sharing (a dynamic AppCDS archive). It halves the start time of a Spark session. An archive
+is valid for one version of Java and one set of jars: the JVM compares both itself, and starts without the archive if
+they differ.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def class_archive() -> Path | None:
-    """Return the path of the archive for the Java and the Spark of a session started here; None without Java.
+    """Return the path of the archive for a session started with this Java and Spark; None without Java.
 
     The file need not exist.
     """
@@ -36,7 +37,7 @@ def class_archive() -> Path | None:
 
 
 def reading_options() -> str:
-    """Return the options of a JVM that maps the archive; empty if there is no archive."""
+    """Return the options with which a JVM maps the archive; empty if there is no archive."""
     archive = class_archive()
     return f"-XX:SharedArchiveFile={archive} {_QUIET}" if archive is not None and archive.exists() else ""
 

@@ -1,4 +1,4 @@
-"""Fast paths of the data plane: they change no result, and settings of the Spark session turn them off."""
+"""Fast paths of the data plane. They change no result, and settings of the Spark session turn them off."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ class FastPaths:
     """The enabled fast paths."""
 
     local_recovery: bool = True
-    """A restarted subtask uses state that is still on the executors, instead of reading it from the checkpoint."""
+    """A restarted subtask uses state that is still on the executors, instead of reading the checkpoint."""
     background_merges: bool = True
     """Keyed state is merged in parallel to stages, instead of by the stage that finds too many segments."""
     warm_up: bool = True
     """A driver runs some stages to warm up Spark while it waits for another driver to end."""
     lazy_reading: bool = True
-    """A few small files of a source are read by the stage that receives them, with those of other sources."""
+    """A few small files of a source are read by the stage that receives them, in one scan with other files."""
 
     @classmethod
     def of(cls, session: SparkSession) -> Self:
-        """Read the settings of a session. Raises `SessionError` if one is neither true nor false."""
+        """Read the settings of a session. Raises `SessionError` if a setting is neither true nor false."""
         return cls(
             local_recovery=_is_on(session, LOCAL_RECOVERY),
             background_merges=_is_on(session, BACKGROUND_MERGES),

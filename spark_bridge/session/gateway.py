@@ -1,9 +1,9 @@
-"""The JVM of a Spark session that flykka starts.
+"""Starts and ends the JVM of a Spark session that flykka starts.
 
-It runs in another process group than the driver, and ignores SIGTERM. A signal to the driver's group (Ctrl-C, `timeout`
-or `kill -TERM -PGID`) or to every process of a service requests a stop with a last checkpoint, for which the JVM is
-needed. It still ends with the driver in any case: its standard input is a pipe from the driver, and PySpark's gateway
-exits when that closes.
+The JVM runs in another process group than the driver, and ignores SIGTERM. A signal to the driver's group (Ctrl-C,
+`timeout` or `kill -TERM -PGID`) or to every process of a service requests a stop with a last checkpoint, for which the
+JVM is needed. The JVM still ends with the driver in any case: its standard input is a pipe from the driver, and
+PySpark's gateway exits when that closes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ _REASON = re.compile(r"(Exception|Error|Unrecognized|Invalid|Caused by)\b")
 """Matches a line with the reason why a JVM does not start."""
 
 _INCUBATOR = re.compile(rb"^WARNING: Using incubator modules: .*\n", re.MULTILINE)
-"""Warning about a module that Spark's launcher requests, printed before any option can suppress it. It is harmless."""
+"""A harmless warning about a module that Spark's launcher requests, printed before any option can suppress it."""
 
 
 def ensure_gateway(conf: SparkConf) -> None:
-    """Start the JVM, unless this process has one."""
     for server in (AccumulatorTCPServer, AccumulatorUnixServer):
-        # Callers report the end of the JVM: this thread of PySpark would print a page about it.
+        # Callers report the end of the JVM. PySpark's thread would print a page about it.
         server.handle_error = _log_error  # type: ignore[method-assign]
     with SparkContext._lock:
         if SparkContext._gateway is None:
@@ -55,7 +54,7 @@ def ensure_gateway(conf: SparkConf) -> None:
 
 
 def close_gateway() -> None:
-    """End the JVM of this process, if there is one, and wait for that; no session can be started afterwards."""
+    """End the JVM of this process, if there is one, and wait for its end. No session can be started afterwards."""
     gateway = SparkContext._gateway
     if gateway is not None and gateway.proc is not None:
         gateway.shutdown()
@@ -64,7 +63,7 @@ def close_gateway() -> None:
 
 
 def end_of_jvm() -> str:
-    """Return the known reason why the JVM of this process has ended, and a remedy."""
+    """Return the known reason for which the JVM of this process has ended, and a remedy."""
     process = None if SparkContext._gateway is None else SparkContext._gateway.proc
     try:
         status = None if process is None else process.wait(_LAST_WORDS_SECONDS)
@@ -123,12 +122,12 @@ def _ignore_sigterm(gateway: JavaGateway) -> None:
     try:
         misc.Signal.handle(misc.Signal("TERM"), misc.SignalHandler.SIG_IGN)
     except Py4JJavaError as refused:
-        # With -Xrs the user wants it to end like any other process.
+        # With -Xrs, the user wants the JVM to end at a SIGTERM like any other process.
         logger.info("the JVM of Spark ends at a SIGTERM: %s", refused)
 
 
 class _Stderr:
-    """The JVM's stderr: buffered while it starts, and then copied to ours until it ends.
+    """The JVM's stderr, which is buffered while the JVM starts, and then copied to the driver's until the JVM ends.
 
     A JVM that does not start prints pages of usage or stack traces, of which one line is the reason.
     """
@@ -141,13 +140,13 @@ class _Stderr:
         self._thread.start()
 
     def forward(self) -> None:
-        """Copy the buffered output and all that follows."""
+        """Copy the buffered output and all later output."""
         with self._lock:
             buffered, self._held = self._held or b"", None
             _copy(buffered)
 
     def reason(self) -> str | None:
-        """Return the line with the reason of its end, or None. Logs all lines."""
+        """Return the line with the reason for which the JVM has ended, or None. Logs all lines."""
         self._thread.join(_LAST_WORDS_SECONDS)
         with self._lock:
             text = _INCUBATOR.sub(b"", self._held or b"").decode(errors="replace").strip()
@@ -166,6 +165,6 @@ class _Stderr:
 
 
 def _copy(written: bytes) -> None:
-    # If our stderr is closed, the JVM must not block.
+    # The JVM must not block if the driver's stderr is closed.
     with suppress(OSError):
         os.write(_STDERR, _INCUBATOR.sub(b"", written))

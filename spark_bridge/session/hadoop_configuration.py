@@ -1,8 +1,8 @@
-"""Hadoop's settings without their sources.
+"""Removes the sources of Hadoop's settings.
 
-Spark sends all settings, more than a thousand, with each read of files and to each task that writes some. With each
-setting goes the list of the files that have set it, compressed by itself: more than half of 24 ms, for a few rows.
-Hadoop names these files to people that ask where a setting comes from, and uses them for nothing else.
+Spark sends all settings, more than a thousand, with each read of files and to each task that writes files. Each setting
+includes a list of the files that have set it, compressed separately: this takes more than half of 24 ms, for a few
+rows. Hadoop only uses these lists to show users where a setting comes from.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ logger = logging.getLogger("flykka.spark_bridge")
 
 
 def forget_sources(context: SparkContext) -> None:
-    """Drop the sources of the settings of a context, of which Spark's sessions and jobs make copies."""
+    """Drop the sources of a context's settings, which Spark's sessions and jobs copy."""
     configuration = context._jsc.hadoopConfiguration()
     try:
-        # A class that brings settings with it has all of them read again, when it is loaded.
+        # Loaded first, because loading a class with default settings makes Hadoop read all settings again.
         jvm_class(context, "org.apache.hadoop.mapred.JobConf")(configuration)
         configuration.size()
         classes = jvm_class(context, "java.lang.Class")
@@ -32,5 +32,5 @@ def forget_sources(context: SparkContext) -> None:
         sources.setAccessible(True)
         sources.get(configuration).clear()
     except (Py4JError, TypeError) as failed:
-        # TypeError: py4j takes a class that is not there for a package.
+        # TypeError: py4j treats a missing class as a package.
         logger.info("the sources of Hadoop's settings are kept: %s", failed)

@@ -1,4 +1,4 @@
-"""Classes of the JVM and their static functions, looked up once.
+"""Classes of the JVM and their static functions, looked up only once.
 
 PySpark looks up the class and the function for every column that it creates. Each time the JVM searches all jars of
 Spark, because the name is short or partial: a third of a millisecond, a thousand times per job.
@@ -20,7 +20,7 @@ _SINGLETON = "MODULE$"
 
 
 class _RememberedClass(JavaClass):  # type: ignore[misc]
-    """A class that looks up each function, and the instance of a Scala object, only once; fields may change."""
+    """A class that looks up each function, and the instance of a Scala object, only once. Other fields may change."""
 
     def __getattr__(self, name: str) -> Any:
         attribute = super().__getattr__(name)
@@ -30,7 +30,7 @@ class _RememberedClass(JavaClass):  # type: ignore[misc]
 
 
 class _RememberingView(JVMView):  # type: ignore[misc]
-    """The classes of a JVM. A name without a class is looked up again: PySpark may import the class later."""
+    """A view of a JVM that remembers its classes. A missing class is looked up again: PySpark may import it later."""
 
     def __getattr__(self, name: str) -> Any:
         attribute = super().__getattr__(name)
@@ -44,7 +44,7 @@ _Context = SparkContext | type[SparkContext]
 
 
 def remember_classes(context: _Context) -> None:
-    """Look up each class of the context's JVM only once from now on."""
+    """Make the context's JVM view look up each class only once."""
     assert context._jvm is not None, "the context was stopped"
     context._jvm.__class__ = _RememberingView
 

@@ -1,9 +1,9 @@
 """The local file system of the driver's JVM, without child processes.
 
-Hadoop's Java has no chmod. Without its native library, which PySpark does not include, it starts a process for each
-file and folder that it creates: ten of them, 40 ms, for one small parquet file. A subclass of its file system sets the
-same permissions with java.nio. It is compiled by Spark's compiler for generated code, and replaces Hadoop's file system
-in Hadoop's cache, so that all code in this JVM uses it.
+Hadoop's Java code cannot change permissions. Without its native library, which PySpark does not include, Hadoop starts
+a process for each file and folder that it creates: ten processes, 40 ms, for one small parquet file. A subclass of its
+file system sets the same permissions with java.nio. It is compiled by Spark's compiler for generated code, and replaces
+Hadoop's file system in Hadoop's cache, so that all code in this JVM uses it.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ NIO_LOCAL_FILE_SYSTEM = "flykka.NioLocalFileSystem"
 _OF_HADOOP = frozenset(
     (
         "org.apache.hadoop.fs.LocalFileSystem",
-        # Spark with Hive's libraries has the first under another name.
+        # With Hive's libraries, Spark has the first class under another name.
         "org.apache.hadoop.hive.ql.io.ProxyLocalFileSystem",
     )
 )
 
 LOCAL_FILE_SYSTEMS = _OF_HADOOP | {"org.apache.hadoop.fs.RawLocalFileSystem", NIO_LOCAL_FILE_SYSTEM}
-"""The file systems that treat local files as the operating system does."""
+"""The file system classes that treat local files as the operating system does."""
 
 _IMPLEMENTATION = "fs.file.impl"
 
 
 def set_permissions_without_processes(context: SparkContext) -> None:
-    """Install our local file system in a context's JVM, unless the user has set `spark.hadoop.fs.file.impl`.
+    """Install flykka's local file system in a context's JVM, unless the user has set `spark.hadoop.fs.file.impl`.
 
-    Without Spark's compiler nothing changes.
+    Does nothing without Spark's compiler.
     """
     jvm = context._jvm
     assert jvm is not None
@@ -56,9 +56,9 @@ def set_permissions_without_processes(context: SparkContext) -> None:
         ours = getattr(jvm, "org.apache.hadoop.conf.Configuration")(configuration)
         ours.setClassLoader(compiler.getClassLoader())
         ours.set(_IMPLEMENTATION, NIO_LOCAL_FILE_SYSTEM)
-        # Closing removes it from the cache; existing users keep it.
+        # Closing removes the file system from the cache. Code that has the instance continues to use it.
         cached.close()
         file_systems.get(root, ours)
     except (Py4JError, TypeError) as failed:
-        # TypeError: py4j takes a missing class for a package.
+        # TypeError: py4j treats a missing class as a package.
         logger.info("permissions of local files are set by processes: %s", failed)

@@ -1,6 +1,6 @@
-"""Checks before a JVM of Spark is started: Spark would report problems with pages of Java, and some of them late.
+"""Checks before a JVM of Spark is started: Spark would report these problems late, or with pages of Java.
 
-Each raises `SessionError` with the cause and the remedy.
+Each check raises `SessionError` with the cause and the remedy.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from flykka.spark_bridge.errors import SessionError
 
 OLDEST_SPARK, NEWER_SPARK = (4, 3), (4, 4)
-"""The first version of PySpark whose private APIs are known, and the first whose are not: those of setup.cfg."""
+"""The first version of PySpark whose private APIs are known, and the first version with unknown ones (setup.cfg)."""
 
 NEEDED_FILES = 512
-"""Files that a process must be allowed to open: the JVM opens 260 jars before anything else."""
+"""The number of files that a process must be allowed to open: the JVM first opens 260 jars."""
 
 _OF_HADOOP = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
 _STANDALONE = "spark://"
@@ -40,7 +40,7 @@ def check_preconditions(master: str, *, starts_jvm: bool) -> None:
 
 
 def check_version(installed: str) -> None:
-    """Refuse a PySpark that was installed against what the package asks for."""
+    """Raise `SessionError` for a PySpark version that the package does not support."""
     version = tuple(int(part) for part in installed.split(".")[:2])
     if not OLDEST_SPARK <= version < NEWER_SPARK:
         oldest, newer = (".".join(map(str, each)) for each in (OLDEST_SPARK, NEWER_SPARK))
@@ -73,7 +73,7 @@ def _check_open_files(master: str) -> None:
             f"no Spark session at {master}: this process may open {most} files, and needs {NEEDED_FILES}: raise the"
             f" limit, as `ulimit -n {8 * NEEDED_FILES}` does in a shell"
         )
-    # The JVM does the same for itself.
+    # The JVM raises its own limit in the same way.
     resource.setrlimit(resource.RLIMIT_NOFILE, (NEEDED_FILES, most))
 
 
@@ -92,7 +92,7 @@ def _check_answers(master: str, addresses: Iterable[str]) -> None:
         except OSError as refused:
             refusals.append(f"{address}: {refused.strerror or refused}")
         except ValueError:
-            # Spark reports what is wrong with such an address.
+            # Spark itself reports what is wrong with such an address.
             return
     raise SessionError(
         f"no Spark session at {master}: no master answers there ({'; '.join(refusals)}): start it, or correct the"

@@ -1,9 +1,9 @@
-"""Spark's daemon of Python workers, whose workers end with the attempt they work for.
+"""Spark's daemon of Python workers, in which a worker ends with the attempt for which it works.
 
 When a job is cancelled, Spark checks after two seconds whether a Python worker is still busy, and kills it some time
-later: until then a function that sleeps or computes runs on, with all its side effects, and occupies a core. Here a
+later. Until then a function that sleeps or computes continues, with all its side effects, and occupies a core. So a
 thread of each worker checks five times a second whether the attempt is cancelled, which the driver marks by an empty
-file named after it, and ends the process. Driver and workers must share a file system, as they do at a local master.
+file named after the attempt, and ends the process. Driver and workers must share a file system, as at a local master.
 
 Started by Spark as `python -m flykka.spark_bridge.session.python_daemon` (`spark.python.daemon.module`).
 """
@@ -18,19 +18,19 @@ from threading import Event, Thread
 from pyspark import TaskContext, daemon
 
 FOLDER_VARIABLE = "FLYKKA_CANCELLED_ATTEMPTS"
-"""The environment variable of workers that names the folder of those files."""
+"""The environment variable of workers with the folder of these files."""
 
 ATTEMPT_PROPERTY = "flykka.attempt"
-"""The local property of Spark jobs that names the attempt, as the file is called."""
+"""The local property of Spark jobs with the name of the attempt, which is the name of its file."""
 
 _LOOK_SECONDS = 0.2
 
 
 def end_with_attempt(folder: Path) -> None:
-    """Poll, and end this process at once when the attempt of its task is cancelled."""
+    """Check repeatedly whether the attempt of the current task is cancelled, and then end this process at once."""
     pause = Event()
     while not pause.wait(_LOOK_SECONDS):
-        # A worker is used again for other tasks: the current one is looked up every time.
+        # Looked up every time, because a worker is reused for other tasks.
         attempt = _attempt(TaskContext.get())
         if attempt is not None and (folder / attempt).exists():
             os._exit(1)
@@ -49,7 +49,7 @@ def main() -> None:
     watch = Thread(target=end_with_attempt, args=(Path(folder or ""),), name="attempt watch", daemon=True)
 
     def watched_worker(sock: socket, authenticated: bool) -> int:
-        # This is called in a process of its own, and there again for each task of this worker.
+        # Called in the daemon's child process, and there again for each task of this worker.
         if folder is not None and watch.ident is None:
             watch.start()
         return run_worker(sock, authenticated)

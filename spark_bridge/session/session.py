@@ -1,16 +1,15 @@
 """The Spark session: created for the application, or adopted from it.
 
-A session of the user is left unchanged. The settings of our plans are set on a clone of it (the same SparkContext,
-catalog and temporary views, other settings), which `engine_session` creates.
+A session of the user is left unchanged. The settings for flykka's plans are set on a clone of it (with the same
+SparkContext, catalog and temporary views, but other settings), which `engine_session` creates.
 
-PySpark records for each Column the line that creates it, which takes ten calls of the JVM, and names that line in
-errors. A line of flykka does not help a user, so it is not recorded.
+For each Column, PySpark records the line that creates it, which takes ten JVM calls, to name it in errors. Lines of
+flykka do not help a user, so they are not recorded.
 
-Py4J logs a page at the root logger before it raises the error of a call interrupted by Ctrl-C or the JVM's end. The
-handler of the error reports it: at a Ctrl-C `flykka run` stops the jobs and a notebook ends the cell, and a job fails
-without a JVM. After a Ctrl-C Py4J closes the connections of all threads, because it compares the address of the JVM,
-which is the same for each. Then calls that a job makes on other threads fail, and so may the next call of the
-interrupted thread.
+When a call is interrupted by Ctrl-C or the JVM's end, Py4J logs a page at the root logger before it raises the error.
+The handler of the error reports it anyway: at a Ctrl-C, `flykka run` stops the jobs and a notebook ends the cell, and
+without a JVM a job fails. After a Ctrl-C Py4J closes the connections of all threads, because all have the address of
+the JVM. Then calls that a job makes on other threads fail, and possibly the next call of the interrupted thread.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _send_command = ClientServerConnection.send_command
 
 
 def isolate_interrupted_calls() -> None:
-    """Let Ctrl-C interrupt only the current Py4J call. It is still raised, and logged at debug level."""
+    """Let Ctrl-C interrupt only the current Py4J call. It still raises, but is only logged at debug level."""
     logging.getLogger().addFilter(_is_other)
     ClientServerConnection.send_command = _close_if_interrupted
 
@@ -74,7 +73,7 @@ def _close_if_interrupted(connection: ClientServerConnection, command: str) -> s
     try:
         return str(_send_command(connection, command))
     except KeyboardInterrupt:
-        # Py4J looks for no other connection if this one has no socket. The thread's next call creates a new one.
+        # If this connection has no socket, Py4J closes no others. The thread's next call creates a new connection.
         connection.close()
         raise
 
@@ -83,7 +82,7 @@ _is_debugging_enabled = utils.is_debugging_enabled
 
 
 def record_user_lines() -> None:
-    """Make PySpark record the lines of the user's calls, but not those of flykka's."""
+    """Make PySpark record the lines of calls in user code, but not in flykka."""
     utils.is_debugging_enabled = _is_called_by_user
 
 
@@ -101,61 +100,61 @@ def _module(frame: FrameType) -> str:
 logger = logging.getLogger("flykka.spark_bridge")
 
 _NEW_CONTEXT = {
-    # One long stage must not starve the others: every attempt has its own pool.
+    # A long stage must not starve the others, so every attempt has a pool.
     "spark.scheduler.mode": "FAIR",
-    # Our tasks take some milliseconds: Spark would wait three seconds for the executor that has a task's rows.
+    # Tasks take some milliseconds, but Spark would wait three seconds for the executor that has a task's rows.
     "spark.locality.wait": "100ms",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # For hash maps and sorters: Spark would take 64 MiB in a heap of 4 GiB, at the expense of garbage collection.
+    # For hash maps and sorters. Spark would use 64 MiB in a heap of 4 GiB, at the expense of garbage collection.
     "spark.buffer.pageSize": "2m",
-    # The driver and the executors each compile the code of a stage: Spark would cache that of 50 stages.
+    # Driver and executors each compile the code of a stage, and Spark would only cache the code of 50 stages.
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
 
 CANCELLED_FOLDER = f"spark.executorEnv.{python_daemon.FOLDER_VARIABLE}"
-"""The setting for the folder of cancelled attempts; set if Python workers look there."""
+"""The setting for the folder of cancelled attempts, which is set if Python workers check that folder."""
 
 _OF_ONE_CONTEXT = frozenset(
     ("spark.app.id", "spark.app.startTime", "spark.app.submitTime", "spark.driver.port", "spark.executor.id")
 )
-"""Settings that a context adds itself, with other values in the next context."""
+"""Settings that a context sets itself, with other values in the next context."""
 
 _ENGINE = {
-    # Our plans are small and many: planning them again while they run costs more than it gains.
+    # Plans are small and many, so planning them again while they run costs more than it gains.
     "spark.sql.adaptive.enabled": "false",
-    # The union of slices keeps their partitions: Spark would otherwise combine slices with as many partitions.
+    # The union of slices must keep their partitions, but Spark would combine slices with equal partition counts.
     "spark.sql.unionOutputPartitioning": "false",
-    # The number of segments in a union varies: Spark would compile code for each number.
+    # The number of segments in a union varies, and Spark would compile code for each number.
     "spark.sql.codegen.wholeStage.union.enabled": "false",
-    # Each additional segment changes the numbers of the next stages: renamed code would be compiled again.
+    # Each additional segment changes the ids of the following stages, and Spark would compile their code again.
     "spark.sql.codegen.useIdInClassName": "false",
-    # Shuffle files outlive the rows of a batch otherwise.
+    # Without this, shuffle files outlive the rows of a batch.
     "spark.sql.classic.shuffleDependency.fileCleanup.enabled": "true",
-    # Event times are written to files as integers: exact, and with statistics of a file's range.
+    # Event times are written to files as integers, which are exact and have min/max statistics.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    # A file is read once: Spark would cache the status of each, with its paths, until they fill 250 MB of the heap.
+    # Files are read only once, but Spark would cache the status and paths of all files, in up to 250 MB of the heap.
     "spark.sql.hive.filesourcePartitionFileCacheSize": "0",
 }
 
 
 _PARTITIONS = {
-    # Spark's defaults are meant for terabytes; more tasks than cores only cost time here.
+    # Spark's defaults are meant for terabytes. More tasks than cores only cost time for batches.
     "spark.sql.shuffle.partitions": 200,
-    # For many paths, Spark lists them in a job first, each in a task: that took longer than reading.
+    # For many paths, Spark first lists them in a job with one task for each path, which took longer than reading.
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": 10_000,
 }
-"""Numbers of partitions, by Spark's setting and with its default: never more than there are cores."""
+"""Partition counts: Spark's settings and their defaults. They are limited to the number of cores."""
 
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""The JVM with only the quick compiler and a single-threaded garbage collector: it starts in 4 s instead of 5 s.
+"""JVM options for the quick compiler only and a single-threaded garbage collector: it starts in 4 s instead of 5 s.
 
-The quick compiler alone gets a fifth of the code cache: a job of a minute fills it, and new code is interpreted.
+By default this compiler alone gets a fifth of the code cache, which a job of a minute fills: new code is interpreted.
 """
 
 _ON_ONE_MACHINE = {
-    # The driver lists a hundred local files in less time than it takes to start that job.
+    # The driver lists a hundred local files faster than it starts such a job.
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(2**31 - 1),
 }
 
@@ -167,12 +166,12 @@ def spark_session(
     *,
     short_lived: bool = False,
 ) -> SparkSession:
-    """Return the active session, or a new one with `config` over our own settings.
+    """Return the active session, or a new session with `config` in addition to flykka's settings.
 
-    The JVM of a `short_lived` one starts sooner, and computes more slowly.
+    The JVM of a `short_lived` session starts faster, and computes more slowly.
 
     Raises:
-        SessionError: no session can be started, or Spark would compute tasks twice at a time in it.
+        SessionError: no session can be started, or Spark's speculation would run two copies of a task at a time.
     """
     check_version(pyspark.__version__)
     isolate_interrupted_calls()
@@ -182,9 +181,9 @@ def spark_session(
     else:
         _spare_jobs_from_interrupts()
         remember_classes(SparkContext)
-        # Without our settings: they would be applied to the user's session.
+        # Without flykka's settings, which would be applied to the user's session.
         return without_speculation(SparkSession.builder.getOrCreate())
-    # Workers would start the first python3 on PATH, which may lack the imports of the application.
+    # Otherwise workers start the first python3 on PATH, which may lack the application's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     log_options = _log_options()
     try:
@@ -198,7 +197,7 @@ def spark_session(
         "spark.app.name": app_name,
         **_NEW_CONTEXT,
         **local,
-        # Spark reads the default options before the extra ones: those of a user win.
+        # Spark reads the default options before the extra options, so a user's options win.
         "spark.driver.defaultJavaOptions": " ".join(options),
         **(config or {}),
     }
@@ -210,18 +209,18 @@ def spark_session(
             conf = SparkConf().setAll(list(settings.items()))
             ensure_gateway(conf)
             remember_classes(SparkContext.getOrCreate(conf))
-            # The context has installed its handler, and the session takes another second.
+            # The context has installed its handler by now, and creating the session takes another second.
             interrupts.defer()
             session = builder.getOrCreate()
         except Exception as failed:
             raise SessionError(f"no Spark session at {master}: {_reason(failed)}") from failed
-    # The JVM outlives this process for a moment, in which it still uses the folder.
+    # The JVM outlives this process for a moment, and still uses the folder then.
     hooks = jvm_class(session.sparkContext, "org.apache.spark.util.ShutdownHookManager")
     hooks.registerShutdownDeleteDir(jvm_class(session.sparkContext, "java.io.File")(str(temporary.path)))
     if log_options:
-        # Options only apply to a JVM that starts: this one may have run before.
+        # Options only apply to a JVM that is started, but this JVM may have run before.
         session.sparkContext.setLogLevel("ERROR")
-        # PySpark writes a line of JSON about each failed query; a job reports its failures itself.
+        # PySpark logs a line of JSON about each failed query, but a job reports its failures itself.
         for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
             PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     return without_speculation(session)
@@ -231,7 +230,7 @@ def restarted_session(settings: Mapping[str, str]) -> SparkSession:
     """Start a session with the settings of a stopped one, in the same JVM. Raises `SessionError` if that fails."""
     stopped = SparkContext._active_spark_context
     if stopped is not None:
-        # It was stopped on the JVM's side only.
+        # The session was stopped only in the JVM.
         stopped.stop()
     config = {key: text for key, text in settings.items() if key not in _OF_ONE_CONTEXT}
     try:
@@ -242,7 +241,7 @@ def restarted_session(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _reason(failed: Exception) -> str:
-    """Return the text of an error in one line; for an error from the JVM only that of its last cause."""
+    """Return the text of an error in one line. For an error of the JVM it is the text of the last cause."""
     logger.debug("Spark did not start", exc_info=failed)
     text = str(failed)
     causes = re.findall(r"^(?:Caused by: |: )(.+)$", text, re.MULTILINE)
@@ -256,7 +255,7 @@ def stop_session(session: SparkSession) -> None:
     """Stop a session, unless its JVM is gone."""
     try:
         with warnings.catch_warnings():
-            # PySpark's own, for a JVM that is gone.
+            # PySpark's own warning about a JVM that is gone.
             warnings.simplefilter("ignore", RuntimeWarning)
             session.stop()
     except (OSError, Py4JError) as gone:
@@ -264,13 +263,13 @@ def stop_session(session: SparkSession) -> None:
 
 
 _OF_RESULTS = ("spark.sql.session.timeZone", "spark.sql.ansi.enabled")
-"""Settings that affect results: time zone handling, and whether errors and overflows raise."""
+"""Settings that affect results: the time zone, and whether errors and overflows raise."""
 
 _settings: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
 
 
 def settings_of(session: SparkSession) -> dict[str, str]:
-    """Return the settings of the session's context, read once: they are constant, and cost two JVM calls each."""
+    """Return the settings of the session's context, read only once: they are constant and cost two JVM calls each."""
     context = session.sparkContext
     if context not in _settings:
         _settings[context] = dict(context._conf.getAll())
@@ -278,7 +277,7 @@ def settings_of(session: SparkSession) -> dict[str, str]:
 
 
 def settings_of_results(session: SparkSession) -> tuple[SessionSetting, ...]:
-    """The current values of the settings that affect results."""
+    """Return the current values of the settings that affect results."""
     return tuple(SessionSetting(name=name, text=str(session.conf.get(name))) for name in _OF_RESULTS)
 
 
@@ -288,12 +287,12 @@ def session_is_there() -> bool:
 
 def jobs_run() -> int:
     context = SparkContext._active_spark_context
-    # The status tracker is updated later, and forgets the oldest jobs.
+    # The status tracker is updated later, and does not remember the oldest jobs.
     return 0 if context is None or context._jsc is None else int(context._jsc.sc().dagScheduler().numTotalJobs())
 
 
 def engine_session(session: SparkSession) -> SparkSession:
-    """Clone the session with our plans' settings. Raises `SessionError` for Spark Connect or a stopped context."""
+    """Clone the session with the settings for plans. Raises `SessionError` for Spark Connect or a stopped context."""
     context = getattr(session, "sparkContext", None)
     if not isinstance(context, SparkContext) or context._jsc is None:
         raise SessionError("flykka needs a classic Spark session whose context runs")
@@ -333,14 +332,14 @@ def _local_settings(master: str) -> dict[str, str]:
         return {}
     settings = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
     if _workers_find_flykka():
-        # On other machines the imports of the workers are unknown.
+        # On other machines it is unknown which packages the workers can import.
         settings["spark.python.daemon.module"] = python_daemon.__name__
         settings[CANCELLED_FOLDER] = str(TemporaryFolder("cancelled").path)
     return settings
 
 
 def _log_options() -> str:
-    """Return the option of our log settings, or an empty one if the user's Spark configuration has its own."""
+    """Return the option for flykka's log settings; empty if the user's Spark configuration has its own settings."""
     folder = os.environ.get("SPARK_CONF_DIR") or Path(_find_spark_home(), "conf")
     if Path(folder, "log4j2.properties").exists():
         return ""
@@ -348,7 +347,7 @@ def _log_options() -> str:
 
 
 def _workers_find_flykka() -> bool:
-    """Return whether a new interpreter finds this package, because it is installed or on PYTHONPATH."""
+    """Return whether a new interpreter can import this package, because it is installed or on PYTHONPATH."""
     try:
         distribution("flykka")
     except PackageNotFoundError:
@@ -363,16 +362,16 @@ def _spare_jobs_from_interrupts() -> None:
     if threading.current_thread() is threading.main_thread():
         handler = signal.getsignal(signal.SIGINT)
         if getattr(handler, "__module__", None) == SparkContext.__module__:
-            # An interrupt acts as without Spark. The handler that was replaced is unknown.
+            # Interrupts now act as without Spark, because the handler that Spark has replaced is unknown.
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class DeferredInterrupts:
-    """Defers Ctrl-C while Spark starts, and restores the handler: SparkContext installs one that cancels all its jobs.
+    """Defers Ctrl-C while Spark starts, and then restores the handler: SparkContext's handler cancels all its jobs.
 
-    An interrupted notebook cell would cancel all background stages with it. Only the main thread may set handlers, and
-    SparkContext does so only there. Meanwhile an interrupt waits: Py4J would print pages about it and leave a partly
-    created context. A second interrupt does not wait.
+    With that handler, interrupting a notebook cell would also cancel all background stages. Only the main thread may
+    set handlers, and SparkContext does so only there. While Spark starts, an interrupt waits, because Py4J would print
+    pages about it and leave a partly created context. A second interrupt does not wait.
     """
 
     def __enter__(self) -> Self:
@@ -390,7 +389,7 @@ class DeferredInterrupts:
             signal.raise_signal(signal.SIGINT)
 
     def defer(self) -> None:
-        """Defer the first interrupt to the end of the `with`, unless interrupts are ignored anyway."""
+        """Defer the first interrupt to the end of the `with` block, unless interrupts are ignored anyway."""
         if self._keeps:
             signal.signal(signal.SIGINT, signal.SIG_IGN if self._handler is signal.SIG_IGN else self._on_interrupt)
 

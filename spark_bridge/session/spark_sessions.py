@@ -1,10 +1,10 @@
 """The Spark session of a data plane, and its replacement if it was stopped.
 
-A session started by flykka is started again with the same settings: rows of the old one are lost, and jobs continue
-from their checkpoints. A session of the user is not restarted. If the JVM itself is gone no session can be started:
-Columns and functions of the program were in it.
+A session started by flykka is started again with the same settings: the rows in the old session are lost, and jobs
+continue from their checkpoints. A session of the user is not restarted. If the JVM itself is gone, no session can be
+started, because the program's Columns and functions were in that JVM.
 
-The first thread that uses a stopped session notices it, and starts the new one.
+The first thread that uses a stopped session notices that, and starts the new session.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class SessionState(Enum):
     RUNNING = auto()
     STOPPED = auto()
     GONE = auto()
-    """The session is gone with its JVM."""
+    """The JVM is gone, and the session with it."""
 
 
 def state_of(session: SparkSession) -> SessionState:
-    """Return the state of a session; the JVM answers at once or is gone."""
+    """Return the state of a session. Does not block: the JVM replies at once or is gone."""
     context = session.sparkContext
     try:
         if SparkContext._gateway is None:
@@ -61,7 +61,7 @@ class SparkSessions:
     """The application's current session. Thread-safe."""
 
     def __init__(self, session: SparkSession, *, owned: bool) -> None:
-        """Wrap a session; an `owned` one was started by flykka, which may replace it."""
+        """Wrap a session. An `owned` session was started by flykka, which may replace it."""
         self._lock = Lock()
         self._current = session
         self._owned = owned
@@ -72,11 +72,13 @@ class SparkSessions:
         return self._current
 
     def is_lost(self, session: SparkSession) -> bool:
-        """Return whether a session that work was started with has ended."""
+        """Return whether the session with which work was started has ended."""
         return state_of(session) is not SessionState.RUNNING
 
     def ensure_running(self) -> None:
-        """Replace a stopped session; may take a second. Raises `SessionError` if it is the user's or none can start."""
+        """Replace a stopped session, which may take a second. Raises `SessionError` if it is the user's or none
+        starts.
+        """
         match state_of(self._current):
             case SessionState.RUNNING:
                 return
@@ -88,7 +90,7 @@ class SparkSessions:
                 self._restart()
 
     def explain(self, session: SparkSession, cause: SerializedThrowable) -> SerializedThrowable:
-        """Return `cause`, or a failure that explains it if `session` is stopped or gone. May start another session."""
+        """Return `cause`, or a failure that explains it if `session` is stopped or gone. May start a new session."""
         match state_of(session):
             case SessionState.RUNNING:
                 return cause
@@ -101,7 +103,7 @@ class SparkSessions:
                 try:
                     self._restart()
                 except SessionError as refused:
-                    # A JVM that ends stops its session first.
+                    # A JVM that is ending stops its session first.
                     if state_of(session) is SessionState.GONE:
                         return _lost(cause)
                     return _instead(
@@ -128,6 +130,6 @@ def _lost(cause: SerializedThrowable) -> SerializedThrowable:
 
 
 def _instead(cause: SerializedThrowable, name: str, text: str, *, fatal: bool) -> SerializedThrowable:
-    """Create the failure that explains another one, whose message is added to the stack trace."""
+    """Return a failure that explains another failure, whose message is added to the stack trace."""
     stack = f"{text}\n\nThe original error:\n{cause.type_name}: {cause.message}\n{cause.stack_trace}"
     return replace(cause, type_name=name, message=text, stack_trace=stack, suppress_restarts=fatal)

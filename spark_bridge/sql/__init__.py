@@ -1,4 +1,4 @@
-"""SQL texts as Spark understands them: analyzed plans, and parts of these that are applied to batches.
+"""SQL texts as Spark understands them: analyzed plans, and subtrees of plans that are applied to batches.
 
-Not here: the streams and operators that they become (`flykka/api/table`).
+Not here: the streams and operators that queries become (`flykka/api/table`).
 """

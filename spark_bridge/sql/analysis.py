@@ -1,4 +1,4 @@
-"""SQL texts, parsed and analyzed by Spark, with streams as views."""
+"""Parses and analyzes SQL texts with Spark, in which streams are views."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _AFTER = re.compile(r"\s*(?:SQLSTATE: \w+|\n== SQL|\nSearch path:| on search pat
 
 
 class Statement:
-    """SQL text that Spark has parsed."""
+    """A SQL text that Spark has parsed."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
-        """Parse a text. All tables, views and functions of the session are visible to it. Raises `SqlTextError`."""
+        """Parse a text that may use all tables, views and functions of the session. Raises `SqlTextError`."""
         # Views of streams are private to this statement: a clone has all that the session has, and these views.
         self._context, self._python = session.sparkContext, session
         self._session = session._jsparkSession.cloneSession()
@@ -52,13 +52,13 @@ class Statement:
         return self._session.sessionState().sqlParser()
 
     def is_query(self, plan: PlanNode) -> bool:
-        """Return True if a plan, of the statement or of a part of it, only queries rows."""
+        """Return True if a plan, of the statement or a part of it, only queries rows."""
         if plan.kind == "UnresolvedWith":
             plan = plan.children[0]
         return not any(is_instance(plan.java, f"{_LOGICAL}.{kind}") for kind in _COMMANDS)
 
     def parsed_expression(self, text: str) -> Expression:
-        """Return an expression, not analyzed. Raises `SqlTextError` if it cannot be parsed."""
+        """Parse an expression without analyzing it. Raises `SqlTextError`."""
         try:
             return Expression(self._parser.parseExpression(text))
         except PySparkException as refused:
@@ -70,7 +70,7 @@ class Statement:
         return {str(name.head()).lower(): position for name, position in identifiers if int(name.size()) == 1}
 
     def analyzed(self, query: PlanNode, streams: Mapping[str, DataFrame]) -> PlanNode:
-        """Analyze a query, the statement itself or a part of it, over streams, given their prototypes. Raises
+        """Analyze a query, which is the statement or a part of it, over `streams`, given by their prototypes. Raises
         `SqlTextError` if a table, a column or a function does not exist, or types do not fit.
         """
         for name, prototype in streams.items():
@@ -79,7 +79,7 @@ class Statement:
         return self._resolved(lambda: query.java)
 
     def renamed(self, query: PlanNode, names: Sequence[str]) -> PlanNode:
-        """Return an analyzed query with other names for its columns, of which there must be as many."""
+        """Return an analyzed query with the columns renamed to `names`, of which there must be one for each column."""
         columns = elements(query.java.output())
         renamed = [self._named(column, name) for column, name in zip(columns, names, strict=True)]
         project = jvm_class(self._context, f"{_LOGICAL}.Project")
@@ -87,12 +87,12 @@ class Statement:
         return self._resolved(lambda: project(sequence(renamed), query.java))
 
     def stored(self, query: PlanNode, table: str, columns: DataFrame, *, by_name: bool) -> PlanNode:
-        """Convert an analyzed query to the columns of a table, by Spark's store assignment: its names, its types.
+        """Convert an analyzed query to the names and types of a table's columns, by Spark's store assignment.
 
-        By name, columns that the query lacks are null.
+        With `by_name`, columns that the query lacks are null.
 
         Raises:
-            SqlTextError: the query has other columns, or a type that cannot be stored in that of the table.
+            SqlTextError: the query has other columns, or a type that the table's column cannot store.
         """
         resolver = jvm_class(self._context, _RESOLVER)
         modes = jvm_class(self._context, "java.lang.Class").forName(f"{_RESOLVER}$DefaultValueFillMode$").getField
@@ -123,7 +123,7 @@ class Statement:
         return jvm_class(self._context, f"{_EXPRESSIONS}.Alias")(column, name, new, nothing, no_metadata, nothing)
 
     def _error(self, refused: PySparkException) -> SqlTextError:
-        # If the parser has no name for the error, it lists the expected tokens instead.
+        # Errors for which the parser has no name list the expected tokens after the message.
         text = _AFTER.split(_CLASS.sub("", refused.getMessage() or str(refused)), maxsplit=1)[0].strip()
         return SqlTextError(without_generated_names(text), self._position(refused), refused.getCondition() or "")
 
@@ -135,7 +135,7 @@ class Statement:
         return position
 
     def _first(self, expression: str) -> Position | None:
-        """Return the first position of an expression in the text, for errors without a position."""
+        """Return the first position at which the text contains an expression, for errors without a position."""
         match = re.search(rf"(?<!\w){re.escape(expression)}(?!\w)", self.text, re.IGNORECASE)
         if match is None:
             return None
@@ -143,7 +143,7 @@ class Statement:
 
 
 def _relations(plan: PlanNode) -> Iterator[PlanNode]:
-    """Yield the tables and views that a parsed plan names, including those of subqueries and common tables."""
+    """Yield the tables and views that a parsed plan names, including those in subqueries and common tables."""
     if plan.kind == "UnresolvedRelation":
         yield plan
     for each in (*plan.children, *plan.inner_children):

@@ -1,8 +1,8 @@
-"""FOR SYSTEM_TIME AS OF o.at, the clause of temporal joins, after the name of a table.
+"""FOR SYSTEM_TIME AS OF o.at, the clause of temporal joins, which follows the name of a table.
 
-Spark's grammar has the clause, for a table as of a constant time, but its parser refuses columns in it. So a clause
-with a column is cut out and blanked before Spark parses the text; the planner finds it again by the position of the
-table. A clause with a constant stays, and is Spark's.
+Spark's grammar has the clause for a table as of a constant time, but its parser rejects columns in it. So a clause with
+a column is cut out and blanked before Spark parses the text, and the planner later finds the clause by the position of
+its table. A clause with a constant stays in the text for Spark.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _OPERATORS = "+-*/%|&^<>=!:["
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsOfClause:
-    """A clause in a text: the position of its table, and the name parts and position of its column."""
+    """A clause in a text: the position of its table, and the name and position of its column."""
 
     table: Position
     column: tuple[str, ...]
@@ -35,7 +35,7 @@ class AsOfClause:
 
 def without_as_of(text: str) -> tuple[str, tuple[AsOfClause, ...]]:
     """Return the text without the clauses that name columns, and these clauses. Raises `SqlTextError` if a clause
-    computes something from a column, or does not follow the name of a table.
+    computes a value from a column, or does not follow the name of a table.
     """
     sequence, clauses = tokens(text), []
     for place, token in enumerate(sequence):
@@ -72,7 +72,7 @@ def _is_as_of(sequence: Sequence[Token]) -> bool:
 
 
 def _names(sequence: Sequence[Token]) -> tuple[Token, ...]:
-    """Return the dotted names at the beginning; empty if a constant is there."""
+    """Return the tokens of the dotted name with which the sequence begins; empty if it begins with a constant."""
     names: list[Token] = []
     for place in range(0, len(sequence), 2):
         token = sequence[place]
@@ -85,7 +85,7 @@ def _names(sequence: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def _table(before: Sequence[Token]) -> Token | None:
-    """Return the first part of the name at the end."""
+    """Return the first token of the dotted name with which the sequence ends."""
     place = len(before) - 1
     if place < 0 or before[place].kind not in ("word", "name"):
         return None

@@ -1,4 +1,4 @@
-"""Commands that Spark has parsed, as values, before any name is resolved."""
+"""Commands that Spark has parsed, as values in which no name has been resolved."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TABLES = ("CreateTable", "ReplaceTable")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateView:
-    """CREATE TEMPORARY VIEW name (columns) AS query; `columns` are empty if they are those of the query."""
+    """CREATE TEMPORARY VIEW name (columns) AS query; `columns` are empty if the view has those of the query."""
 
     name: str
     columns: tuple[str, ...]
@@ -33,9 +33,9 @@ class CreateView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateTable:
-    """CREATE TABLE. If `columns` is None they are those of existing data. Options are texts.
+    """CREATE TABLE. `columns` is None if they are those of existing data. Option values are texts.
 
-    `positions` are those of options, by name, and of clauses, by their words.
+    `positions` are the positions of options, by name, and of clauses, by keywords.
     """
 
     name: str
@@ -54,7 +54,7 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """INSERT INTO table query, with `columns` if the statement names them."""
+    """INSERT INTO table query; `columns` are set if the statement lists them."""
 
     table: str
     position: Position | None
@@ -65,7 +65,7 @@ class Insert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain:
-    """EXPLAIN of a `statement`, and its command, None for a query."""
+    """EXPLAIN of a `statement`, with the statement's command, which is None for a query."""
 
     statement: PlanNode
     command: Command | None
@@ -105,7 +105,7 @@ Command = CreateView | CreateTable | Insert | Explain | Show | Describe | Drop |
 
 
 def command(statement: Statement) -> Command | None:
-    """Return the command of a statement; None for an unsupported one. Raises `SqlTextError` for such a clause."""
+    """Return the command of a statement; None if it is unsupported. Raises `SqlTextError` for unsupported clauses."""
     result = _command_of(statement.plan)
     return _create_table(statement) if result is None and statement.plan.kind in _TABLES else result
 
@@ -170,7 +170,7 @@ _COMMANDS: dict[str, Callable[[PlanNode, Any], Command | None]] = {
     "DescribeRelation": _described,
     "DropTable": _dropped,
     "DropView": _dropped,
-    # Those that are not temporary have other names.
+    # Functions that are not temporary have other plan nodes.
     "CreateFunctionCommand": lambda *_: ChangeFunction(),
     "CreateSQLFunctionCommand": lambda *_: ChangeFunction(),
     "DropFunctionCommand": lambda *_: ChangeFunction(),
@@ -269,7 +269,7 @@ def _behind(text: str, word: str) -> Position | None:
 
 
 def _positions(text: str) -> dict[str, Position]:
-    """Return the positions of clauses and keys in OPTIONS (...): a key follows the parenthesis and each comma."""
+    """Return the positions of clauses and of keys in OPTIONS (...): a key follows the parenthesis or a comma."""
     all_tokens = list(tokens(text))
     start = next((number for number, token in enumerate(all_tokens) if token.matches("OPTIONS")), len(all_tokens))
     positions = {

@@ -1,4 +1,4 @@
-"""Parses SQL statements in one call: first the clauses that Spark's grammar lacks, then with Spark."""
+"""Parses a SQL statement: first the clauses that Spark's grammar lacks, then the remaining text with Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedStatement:
-    """A statement as written, as Spark has parsed it, and its command, None for a query."""
+    """A statement as written, the statement as Spark has parsed it, and its command, which is None for a query."""
 
     source: ScriptStatement
     parsed: Statement
@@ -37,8 +37,8 @@ class ParsedStatement:
 
 
 def parse(session: SparkSession, source: ScriptStatement) -> ParsedStatement:
-    """Parse a statement, to which all tables, views and functions of the session are visible. Raises `SqlTextError` if
-    it cannot be parsed, or not all of its clauses are supported.
+    """Parse a statement that may use all tables, views and functions of the session. Raises `SqlTextError` if it cannot
+    be parsed, or has unsupported clauses.
     """
     text, clause = without_watermark(source.text)
     text, as_of = without_as_of(text)

@@ -1,4 +1,4 @@
-"""Builds Columns from analyzed expressions, over rows in which the plan's columns have names."""
+"""Builds Columns from analyzed expressions, over rows with named columns."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.sql.plan_node import Expression
 
 _SKIP_NULLS = frozenset({"Count", "Sum", "Min", "Max", "Average"})
-"""Aggregates that treat a row excluded by a FILTER like one with a null argument."""
+"""Aggregates that ignore a row with a null argument, exactly like a row excluded by a FILTER."""
 
 
 class PlanColumns:
-    """Builds Columns over rows; `names` are those of the plan's columns, by their ids.
+    """Builds Columns over rows. `names` are the names of the plan's columns, by column id.
 
-    If rows of several sides are joined, a name consists of the side and of the column in it.
+    If rows of several sides are joined, a name consists of the side and the column's name in it.
     """
 
     def __init__(self, session: SparkSession, names: Mapping[int, str | tuple[str, str]]) -> None:
@@ -34,13 +34,13 @@ class PlanColumns:
         self._names = names
 
     def column(self, expression: Expression, known_columns: Sequence[tuple[Expression, Column]] = ()) -> Column:
-        """Return the Column of an expression; parts equal to one of `known_columns` get its Column."""
+        """Return the Column of an expression. Subexpressions in `known_columns` are replaced by their Columns."""
         while expression.kind == "Alias":
             expression = expression.children[0]
         return self._rebuilt(expression.java, known_columns)
 
     def counts(self, call: Expression) -> Column:
-        """Return True for the rows that an aggregate of one argument counts."""
+        """Return a Column that is true for the rows that an aggregate of one argument counts."""
         is_there = self.column(call.called.children[0]).isNotNull()
         condition = call.java.filter()
         return is_there & self._rebuilt(condition.get()) if condition.isDefined() else is_there
@@ -52,7 +52,7 @@ class PlanColumns:
         return self._builder.column(function.toAggregateExpression())
 
     def mean(self, call: Expression, total: str, count: str) -> Column:
-        """The value of an average whose sum and count are columns of these names."""
+        """Return the average whose sum and count are in the columns `total` and `count`."""
         return self._builder.mean(call.called.java, total, count)
 
     def ordering(self, order: Expression) -> Column:
@@ -76,9 +76,10 @@ class PlanColumns:
         return self._builder.column(self._builder.rebuilt(expression, replace))
 
     def _written_out(self, java: Any, known_columns: Sequence[tuple[Expression, Column]]) -> Any:
-        """Return an expression with common parts, such as the value of BETWEEN, inlined in place of references.
+        """Inline common expressions, such as the value of BETWEEN, in place of the references to them.
 
-        The references are untyped until their parts are resolved among the rows, so Spark cannot rebuild them.
+        The references are untyped until Spark resolves the common expressions over the rows, so Spark cannot rebuild
+        them.
         """
         named_here = {str(each.id().toString()): each.child() for each in elements(java.defs())}
 
@@ -94,7 +95,7 @@ class PlanColumns:
         return self._builder.attribute(*((name,) if isinstance(name, str) else name))
 
     def _filtered(self, aggregate: Any) -> Any | None:
-        """Return the aggregate of a CASE in place of one with a FILTER: it can be decomposed."""
+        """Return an aggregate over a CASE that is equal to this aggregate with a FILTER, but can be decomposed."""
         function = aggregate.aggregateFunction()
         arguments = list(elements(function.children()))
         if _kind(function) not in _SKIP_NULLS or len(arguments) != 1:
@@ -118,7 +119,7 @@ def null_of(type_: DataType) -> Column:
 
 
 def struct_of(column: Column) -> Column:
-    """Return the column in a struct, which is never null."""
+    """Return a struct that contains the column. The struct is never null."""
     return F.struct(column.alias("value"))
 
 
@@ -127,19 +128,19 @@ def first_of(*columns: Column) -> Column:
 
 
 def window_struct() -> Column:
-    """Return the window like Spark's `window(...)`, from the bounds of stream windows."""
+    """Return the struct of Spark's `window(...)` function, from the bounds of stream windows."""
     return F.struct(F.col(WINDOW_START).alias("start"), F.col(WINDOW_END).alias("end"))
 
 
 def window_end(name: str, size_ms: int | None) -> Column:
-    """Return the end of the window in a column; for windows of a fixed size the column has the start."""
+    """Return the end of the window in a column, which has the start instead for windows of a fixed size."""
     column = named(name)
     return column.getField("end") if size_ms is None else F.timestamp_add("MILLISECOND", F.lit(size_ms), column)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstOfWindows:
-    """The first rows of each window by an order, and of each of the `parts` in it; `number` counts them from 1."""
+    """The first rows, by an order, of each window and each combination of `parts` in it; `number` counts from 1."""
 
     parts: tuple[Column, ...]
     order: tuple[Column, ...]

@@ -17,7 +17,7 @@ from flykka.spark_bridge.session.jvm_classes import is_instance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A position in a text: line and column, both from 1."""
+    """A position in a text: line and column, both counted from 1."""
 
     line: int
     column: int
@@ -25,7 +25,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attribute:
-    """A column of a plan. Two with the same name have different ids."""
+    """A column of a plan. Two columns with the same name have different ids."""
 
     id: int
     name: str
@@ -33,7 +33,7 @@ class Attribute:
 
 _OTHER_NAME = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 COMPUTED = -1
-"""The id of computed expressions: Spark counts from 0."""
+"""The id of computed expressions. Spark's ids begin with 0."""
 
 _STORING = ("AssertNotNull", "KnownNotNull", "CheckOverflowInTableInsert")
 _WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -44,21 +44,19 @@ _GENERATED = re.compile(r"`?__auto_generated_subquery_name`?\.")
 
 
 def without_generated_names(text: str) -> str:
-    """Return a text of Spark without the generated names of subqueries."""
+    """Remove the generated names of subqueries from a text of Spark."""
     return _GENERATED.sub("", text)
 
 
 class _Node:
-    """A node of Catalyst's trees."""
-
     def __init__(self, java: Any, position: Position | None = None) -> None:
-        """Wrap a node; one that replaces another of the text has its `position`."""
+        """Wrap a node. A node that replaces another node of the text has the `position` of that."""
         self.java = java
         self._position = position
 
     @cached_property
     def kind(self) -> str:
-        """The name of the expression's class in Catalyst."""
+        """The name of the node's class in Catalyst."""
         return str(self.java.getClass().getSimpleName()).removesuffix("$")
 
     @cached_property
@@ -68,8 +66,6 @@ class _Node:
 
 
 class Expression(_Node):
-    """An analyzed expression."""
-
     @cached_property
     def children(self) -> tuple[Expression, ...]:
         return expressions(self.java.children())
@@ -95,7 +91,7 @@ class Expression(_Node):
 
     @cached_property
     def column_id(self) -> int:
-        """The id of the column that it is, possibly under an alias; `COMPUTED` if it is no column."""
+        """The id of the column that the expression is, possibly with an alias; `COMPUTED` if it is not a column."""
         expression = self
         while expression.kind == "Alias":
             expression = expression.children[0]
@@ -103,7 +99,7 @@ class Expression(_Node):
 
     @cached_property
     def stored_column_id(self) -> int:
-        """The id of the column that it casts injectively; `COMPUTED` if it is no such cast."""
+        """The id of the column that the expression casts injectively; `COMPUTED` if it is not such a cast."""
         expression = self
         while expression.kind in _STORING or (
             expression.kind == "Cast" and _keeps_apart(expression.children[0].type_name, expression.type_name)
@@ -113,7 +109,7 @@ class Expression(_Node):
 
     @property
     def marks(self) -> str:
-        """Spark's metadata of a column, as JSON."""
+        """The column's metadata in Spark, as JSON."""
         return str(self.java.metadata().json()) if self.kind == "AttributeReference" else ""
 
     @property
@@ -142,7 +138,7 @@ class Expression(_Node):
 
     @property
     def replacement(self) -> Expression | None:
-        """The function that Spark computes for an aggregate function that is an alias; None for others."""
+        """The function by which Spark computes an aggregate function that is just an alias; None for others."""
         return Expression(self.java.replacement()) if is_instance(self.java, _OTHER_NAME) else None
 
     @cached_property
@@ -193,14 +189,14 @@ class Expression(_Node):
 
 
 _BY_PLACE = frozenset({"Union", "Distinct", "CTERelationDef"})
-"""Nodes that use all columns of their input, by position."""
+"""Nodes that use all columns of their input by position."""
 
 _COMPUTE_WINDOWS = frozenset({"Project", "Filter", "Expand"})
-"""Nodes between an aggregate and its input with which the analyzer computes windows."""
+"""Nodes between an aggregate and its input in which Spark's analyzer computes windows."""
 
 
 class PlanNode(_Node):
-    """A node of an analyzed plan: rows computed from those of its children."""
+    """A node of an analyzed plan, which computes rows from the rows of its children."""
 
     @cached_property
     def children(self) -> tuple[PlanNode, ...]:
@@ -208,7 +204,7 @@ class PlanNode(_Node):
 
     @cached_property
     def inner_children(self) -> tuple[PlanNode, ...]:
-        """Plans inside this node that are not children: subqueries, and common tables before analysis."""
+        """Plans inside this node that are not children: subqueries, and common table expressions before analysis."""
         return tuple(PlanNode(each) for each in elements(self.java.innerChildren()))
 
     @cached_property
@@ -216,10 +212,7 @@ class PlanNode(_Node):
         return tuple(each.attribute for each in expressions(self.java.output()))
 
     def columns_named(self, parts: Sequence[str]) -> tuple[Attribute, ...]:
-        """Return the node's columns that a qualified or unqualified name may refer to.
-
-        Case does not matter.
-        """
+        """Return the node's columns to which a qualified or unqualified name may refer, ignoring case."""
         *qualifier, name = (part.lower() for part in parts)
         columns = []
         for each in elements(self.java.output()):
@@ -237,13 +230,13 @@ class PlanNode(_Node):
         return tuple(PlanNode(each) for each in elements(self.java.subqueries()))
 
     def part(self, name: str) -> tuple[Expression, ...]:
-        """Return the node's expressions of one kind, such as `groupingExpressions`."""
+        """Return the node's expressions in the field `name` of its class, such as `groupingExpressions`."""
         return expressions(getattr(self.java, name)())
 
     @property
     def join_type(self) -> str:
         kind = self.java.joinType()
-        # Spark has no text for joins that only tell if there is a match.
+        # Spark has no SQL text for joins that only determine whether there is a match.
         is_of_text = str(kind.getClass().getSimpleName()) != "ExistenceJoin"
         return str(kind.sql()) if is_of_text else "EXISTENCE"
 
@@ -259,7 +252,7 @@ class PlanNode(_Node):
 
     @cached_property
     def columns_read(self) -> frozenset[int]:
-        """The ids of the columns that it reads; for an aggregate also those from which its windows are computed."""
+        """The ids of the columns that the node reads; for an aggregate, also those needed for its windows."""
         if self.kind in _BY_PLACE:
             return frozenset(each.id for child in self.children for each in child.output)
         ids = {int(each.exprId().id()) for each in elements(self.java.references().toSeq())}
@@ -277,7 +270,7 @@ class PlanNode(_Node):
 
     @cached_property
     def view_name(self) -> str | None:
-        """The name of a temporary view, as it was registered; None for other nodes."""
+        """The name under which a temporary view was registered; None for other nodes."""
         return str(self.java.desc().identifier().table()) if self.kind == "View" else None
 
 
@@ -286,12 +279,12 @@ def expressions(sequence: Any) -> tuple[Expression, ...]:
 
 
 def _keeps_apart(stored: str, as_type: str) -> bool:
-    """Return True if a cast of a table's store assignment gives different values for different ones, or fails."""
+    """Return True if a store assignment's cast between these types is injective, or fails."""
     return stored in _WHOLE_NUMBERS and (as_type in _WHOLE_NUMBERS or as_type == "string")
 
 
 def position_of(origin: Any) -> Position | None:
-    """Return the position that Spark has recorded, or None."""
+    """Return the position that Spark has recorded; None if there is none."""
     line, start = origin.line(), origin.startPosition()
     if not line.isDefined() or not start.isDefined():
         return None

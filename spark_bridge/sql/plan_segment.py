@@ -1,4 +1,4 @@
-"""A part of an analyzed plan, applied to the rows of each batch."""
+"""Applies some nodes of an analyzed plan to the rows of each batch."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSegment:
-    """Nodes of a plan, bottom-up: each with the number of the child that provides its rows.
+    """Nodes of a plan, bottom-up, each with the index of the child that provides its rows.
 
-    The first columns of the rows replace the `attributes` that the lowest node reads, identified by id. So the
-    nodes are used as Spark has analyzed them: no table, function or type is resolved again. `tables` are the common
-    tables that they read in addition to the rows. `names` renames the columns of the result; `added` are columns
-    computed from them. Columns of the rows unknown to the nodes are `carried` through projections and filters, and
-    follow the others.
+    The first columns of the rows replace the `attributes` that the lowest node reads. So the
+    nodes are used as Spark has analyzed them, and no table, function or type is resolved again. `tables` are common
+    table expressions that the nodes read in addition to the rows. `names` are new names for the columns of the result,
+    and `added` are columns computed from these. Columns of the rows that the nodes do not know are `carried` through
+    projections and filters, and follow the result's other columns.
     """
 
     attributes: tuple[Expression, ...]
@@ -68,7 +68,7 @@ class PlanSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinSegment:
-    """A join of an analyzed plan, applied to the rows of its sides, whose columns replace the attributes of each."""
+    """A join of an analyzed plan, applied to the rows of both sides, whose columns replace the side's attributes."""
 
     node: PlanNode
     left: tuple[Expression, ...]

@@ -1,4 +1,4 @@
-"""Filters of a join pushed below it, so that rows which cannot match are neither exchanged nor stored."""
+"""Pushes the filters of a join below the join, so that rows which cannot match are neither exchanged nor stored."""
 
 from __future__ import annotations
 
@@ -15,16 +15,18 @@ if TYPE_CHECKING:
 _LOGICAL = "org.apache.spark.sql.catalyst.plans.logical"
 
 _KEPT_WHOLE = {"INNER": (False, False), "LEFT OUTER": (True, False), "RIGHT OUTER": (False, True)}
-"""Kinds of joins, and which of their sides are preserved."""
+"""For each kind of join, whether the rows of the left and the right side are preserved."""
 
 
 class PushedFilters:
-    """A join, and the condition of a filter above it, with the parts about one side pushed below."""
+    """A join and the condition of a filter above it, after conditions on one side have been pushed below the join."""
 
     def __init__(
         self, session: SparkSession, join: PlanNode, above: Expression | None, *, keeps_right: bool = False
     ) -> None:
-        """With `keeps_right`, push nothing below the right side: a version that does not pass is still the newest."""
+        """Push conditions down, but with `keeps_right` only to the left side of a temporal join: a version of the right
+        side that does not pass a filter is still the newest version.
+        """
         self._context = session.sparkContext
         kind = "INNER" if join.join_type == "CROSS" else join.join_type
         on = [] if join.condition is None else list(join.condition.conjuncts())

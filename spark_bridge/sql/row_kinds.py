@@ -1,4 +1,4 @@
-"""Columns for changing rows: their kinds, and aggregates that support retraction of rows."""
+"""Columns for changing rows: their kinds, and aggregates from which rows can be retracted."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def kind_where(condition: Column, row_kind: str | None) -> Column:
 
 
 def weight_of(row_kind: str | None) -> Column:
-    """Return 1 for rows that come, and -1 for rows that go."""
+    """Return 1 for added rows, and -1 for removed rows."""
     return (F.lit(1) if row_kind is None else _sign(row_kind)).cast("bigint")
 
 
 def kind_of_weight(weight: str) -> Column:
-    """Return a row for each one that comes or goes, as its weight says, with its kind."""
+    """Return the kind of a weighted row, exploded to one row for each time that it is added or removed."""
     kind = F.when(named(weight) > 0, F.lit(INSERT)).otherwise(F.lit(DELETE))
     return F.explode(F.array_repeat(kind, F.abs(named(weight)).cast("int")))
 
@@ -42,23 +42,23 @@ def constant(value: bool) -> Column:
 
 
 def counted(condition: Column, value: Column) -> Column:
-    """Return the value for rows that satisfy the condition; null for others."""
+    """Return the value for rows that satisfy the condition, and null for others."""
     return F.when(condition, value)
 
 
 def number_of_rows(row_kind: str) -> Column:
-    """Return the number of current rows: added ones less retracted ones."""
+    """Return the number of current rows: the added rows minus the retracted ones."""
     return F.sum(_sign(row_kind))
 
 
 def kind_of_number(number: str) -> Column:
-    """Return the kind of a result over `number` rows: without rows it is deleted."""
+    """Return the kind of a result over `number` rows: a result over no rows is deleted."""
     return F.when(named(number) > 0, F.lit(UPDATE_AFTER)).otherwise(F.lit(DELETE))
 
 
 @dataclass(frozen=True, slots=True)
 class RetractedCall:
-    """An aggregate of changing rows, with the columns of its argument, of the count of its values, and of their sum."""
+    """An aggregate of changing rows, with the columns of its argument, the count of its values, and their sum."""
 
     call: Expression
     argument: str
@@ -67,7 +67,7 @@ class RetractedCall:
 
     @property
     def summand(self) -> Column:
-        """The argument; that of a sum of integers is cast to a type that can hold intermediate sums."""
+        """The argument. In a sum of integers, it is cast to a type that can hold intermediate sums."""
         value = named(self.argument)
         (argument,) = self.call.called.children[0].column
         if not self._is_sum or not isinstance(argument.dataType, IntegralType):
@@ -75,7 +75,7 @@ class RetractedCall:
         return value.cast(DecimalType(EXACT_DIGITS) if isinstance(argument.dataType, LongType) else LongType())
 
     def sums(self, row_kind: str) -> list[Column]:
-        """Return the count of values, and their sum if the call needs it, less the retracted ones."""
+        """Return the count of values, and their sum if the call needs it, minus retracted values."""
         value = named(self.argument)
         sums = [F.sum(F.when(value.isNotNull(), _sign(row_kind)).otherwise(F.lit(0))).alias(self.count)]
         if self._is_sum:
@@ -83,7 +83,7 @@ class RetractedCall:
         return sums
 
     def result(self, columns: PlanColumns) -> Column:
-        """The value of the call, of the type that Spark gives it."""
+        """Return the value of the call, in the type that Spark gives it."""
         if not self._is_sum:
             return named(self.count)
         if self.call.called.kind == "Average":
@@ -93,7 +93,7 @@ class RetractedCall:
         return F.when(named(self.count) > 0, value).cast(self.call.type_name)
 
     def _as_integer(self) -> Column:
-        """The exact sum of integers, or the end of one that is too large."""
+        """Return the exact sum of integers; if it is too large: null, its low bits, or an error."""
         total = named(self.total)
         match overflow_of(self.call.called):
             case Overflow.NULL:
@@ -109,9 +109,9 @@ class RetractedCall:
 
 
 def is_exact_sum(call: Expression) -> bool:
-    """Return True if the call counts, sums or averages values that can be taken back exactly.
+    """Return True if the call counts, sums or averages values that can be retracted exactly.
 
-    Floating-point sums depend on the order of values, and a sum that is null if it is too large on all of them.
+    The sum of floats depends on the order of values. A decimal sum that is null when too large depends on all values.
     """
     if call.java.isDistinct() or len(call.called.children) != 1:
         return False
@@ -126,7 +126,7 @@ def is_exact_sum(call: Expression) -> bool:
 
 
 def overflow_of(function: Expression) -> Overflow:
-    """Return what Spark does with a sum or average that exceeds its type; results of other functions always fit."""
+    """Return what Spark does if a sum or average exceeds its type; results of other functions always fit."""
     if function.kind not in ("Sum", "Average"):
         return Overflow.ERROR
     java = function.java.evalContext() if function.kind == "Sum" else function.java
@@ -134,7 +134,7 @@ def overflow_of(function: Expression) -> Overflow:
 
 
 def _too_large(sql: str, data_type: object) -> str:
-    """Return the error of a sum that its type cannot hold, for a call as users write it."""
+    """Return the error for a sum that exceeds its type, for the call as the user has written it."""
     return (
         f"[ARITHMETIC_OVERFLOW] {sql} is too large for its type, {data_type}: cast its argument to a wider one, or call"
         " try_sum, which is null there"

@@ -1,4 +1,4 @@
-"""Scripts: SQL texts of several statements, each ended by a semicolon."""
+"""Scripts: SQL texts with several statements, each ended by a semicolon."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class ScriptStatement:
     """A statement of a script: the whole text with all other statements blanked, so that positions are those of the
     script.
 
-    `members` are the statements in EXECUTE STATEMENT SET BEGIN ... END; None for any other. `is_ended` if a semicolon
-    follows it. `script` is the whole text, for errors.
+    `members` are the statements in EXECUTE STATEMENT SET BEGIN ... END, and None for other statements. `is_ended` is
+    true if a semicolon follows. `script` is the whole text, for errors.
     """
 
     text: str
@@ -35,7 +35,7 @@ class ScriptStatement:
 
 
 def statements(script: str) -> tuple[ScriptStatement, ...]:
-    """Return the statements of a script in order. Empty ones are left out."""
+    """Return the statements of a script in order, without empty ones."""
     script = script.removeprefix(_BYTE_ORDER_MARK)
     parsed, waiting = [], list(tokens(script))
     while waiting:
@@ -53,7 +53,7 @@ def statements(script: str) -> tuple[ScriptStatement, ...]:
 
 
 def _set_of_statements(script: str, sequence: Sequence[Token]) -> tuple[ScriptStatement, int]:
-    """Parse EXECUTE STATEMENT SET BEGIN, statements with a semicolon each, END; return it and its number of tokens."""
+    """Parse EXECUTE STATEMENT SET BEGIN, statements with semicolons, END. Return the set and its number of tokens."""
     place, members = len(_SET_OF_STATEMENTS) + 1, []
     while place < len(sequence) and not sequence[place].matches("END"):
         length = _length(sequence[place:])

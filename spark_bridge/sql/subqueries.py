@@ -26,14 +26,17 @@ _RULES = (
     "optimizer.RewriteExceptAll",
     "optimizer.RewriteIntersectAll",
 )
-"""Spark's rules that replace subqueries and set operations; no rule that moves a filter is among them."""
+"""Spark's rules that replace subqueries and set operations. None of these rules moves a filter."""
 
 _SET_OPERATIONS = frozenset({"Intersect", "Except", "LateralJoin"})
 _TOO_MANY_ROWS = "a subquery used as a value returns more than one row"
 
 
 def without_subqueries(session: SparkSession, plan: PlanNode, reads_stream: Callable[[PlanNode], bool]) -> PlanNode:
-    """Return an equal plan whose nodes read streams as children only, but for values of aggregates."""
+    """Return an equivalent plan in which streams are read only by children of nodes, not in subqueries.
+
+    Subqueries as values may remain in nodes other than filters and projections.
+    """
     if not _has_subqueries(plan, reads_stream):
         return plan
     java = plan.java
@@ -50,7 +53,7 @@ def _has_subqueries(node: PlanNode, reads_stream: Callable[[PlanNode], bool]) ->
 
 
 class _ScalarSubqueries:
-    """Joins rows with the values of uncorrelated subqueries, each of which is one row."""
+    """Joins rows with the values of uncorrelated subqueries, each of which returns one row."""
 
     def __init__(self, session: SparkSession, reads_stream: Callable[[PlanNode], bool]) -> None:
         self._session = session
@@ -70,7 +73,7 @@ class _ScalarSubqueries:
         return PlanNode(self._with_values(node, children[0].java), node.position)
 
     def _with_values(self, node: PlanNode, child: Any) -> Any:
-        """Return a Filter or Project over the rows of its child joined with the values that it reads."""
+        """Return a Filter or Project over the rows of its child, joined with the subquery values that it reads."""
         output = list(elements(child.output()))
         values: dict[str, Any] = {}
 
@@ -95,7 +98,7 @@ class _ScalarSubqueries:
         return jvm_class(self._context, f"{logical}.Project")(self._builder.sequence(output), filtered)
 
     def _one_row(self, plan: Any) -> Any:
-        """Return a plan of at most one row."""
+        """Return a plan that computes the rows of `plan`, but fails if there is more than one."""
         most = plan.maxRows()
         if most.isDefined() and int(most.get()) <= 1:
             return plan

@@ -1,7 +1,7 @@
-"""Tokens of SQL texts, by the rules of Spark's lexer, for everything needed before Spark parses a text.
+"""Tokens of SQL texts, by the rules of Spark's lexer, for everything that is parsed before Spark parses a text.
 
-These are the ends of statements in a script, and clauses that Spark's grammar lacks. Clauses that are cut out are
-blanked, so that Spark's positions are those of the whole text.
+These are the ends of statements in a script, and clauses that Spark's grammar lacks. Such clauses are replaced by
+blanks, so that Spark's positions are those of the whole text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NOT_A_BREAK = re.compile(r"[^\r\n]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token: a quoted `text`, a `name` in backquotes, a `word` (also a number), or a `symbol`."""
+    """A token of a kind: a quoted `text`, a `name` in backquotes, a `word` (also a number), or a `symbol`."""
 
     kind: str
     raw: str
@@ -41,7 +41,7 @@ class Token:
 
     @property
     def value(self) -> str:
-        """The text that it stands for, without quotes."""
+        """The text that the token stands for, without quotes."""
         match self.kind:
             case "name":
                 return self.raw[1:-1].replace("``", "`")
@@ -53,12 +53,11 @@ class Token:
         return self.raw
 
     def matches(self, *words: str) -> bool:
-        """Return True if it is one of these words or symbols, given in upper case."""
+        """Return True if the token is one of these words or symbols, given in upper case."""
         return self.kind in ("word", "symbol") and self.raw.upper() in words
 
 
 def tokens(text: str) -> tuple[Token, ...]:
-    """Return the tokens of a text, without spaces and comments."""
     result, place = [], 0
     while place < len(text):
         match = _TOKEN.match(text, place)
@@ -91,7 +90,7 @@ def blanked(text: str, start: int, end: int) -> str:
 
 
 def _end_of_comment(text: str, place: int) -> int:
-    """Comments nest, as in Spark. An unclosed one extends to the end of the text."""
+    """Return the end of a comment. Comments nest, as in Spark. An unclosed comment extends to the end of the text."""
     depth = 1
     while depth:
         match = _COMMENT.search(text, place)

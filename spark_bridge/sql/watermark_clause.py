@@ -1,8 +1,8 @@
-"""WATERMARK FOR column AS column - INTERVAL ..., which Spark's grammar lacks, in the columns of CREATE TABLE.
+"""WATERMARK FOR column AS column - INTERVAL ..., a clause in the columns of CREATE TABLE, which Spark's grammar lacks.
 
-The words are Flink's. The clause is cut out and blanked before Spark parses the text: so everything else is Spark's
-language at its own position, and errors in the clause have its position. (As an option the column would be an unchecked
-text, and its errors would have no position.)
+The keywords are Flink's. The clause is cut out and blanked before Spark parses the text, so Spark parses everything
+else at its own position, and errors in the clause have the clause's position. (In an option, the column would be an
+unchecked text, and its errors would have no position.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FORM = "WATERMARK FOR column AS column - INTERVAL 10 SECONDS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatermarkClause:
-    """A clause in a text: the column, and the expression after AS with all before it blanked."""
+    """A clause in a text: the column, and a text with only the expression after AS, at its position."""
 
     column: str
     expression: str
@@ -69,7 +69,7 @@ def without_watermark(text: str) -> tuple[str, WatermarkClause | None]:
         if not begins_with(element, "WATERMARK", "FOR"):
             continue
         clause = _clause(text, element)
-        # With the comma before it, or, for the first element, with the one after it.
+        # The clause is removed with the comma before it or, if it is the first element, the comma after it.
         first = element[0].start if number == 0 else elements[number - 1][-1].end
         last = elements[1][0].start if number == 0 and len(elements) > 1 else element[-1].end
         return blanked(text, first, last), clause
@@ -91,7 +91,7 @@ def _clause(text: str, element: Sequence[Token]) -> WatermarkClause:
 
 
 def _elements(sequence: Sequence[Token], start: int) -> list[list[Token]]:
-    """Return the parts between a parenthesis and its end, separated by commas."""
+    """Return the comma-separated elements from a parenthesis to its end."""
     elements: list[list[Token]] = [[]]
     depth = 0
     for token in sequence[start:]:

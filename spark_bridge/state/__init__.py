@@ -1,4 +1,4 @@
-"""Keyed state: segments of immutable rows, snapshots of them, and what operators write into a checkpoint.
+"""Keyed state: segments of immutable rows, snapshots of segments, and the files that operators write into a checkpoint.
 
-Not here: the work on segments in Python workers (`worker`).
+Not here: how Python workers process segments (`worker`).
 """

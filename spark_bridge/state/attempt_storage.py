@@ -1,7 +1,7 @@
-"""The storage of an attempt: batches in the job's store for its state, and files in checkpoint storage.
+"""The storage of an attempt: batches of state in the job's store, and files in checkpoint storage.
 
-State beyond the managed memory goes to the executors' disks, as with Flink's RocksDB. Sizes are estimated from the rows
-and columns of batches.
+State beyond the managed memory goes to the executors' disks, as with Flink's RocksDB. Sizes are estimated from the row
+and column counts of batches.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class ManagedMemory:
         return self.budget_bytes is None or self.used_bytes + size_bytes <= self.budget_bytes
 
     def reserve(self, batch_id: BatchId, size_bytes: int) -> bool:
-        """Reserve memory for a segment; return False if the budget has no room for it."""
+        """Reserve memory for a segment. Return False if it does not fit into the budget."""
         with self._lock:
             if self.budget_bytes is not None and self._used + size_bytes > self.budget_bytes:
                 return False
@@ -53,7 +53,7 @@ class ManagedMemory:
             return True
 
     def release(self, batch_ids: Iterable[BatchId]) -> None:
-        """Free the memory of segments; those without a reservation are ignored."""
+        """Free the memory of segments. Segments without a reservation are ignored."""
         with self._lock:
             for batch_id in batch_ids:
                 self._used -= self._reserved.pop(batch_id, 0)
@@ -78,13 +78,13 @@ class AttemptStorage:
 
     @property
     def local(self) -> LocalState[Any]:
-        """The subtask's state that is still on the executors."""
+        """The subtask's checkpointed state that is still on the executors."""
         vertex = self.descriptor.vertex
         return self.local_states.of(vertex.vertex_id, self.descriptor.subtask, vertex.parallelism)
 
 
 class StoredState(Generic[Frame]):
-    """A state of one attempt: segments are batches in the store, and files in checkpoint storage."""
+    """A state of one attempt, whose segments are batches in the store and files in checkpoint storage."""
 
     def __init__(self, storage: AttemptStorage) -> None:
         descriptor = storage.descriptor

@@ -1,4 +1,4 @@
-"""Digests of files that Spark has written, computed on the machine of each file: here, or by one job on the executors.
+"""Digests of files that Spark has written, computed on the machine of each file: in the driver or by a Spark job.
 
 Python workers seal the files that they write themselves.
 """
@@ -39,10 +39,11 @@ _THREADS = 8
 def seal(
     session: SparkSession, files: Sequence[str], folder: str, *, within: str | None = None, sync: bool = True
 ) -> tuple[FileDigest, ...]:
-    """Make files below `folder` durable, with the folders from `within` to them, and return their digests in order.
+    """Make files below `folder` durable, with the folders from `within` to them. Return their digests in order.
 
-    `within` (by default `folder`) is `folder` or one above it; its own name must be durable already. Without `sync`
-    files are only digested. All paths are qualified. Blocks; runs a Spark job if executors are on several machines.
+    `within` (by default `folder`) is `folder` or one of its parents; its own directory entry must be durable already.
+    Without `sync`, files are only digested. All paths are qualified. Blocks, and runs a Spark job if executors are on
+    several machines.
     """
     if not files:
         return ()
@@ -62,11 +63,11 @@ def seal(
 
 
 def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> None:
-    """Compare files, by their paths, with their digests. Blocks; may run a Spark job, as `seal`.
+    """Compare files with their digests, which are given with the paths. Blocks, and may run a Spark job like `seal`.
 
     Raises:
         CheckpointStateMissingError: a file does not exist; the message names it.
-        CheckpointFormatError: a file was altered or cut off; the message names it.
+        CheckpointFormatError: a file was altered or truncated; the message names it.
     """
     if not files:
         return
@@ -79,12 +80,12 @@ def verify(session: SparkSession, files: Sequence[tuple[str, FileDigest]]) -> No
 
 
 def verify_handles(session: SparkSession, handles: Iterable[Handle]) -> None:
-    """Compare the files of handles with their digests. Handles written by an older flykka have none. Blocks as
+    """Compare the files of handles with their digests. Handles written by an older flykka have no digests. Blocks like
     `verify`.
 
     Raises:
         CheckpointStateMissingError: a file does not exist; the message names it.
-        CheckpointFormatError: a file is damaged, or there is an unexpected one; the message names it.
+        CheckpointFormatError: a file is damaged or unexpected; the message names it.
     """
     with_files = [handle for handle in handles if handle.files]
     for handle in with_files:
@@ -94,14 +95,14 @@ def verify_handles(session: SparkSession, handles: Iterable[Handle]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFiles:
-    """The files of handles: sealed when they are written, verified before they are read. All calls block."""
+    """Seals the files of handles when they are written, and verifies them before they are read. All calls block."""
 
     filesystem: FileSystem
     session: SparkSession
     sync: bool
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
-        """Seal all files below a folder, as `seal` does; the folder's path is qualified."""
+        """Seal all files below a folder, like the function `seal`. The folder's path is qualified."""
         files = [file.path for file in self.filesystem.files_below(folder)]
         top = self.filesystem.qualified(within)
         return seal(self.session, files, folder, within=top, sync=self.sync)
@@ -116,7 +117,7 @@ def _places(session: SparkSession, number: int) -> DataFrame:
 
 
 def _in_threads(work: Callable[[A], B], pieces: Sequence[A]) -> list[B]:
-    """Process the pieces in parallel threads; return the results in order. Hashing and fsync release the GIL."""
+    """Apply `work` in parallel threads; return the results in order. Hashing and fsync release the GIL."""
     if len(pieces) == 1:
         return [work(pieces[0])]
     with ThreadPoolExecutor(min(_THREADS, len(pieces)), thread_name_prefix="flykka-file-digests") as threads:

@@ -1,4 +1,4 @@
-"""Batches in flight as files: written for an unaligned checkpoint, and turned into batches again by a restore."""
+"""Stores in-flight batches of unaligned checkpoints as files, and converts these to batches when restored."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class InFlightStore:
-    """Writes and reads the batches in flight of one attempt, as background work."""
+    """Writes and reads the in-flight batches of one attempt, in the background."""
 
     def __init__(self, storage: AttemptStorage, keys_of: Callable[[OperatorRef], tuple[Column | str, ...]]) -> None:
         self._descriptor = storage.descriptor
@@ -33,7 +33,7 @@ class InFlightStore:
         self._files = storage.files
 
     def write(self, parts: tuple[ChannelStatePart, ...]) -> tuple[ExclusiveStateHandle, ...]:
-        """Make batches durable, with one Spark job for each part. Raises `UnknownBatchError` if one was released."""
+        """Make batches durable, with one Spark job per part. Raises `UnknownBatchError` if a batch was released."""
         filesystem, store = self._storage.filesystem, self._storage.store
         job = f"{self._descriptor.checkpoint_directory}/{self._descriptor.job_id}"
         handles: list[ExclusiveStateHandle] = []
@@ -53,7 +53,7 @@ class InFlightStore:
         return tuple(handles)
 
     def read(self, read: ChannelStateRead) -> BatchRef | None:
-        """Restore the rows that were in flight as a batch; None if none of them belongs to this subtask."""
+        """Restore in-flight rows as a batch; None if no row belongs to this subtask."""
         self._files.verify([read.in_flight])
         rows = read_parquet(self._storage.scope.session, [read.in_flight.path])
         if read.key_groups is not None:
@@ -71,7 +71,7 @@ class InFlightStore:
         return ref
 
     def _key_groups(self, gate: int) -> KeyGroups:
-        """Return the keys by which the rows for a keyed gate were partitioned."""
+        """Return the key groups by which the rows for a keyed gate were partitioned."""
         vertex = self._descriptor.vertex
         edge = vertex.inputs[gate]
         assert edge.key_by is not None, f"gate {gate} of {vertex.name!r} has key groups and no keys"

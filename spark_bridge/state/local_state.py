@@ -1,7 +1,7 @@
-"""State of checkpoints that is still on the executors: a restarted subtask uses it instead of reading the checkpoint.
+"""State of checkpoints that is still on the executors, so that a restarted subtask need not read the checkpoint.
 
 Follows Flink's TaskLocalStateStore. No copy is made: the segments that were live at a checkpoint's barrier are held
-until a later checkpoint completes, even if they were merged meanwhile.
+until a later checkpoint completes, even if they have been merged.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class Holders(Protocol):
     """Manages the holders of batches and knows whether their rows still exist."""
 
     def hold(self, batch_ids: Iterable[BatchId], holder: str) -> None:
-        """Add a holder. Raises `UnknownBatchError` if one of the batches was released."""
+        """Add a holder. Raises `UnknownBatchError` if a batch was released."""
 
     def release(self, batch_ids: Iterable[BatchId], holder: str) -> None: ...
 
     def is_whole(self, batch_id: BatchId) -> bool:
-        """Return True if no row of a batch was lost with an executor or its disk."""
+        """Return True if no row of the batch was lost with an executor or its disk."""
 
 
 class LocalState(Generic[Frame]):
-    """Segments of one subtask by checkpoint, each with its place in it. Thread-safe."""
+    """Segments of one subtask by checkpoint, each with its location in the checkpoint. Thread-safe."""
 
     def __init__(self, subtask: str, store: Holders) -> None:
         self._subtask = subtask
@@ -40,20 +40,20 @@ class LocalState(Generic[Frame]):
         self._closed = False
 
     def keep(self, checkpoint_id: int, segments: Sequence[Segment[Frame]]) -> None:
-        """Hold segments of the state at the barrier of a checkpoint, or of a part. The caller must hold them too."""
+        """Hold segments that contain some of the state at a checkpoint's barrier. The caller must hold them too."""
         with self._lock:
             if not self._closed:
                 self._store.hold(_batches(segments), self._holder(checkpoint_id))
                 self._checkpoints.setdefault(checkpoint_id, []).extend(segments)
 
     def confirm(self, checkpoint_id: int) -> None:
-        """Release the segments of checkpoints before a completed one: the job never restores those."""
+        """Release the segments of checkpoints before a completed checkpoint, which are never restored."""
         with self._lock:
             if checkpoint_id in self._checkpoints:
                 self._release([each for each in self._checkpoints if each < checkpoint_id])
 
     def find(self, state_ids: frozenset[str]) -> dict[Handles, list[Segment[Frame]]]:
-        """Return complete and undamaged segments of handles among `state_ids`, newest checkpoint first."""
+        """Return complete and undamaged segments of handles among `state_ids`, with the newest checkpoint first."""
         segments_by_handles: dict[Handles, list[Segment[Frame]]] = {}
         missing = set(state_ids)
         with self._lock:
@@ -66,7 +66,7 @@ class LocalState(Generic[Frame]):
         return segments_by_handles
 
     def close(self) -> None:
-        """Release everything, and hold nothing from now on."""
+        """Release all segments, and hold no more."""
         with self._lock:
             self._closed = True
             self._release(list(self._checkpoints))
@@ -80,7 +80,7 @@ class LocalState(Generic[Frame]):
 
 
 class LocalStates:
-    """The local state of a job's subtasks; empty unless it `is_on`. Thread-safe."""
+    """The local states of a job's subtasks, which are empty unless `is_on`. Thread-safe."""
 
     def __init__(self, store: Holders, *, is_on: bool = True) -> None:
         self._store = store
@@ -101,7 +101,7 @@ class LocalStates:
             return state
 
     def close(self) -> None:
-        """Release everything, because its storage is gone or the job has ended."""
+        """Release all segments, because their storage is gone or the job has ended."""
         with self._lock:
             for _, states in self._by_vertex.values():
                 _close(states.values())

@@ -1,8 +1,8 @@
-"""The files of a subtask in a savepoint: copies, in its own folder, of everything that may be deleted elsewhere.
+"""The files of a subtask in a savepoint: copies, in the savepoint's folder, of all files that may be deleted elsewhere.
 
 A savepoint is self-contained: it refers neither to the job's shared state nor to files staged by its sinks, which are
-published or deleted while the savepoint stays. Starting from it copies pending files back to the sinks and leaves the
-savepoint unchanged.
+published or deleted while the savepoint stays. Starting from a savepoint copies pending files back to the sinks and
+leaves the savepoint unchanged.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ class Files(Protocol):
         """Copy a file or a folder to a path that does not exist. Raises `OSError`."""
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with its contents; no effect if it does not exist."""
+        """Delete a file, or a folder with its contents. Does nothing if it does not exist."""
 
     def bytes_below(self, folder: str) -> int: ...
 
 
 class HandleFiles(Protocol):
-    """The files of handles: sealed when they are written, verified before they are read."""
+    """Seals the files of handles when they are written, and verifies them before they are read."""
 
     @property
     def filesystem(self) -> Files: ...
 
     def seal(self, folder: str, within: str) -> tuple[FileDigest, ...]:
-        """Make all files below a folder durable, with the folders from `within` on, and return their digests."""
+        """Make all files below a folder durable, with the folders below `within`, and return their digests."""
 
     def verify(self, handles: Iterable[ExclusiveStateHandle]) -> None:
         """Compare the files of handles with their digests. Raises `CheckpointStorageError`."""
 
 
 def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) -> tuple[Value, ...]:
-    """Copy the files that a sink has prepared into `folder`; its staging folders are left out."""
+    """Copy the files that a sink has prepared into `folder`, without the sink's staging folders."""
     copied: list[Value] = []
     for number, piece in enumerate(prepared):
         match piece:
@@ -76,7 +76,7 @@ def into_savepoint(filesystem: Files, prepared: Iterable[Value], folder: str) ->
 
 
 def out_of_savepoint(filesystem: Files, prepared: Sequence[Value], staging: str) -> tuple[Value, ...]:
-    """Copy pending files back below `staging`, as if the sink had staged them; published ones are left out."""
+    """Copy pending files back below `staging`, as if the sink had staged them, without files that are published."""
     copied: list[Value] = []
     for number, piece in enumerate(prepared):
         place = f"{staging}/savepoint-{number}"

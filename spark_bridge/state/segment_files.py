@@ -1,7 +1,7 @@
 """Keyed state in files on the executors: segments of one row per key, which Python workers map into memory.
 
-A batch reads only the state of its keys, however large the state is. The job that processes a batch writes its segment,
-which the job's store holds like a batch. A snapshot adds one folder of parquet files, the same as for state in Spark's
+A batch reads only the state of its keys, whatever the size of the state. The job that processes a batch writes its
+segment, which the job's store holds like a batch. A snapshot writes a folder of parquet files, as for state in Spark's
 blocks, from which a segment is restored.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFiles:
-    """Segments by their file names, from the oldest to the newest."""
+    """Segments, by file names from the oldest to the newest."""
 
     names: tuple[str, ...]
     are_oldest: bool = False
@@ -51,13 +51,11 @@ class SegmentFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedSegments:
-    """Rows of segments in a checkpoint."""
-
     saved: tuple[SavedRows, ...]
 
 
 StateRows = SegmentFiles | SavedSegments
-"""The rows of segments, on the executors or in a checkpoint."""
+"""Rows of segments, on the executors or in a checkpoint."""
 
 SegmentWork = MergeSegments | LoadSegments
 
@@ -72,7 +70,7 @@ class _File:
         self._name = name
 
     def is_whole(self) -> bool:
-        """Return True if the file can be opened from wherever the next attempt runs."""
+        """Return True if the next attempt can open the file, wherever it runs."""
         return self._folder.has(self._name)
 
     def free(self) -> None:
@@ -93,7 +91,7 @@ class FileStateBackend(StoredState[StateRows]):
         clean_up: Callable[[], CleanUp | None] = lambda: None,
         state_schema: StateSchema | None = None,
     ) -> None:
-        """`in_background` runs work under a description; `clean_up` is called at each merge."""
+        """Create the backend. `in_background` runs work with a description. `clean_up` is called at each merge."""
         super().__init__(storage)
         descriptor = storage.descriptor
         self._state_schema = state_schema
@@ -167,7 +165,7 @@ class FileStateBackend(StoredState[StateRows]):
         return SegmentFiles(names=tuple(names))
 
     def merge(self, rows: StateRows, *, are_oldest: bool) -> StateRows:
-        """Return the newest row of each key; in the oldest segments, keys without state are dropped."""
+        """Return the newest row of each key. If the segments are the oldest, keys without state are dropped."""
         return replace(rows, are_oldest=are_oldest) if isinstance(rows, SegmentFiles) else rows
 
     def load(self, part: StatePart) -> SavedSegments:
@@ -227,7 +225,7 @@ class FileStateBackend(StoredState[StateRows]):
         return True
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Merge in parallel to stages, which read and add segments meanwhile."""
+        """Merge in parallel to stages, which may read and add segments at the same time."""
         if self._in_background is None:
             work()
         else:
@@ -255,5 +253,5 @@ def _shared_folder(descriptor: TaskDeploymentDescriptor) -> str:
 
 
 def _address(path: str) -> str:
-    """Return a path as Python's file systems expect it: Hadoop writes local paths with one slash."""
+    """Return a path in the form of Python's file systems, since Hadoop writes local paths with one slash."""
     return path.removeprefix("file:")

@@ -1,8 +1,8 @@
 """Keyed state with Spark: rows of segments are batches in the store, and parquet folders in checkpoint storage.
 
-The rows of a segment are a batch, received or computed here and held as long as the state needs it. A snapshot adds one
-folder, `<checkpoint directory>/<job>/shared/<state id>/`, written once: later checkpoints refer to it as long as one of
-its segments is live. Rows that are no longer needed are not written.
+The rows of a segment are a batch, which was received or computed by the attempt and is held as long as the state needs
+it. A snapshot writes one folder, `<checkpoint directory>/<job>/shared/<state id>/`, to which later checkpoints refer as
+long as one of its segments is live. Rows that are no longer needed are not written.
 
 A segment is stored in the executors' memory if the attempt's managed memory has room for it, else on their disks.
 """
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.program.aggregates import StatePlan
 
 _ROWS_OF_ONE_CORE = 1_000_000
-"""Up to this many rows of state are merged faster by one core than shuffled to several."""
+"""Maximum number of state rows that one core merges faster than several cores after a shuffle."""
 
 _ROWS_PER_FILE = 1_000_000
 
@@ -54,7 +54,7 @@ class StateLayout:
         return {}
 
     def between(self, state: DataFrame, from_ms: int | None, until_ms: int | None) -> DataFrame:
-        """Return the rows with times from `from_ms` until before `until_ms`; None is no bound."""
+        """Return the rows with times from `from_ms` to before `until_ms`. A None bound is open."""
         return state
 
     def later(self, state: DataFrame, closed_to_ms: int | None) -> DataFrame:
@@ -68,7 +68,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
     merge_at = 16
 
     def __init__(self, layout: StateLayout, storage: AttemptStorage, name: str = "") -> None:
-        """`name` is the name of the state if the operator has several."""
+        """Create the backend. `name` is the name of the state if the operator has several states."""
         super().__init__(storage)
         self._layout = layout
         self._files = storage.files
@@ -76,20 +76,19 @@ class SparkStateBackend(StoredState["DataFrame"]):
         self._segments = 0
         self._last_bytes = 0
         self._name = name
-        # Spark infers the columns with a job of its own, which takes longer than reading small state: it is done
-        # once.
+        # Spark infers columns with a separate job, which takes longer than reading small state: done only once.
         self._schemas: dict[StateSchema | None, StructType] = {}
 
     @cached_property
     def _groups(self) -> KeyGroups:
-        # Columns are created in the JVM, but operators are created in an actor's turn.
+        # Created lazily: columns are created in the JVM, but operators are created in an actor's turn.
         return KeyGroups(keys=self._layout.plan.keys, max_parallelism=self._descriptor.vertex.max_parallelism)
 
     def keep(self, rows: DataFrame) -> Segment[DataFrame] | None:
-        """Compute rows of state into a batch with one Spark job; None if there are no rows.
+        """Compute rows of state into a batch with one Spark job. Return None if there are no rows.
 
-        A batch that turns out too large for the memory is written to disk by a second job; the next one is then written
-        to disk directly.
+        A batch that turns out too large for the memory is written to disk by a second job, and the next batch is then
+        written to disk directly.
         """
         times, memory = self._layout.times(), self._memory
         on_disk = not memory.has_room_for(self._last_bytes)
@@ -114,7 +113,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         )
 
     def adopt(self, ref: BatchRef, state: DataFrame, first_ms: int = 0, last_ms: int = 0) -> Segment[DataFrame]:
-        """Return a segment of an existing batch, or of a copy on disk if the memory has no room for it."""
+        """Return a segment of an existing batch, or of a copy on disk if it does not fit into the memory."""
         if not self._memory.reserve(ref.batch_id, ref.size_bytes):
             self._last_bytes = ref.size_bytes
             copied = self.keep(state)
@@ -127,7 +126,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         return gathered(self.bounded(readings), readings)
 
     def bounded(self, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
-        """Return the rows of segments within their bounds, partitioned in any way."""
+        """Return the rows of segments within their bounds, with any partitioning."""
         between = self._layout.between
         return together([between(reading.segment.frame, reading.from_ms, reading.until_ms) for reading in readings])
 
@@ -147,7 +146,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         self._schemas[written_as] = rows.schema
         if written_as is not None:
             rows = evolved(rows, written_as, self._layout.plan.state_schema)
-        # Without keys there is one subtask, which owns all rows.
+        # Without keys there is only one subtask, which owns all rows.
         return self._groups.within(rows, key_groups) if key_groups is not None and self._groups.keys else rows
 
     def write(
@@ -178,7 +177,7 @@ class SparkStateBackend(StoredState["DataFrame"]):
         )
 
     def has_memory_for(self, batch_ids: Sequence[BatchId]) -> bool:
-        """Return True if the batches fit into the attempt's memory; else they are read from the checkpoint to disk."""
+        """Return True if the batches fit into the attempt's memory. Otherwise the checkpoint is read to disk."""
         return self._memory.has_room_for(sum(map(self._store.memory_bytes, batch_ids)))
 
     def hold(self, batch_ids: Sequence[BatchId], holder: str | None = None) -> None:
@@ -193,12 +192,12 @@ class SparkStateBackend(StoredState["DataFrame"]):
             self._memory.release(batch_ids)
 
     def in_background(self, work: Callable[[], None]) -> None:
-        """Merge at once: windows that fire meanwhile would remove segments."""
+        """Merge at once, because windows that fire during a background merge would remove segments."""
         work()
 
 
 def evolved(rows: DataFrame, was: StateSchema, now: StateSchema) -> DataFrame:
-    """Return rows of state that were written with schema `was`, with the values of schema `now`."""
+    """Convert rows of state from schema `was` to schema `now`."""
     columns, before = evolved_columns(was, now), set(stored_values(was).values())
     types = dict(zip(columns, columns_of(now.columns).values(), strict=True))
     values = (
@@ -209,7 +208,7 @@ def evolved(rows: DataFrame, was: StateSchema, now: StateSchema) -> DataFrame:
 
 
 def gathered(rows: DataFrame, readings: Sequence[Reading[DataFrame]]) -> DataFrame:
-    """Return rows of segments; few rows in one partition, which is merged without a shuffle."""
+    """Return rows of segments. Few rows are in one partition, which is merged without a shuffle."""
     return rows.coalesce(1) if sum(reading.segment.rows for reading in readings) <= _ROWS_OF_ONE_CORE else rows
 
 

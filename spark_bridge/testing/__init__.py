@@ -1,4 +1,4 @@
-"""Tests that are part of the product: for connectors of third parties.
+"""Tests for third-party connectors, which are part of the product.
 
 Not here: tests of flykka itself (`tests`).
 """

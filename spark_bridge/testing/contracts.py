@@ -1,11 +1,10 @@
-"""Tests that every connector passes: derive a class from `SinkContract` or `SourceContract`, and pytest runs them.
+"""Tests that every connector must pass: derive a class from `SinkContract` or `SourceContract`, and pytest runs them.
 
     class TestMySink(SinkContract):
         def sink(self) -> Sink: ...
         def published(self) -> list[tuple]: ...
 
-`self.folder` is a new folder for each test, `self.spark` a Spark session: that of your fixture `spark`, if you have
-one.
+`self.folder` is a new folder for each test. `self.spark` is a Spark session, from your fixture `spark` if you have one.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class _Contract(ABC):
 
 @dataclass(slots=True)
 class _Attempt:
-    """The writer of one subtask, and its prepared values of the last complete checkpoint."""
+    """The writer of one subtask, and the values it had prepared for the last complete checkpoint."""
 
     writer: SinkWriter[DataFrame]
     staged: list[str] = field(default_factory=list)
@@ -76,22 +75,22 @@ class SinkContract(_Contract):
 
     schema: ClassVar[str] = "id long, name string"
     shows_rows_once: ClassVar[bool] = True
-    """False for a sink that is only at-least-once: rows may be published again."""
+    """False for an at-least-once sink, which may publish rows again."""
 
     @abstractmethod
     def sink(self) -> Sink:
-        """Return the sink, with the same target at every call in a test."""
+        """Return the sink, with the same target at every call during a test."""
 
     @abstractmethod
     def published(self) -> list[Row]:
         """Return the rows that a reader of the target sees now, in any order."""
 
     def row(self, number: int) -> Row:
-        """Return a row; different numbers give different rows."""
+        """Return the row with a number. Different numbers give different rows."""
         return number, f"row {number}"
 
     def test_rows_become_visible_only_when_their_checkpoint_completes(self) -> None:
-        """Before that, staged and prepared rows are invisible, if the sink supports that."""
+        """Staged and prepared rows are invisible before that, if the sink supports it."""
         attempt = self._attempt(0)
         self._stage(attempt, 1)
         self._prepare(attempt, 1)
@@ -132,7 +131,7 @@ class SinkContract(_Contract):
 
     @pytest.mark.parametrize("parallelism", [1, 3])
     def test_a_checkpoint_is_restored_at_another_parallelism(self, parallelism: int) -> None:
-        """State of two subtasks is assigned to one, or to three if the sink allows it; two checkpoints are pending."""
+        """State of two subtasks goes to one subtask, or to three if the sink allows it. Two checkpoints are pending."""
         limit = self.sink().parallelism_limit
         former, later = (2, parallelism) if limit is None else (min(2, limit), min(parallelism, limit))
         before = [self._attempt(0, subtask=subtask, parallelism=former) for subtask in range(former)]
@@ -149,7 +148,7 @@ class SinkContract(_Contract):
         self._check([row for number in numbers for row in self._rows(number)])
 
     def test_a_restore_after_a_commit_publishes_no_row_twice(self) -> None:
-        """The attempt died after the commit, before it could report it."""
+        """The attempt died after the commit, but before it could report the commit."""
         first = self._attempt(0)
         self._stage(first, 1)
         self._prepare(first, 1)
@@ -159,7 +158,7 @@ class SinkContract(_Contract):
         self._check(self._rows(1))
 
     def test_an_abandoned_attempt_that_continues_changes_nothing(self) -> None:
-        """The commit of an abandoned attempt may be refused, but its rows must stay invisible."""
+        """The commit of an abandoned attempt may fail, but its rows must stay invisible."""
         zombie = self._attempt(0)
         self._stage(zombie, 1)
         self._prepare(zombie, 1)
@@ -170,7 +169,7 @@ class SinkContract(_Contract):
         self._check(self._rows(1))
 
     def test_a_replaced_process_publishes_no_rows(self) -> None:
-        """The process was paused, and resumes after another process has continued the job."""
+        """The process is paused, and resumes after another process has continued the job."""
         folder = self._staging_folder()
         if folder is None:
             pytest.skip("nothing is staged")
@@ -194,7 +193,7 @@ class SinkContract(_Contract):
         self._check(self._rows(1))
 
     def _staging_folder(self) -> str | None:
-        # Specific to this test: targets remember jobs.
+        # A different job id for each test, since targets remember jobs.
         return self.sink().bound(self.spark).staging_folder(JobId(self.folder.name), str(self.folder / "checkpoints"))
 
     def _attempt(self, number: int, *, subtask: int = 0, parallelism: int = 1, owner_number: int = 0) -> _Attempt:
@@ -263,7 +262,7 @@ class SourceContract(_Contract):
 
     @abstractmethod
     def source(self) -> Source:
-        """Return the source, with the same origin at every call in a test; bounded, if it can be."""
+        """Return the source, with the same origin at every call during a test; bounded, if possible."""
 
     @abstractmethod
     def add(self, rows: Sequence[Row]) -> None:
@@ -271,7 +270,7 @@ class SourceContract(_Contract):
 
     @abstractmethod
     def rows(self) -> list[Row]:
-        """Return three new rows for `add`, in the form in which the source reads them."""
+        """Return three new rows for `add`, as the source reads them."""
 
     def test_repeated_discoveries_read_every_row_once(self) -> None:
         """The second discovery finds the rows that arrived after the first."""

@@ -2,14 +2,14 @@
 
 Registered files are copied at once to a folder of this process, under a name derived from their content: a *unit*. So a
 job has the files as they were when registered, a mistake is reported at the user's line, and two jobs share a unit only
-if its content is equal. A unit is distributed with the first job that needs it and withdrawn with the last one.
+if its content is equal. A unit is distributed when the first job needs it, and withdrawn with the last such job.
 
 Spark distributes a unit by `SparkContext.addFile`, or `addArchive` for folders, which each executor fetches once,
-before its next task. Alternatives that were tried: `addPyFile` is `addFile` and an entry in a list, for all jobs of the
-context, and refuses another file of the same name; `SparkSession.addArtifacts` is the same in a classic session, where
-PySpark turns the isolation of artifacts off. A broadcast variable can be destroyed, but would be in the heap. Spark has
-no call to remove a file, so it is removed from the lists of the context. On two cores 200 MB took 0.24 s to add, and a
-job without files costs nothing. Folders are sent as uncompressed tar files.
+before its next task. Alternatives that were rejected: `addPyFile` is `addFile` plus an entry in a list for all jobs of
+the context, and rejects another file of the same name. `SparkSession.addArtifacts` is the same in a classic session,
+where PySpark turns the isolation of artifacts off. A broadcast variable can be destroyed, but would be in the heap.
+Spark has no call to remove a file, so files are removed from the lists of the context. On two cores 200 MB took 0.24 s
+to add, and a job without files costs nothing. Folders are sent as uncompressed tar files.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger("flykka.spark_bridge")
 
 _PYTHON_PATH = "FLYKKA_PYTHON_PATH"
-"""An environment variable of workers: Spark uses other processes for workers with another value.
+"""An environment variable of workers: Spark starts separate worker processes for each value.
 
-A reused worker has already imported the modules of another job.
+A reused worker would already have imported the modules of another job.
 """
 
 _lock = Lock()
 _holders: dict[tuple[str, str], set[object]] = {}
-"""The jobs that need a unit, by Spark application and unit."""
+"""The jobs that need a unit, by Spark application and unit name."""
 
 
 def distribute(session: SparkSession, unit: str, holder: object) -> None:
@@ -60,7 +60,7 @@ def distribute(session: SparkSession, unit: str, holder: object) -> None:
 
 
 def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> None:
-    """Withdraw units that no other holder needs, from Spark's lists and from the executors. Blocks.
+    """Withdraw units that no other holder needs from Spark's lists and from the executors. Blocks.
 
     An executor without a free core keeps its copies until it ends.
     """
@@ -83,7 +83,7 @@ def withdraw(session: SparkSession, units: Iterable[str], holder: object) -> Non
 
 
 def put_on_path(context: SparkContext, units: Iterable[str]) -> None:
-    """Make modules in units importable for functions created from now on, like those of `addPyFile`."""
+    """Make modules in units importable for functions created from now on, like `addPyFile`."""
     _set_path(context, dict.fromkeys((*_path(context), *units)))
 
 
@@ -102,7 +102,7 @@ def _set_path(context: SparkContext, units: Iterable[str]) -> None:
     environment = {name: text for name, text in context.environment.items() if name != _PYTHON_PATH}
     if path:
         environment[_PYTHON_PATH] = blake2b("\0".join(path).encode(), digest_size=8).hexdigest()
-    # Threads of stages read both: they are replaced, never changed.
+    # Replaced, not changed, because threads that run stages read both.
     context._python_includes, context.environment = [*others, *path], environment
 
 
@@ -138,8 +138,6 @@ def _each(iterator: Any) -> Iterator[Any]:
 
 
 class _Deletion:
-    """Deletes units on an executor."""
-
     def __init__(self, units: list[str]) -> None:
         self._units = units
 

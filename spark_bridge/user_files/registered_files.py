@@ -2,9 +2,9 @@
 
 pip installs packages in the driver, once, and they are sent to the executors with the other files, while PyFlink
 installs them on every worker. So executors need neither pip nor a network, a requirement that cannot be installed is
-reported at the user's line before there is a job, and user functions that Spark calls by itself (`F.udf`) find them
-too. Spark's workers have the Python version of the driver in any case; for compiled packages they need its platform
-too.
+reported at the user's line before there is a job, and user functions that Spark calls itself (`F.udf`) can import the
+packages too. Spark's workers need the driver's Python version in any case; for compiled packages they also need its
+platform.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ _ZIPPED_PACKAGES = frozenset((".zip", ".egg", ".whl"))
 class RegisteredFiles:
     """Copies of files, in the order of registration, and the job parameters.
 
-    They apply to jobs submitted from now on. Functions are also opened when the program is built, so modules are on the
-    path of this process as well. `call` is the registering call, with the user's line, for errors.
+    They apply to jobs submitted later. Functions are also opened when the program is built, so modules are on the path
+    of this process as well. `call` is the registering call with the user's line, for errors.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class RegisteredFiles:
 
     @property
     def resources(self) -> JobResources:
-        """Return the resources of a job for functions that are tried in this process."""
+        """Return the resources of a job for functions that are tested in this process."""
         return JobResources(
             broadcast_variables=None,
             cached_files=dict(self._cached),
@@ -71,7 +71,7 @@ class RegisteredFiles:
         self._add_cached(name, call, lambda folder: _unpack(source, folder, call), label=name)
 
     def add_python(self, path: str, call: str, context: SparkContext) -> None:
-        """Put a module, a zipped package or a folder with modules on the Python path. Raises `UserFileError`."""
+        """Add a module, a zipped package or a folder with modules to the Python path. Raises `UserFileError`."""
         source = _existing(path, call)
         if source.is_dir():
             write: Callable[[Path], object] = partial(shutil.copytree, source)
@@ -86,13 +86,13 @@ class RegisteredFiles:
         self._add_on_path(staged_files.add(source.stem, write), context)
 
     def add_requirements(self, requirements: str, cache: str | None, call: str, context: SparkContext) -> None:
-        """Install requirements, from the folder `cache` only if it is given. Raises `UserFileError`."""
+        """Install requirements, only from the folder `cache` if it is set. Raises `UserFileError`."""
         source = _existing(requirements, call)
         packages = None if cache is None else _existing(cache, call)
         self._add_on_path(staged_files.add("site-packages", lambda to: install(source, packages, to, call)), context)
 
     def close(self) -> None:
-        """Release everything; no job of the environment runs any more."""
+        """Release all files, when no job of the environment runs any more."""
         for context in self._contexts:
             take_off_path(context, self._on_path)
         for unit in self._on_path:
@@ -114,13 +114,16 @@ class RegisteredFiles:
         self._on_path.append(unit)
         put_on_path(context, [unit])
         self._contexts.append(context)
-        # In front, as in the workers, but after the folder of the script.
+        # Near the front, as in the workers, but after the folder of the script.
         sys.path.insert(1, str(staged_files.path(unit)))
         importlib.invalidate_caches()
 
 
 def _take_off_own_path(folder: str) -> None:
-    """Forget imported modules too: another environment may have a newer version of the same name."""
+    """Remove a folder from the path of this process, and forget imported modules.
+
+    Another environment may have a newer version of a module with the same name.
+    """
     if folder in sys.path:
         sys.path.remove(folder)
     for name, module in [*sys.modules.items()]:
@@ -150,7 +153,7 @@ def _unpack_zip(source: Path, folder: Path, *, call: str) -> None:
 
 
 def _unpack(source: Path, folder: Path, call: str) -> None:
-    """Unpack an archive of any kind that Python supports; a tar file writes nothing outside of the folder."""
+    """Unpack an archive of any type that Python supports. A tar file writes nothing outside of the folder."""
     if zipfile.is_zipfile(source):
         _unpack_zip(source, folder, call=call)
         return
@@ -168,8 +171,8 @@ _REQUIREMENT = re.compile(
 
 
 def install(requirements: Path, packages: Path | None, folder: Path, call: str) -> None:
-    """Install a requirements file into a folder, from `packages` only if it is given. Blocks. Raises `UserFileError`,
-    naming the requirement if pip does.
+    """Install a requirements file into a folder, only from `packages` if it is set. Blocks. Raises `UserFileError` with
+    the requirement that pip names.
     """
     command = [sys.executable, "-m", "pip", "install", "--target", str(folder), "--requirement", str(requirements)]
     command += ["--ignore-installed", "--disable-pip-version-check", "--no-input", "--quiet"]

@@ -1,4 +1,4 @@
-"""The folder of this process with the registered files of users, by units."""
+"""The folder of this process that contains the registered files of users, as units."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from threading import Lock
 from flykka.runtime.temporary_folders import TemporaryFolder
 
 PREFIX = "flykka-file-"
-"""Prefix of all units: executors' folders contain files of others too."""
+"""Prefix of all units, since folders of executors contain other files too."""
 
 _BLOCK_BYTES = 1 << 20
 
 
 class StagedFiles:
-    """Reference-counted copies by unit: two environments of a process may share one. Thread-safe."""
+    """Reference-counted copies by unit, since two environments of a process may share one. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -27,9 +27,9 @@ class StagedFiles:
         self._root: Path | None = None
 
     def add(self, label: str, write: Callable[[Path], object]) -> str:
-        """Add the file or folder that `write` creates at a path; return its unit, which ends with `label`.
+        """Add the file or folder that `write` creates at a path. Return its unit, which ends with `label`.
 
-        Exceptions of `write` are passed on, and its output is deleted.
+        Exceptions of `write` are passed on, after its output was deleted.
         """
         with self._lock:
             if self._root is None:
@@ -47,7 +47,7 @@ class StagedFiles:
         return unit
 
     def release(self, unit: str) -> None:
-        """Release a unit; it is deleted with its last use."""
+        """Release a unit, which is deleted after its last use."""
         with self._lock:
             self._uses[unit] -= 1
             if self._uses[unit]:
@@ -65,14 +65,14 @@ class StagedFiles:
         return self._root / unit
 
     def archive(self, unit: str) -> Path | None:
-        """Return a tar file of a unit that is a folder, created at the first call; None for a file."""
+        """Return a tar file of a unit that is a folder, created by the first call; None if the unit is a file."""
         path, archive = self.path(unit), self._archive(unit)
         with self._lock:
             if not path.is_dir():
                 return None
             if not archive.exists():
                 with tarfile.open(archive, "w") as packed:
-                    # Without the folder itself: Spark would take it for an entry outside of its own.
+                    # Without the folder itself, which Spark would treat as an entry outside of the archive's folder.
                     for each in sorted(path.iterdir()):
                         packed.add(each, each.name)
             return archive
@@ -96,4 +96,3 @@ def _files(folder: Path) -> Iterator[Path]:
 
 
 staged_files = StagedFiles()
-"""The folder of this process."""

@@ -1,4 +1,4 @@
-"""Work in Spark's Python workers: batches by key, look-ups in segments, functions of users.
+"""Work in Spark's Python workers: keyed batches, look-ups in segments, and users' functions.
 
 Not here: the Spark jobs that run it (`operators`).
 """

@@ -1,4 +1,4 @@
-"""Drops rows whose keys have occurred before, ever or within a time."""
+"""Drops rows whose keys have occurred before, at any time or within a duration."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.time_columns import MICROS, micros
 
 SEEN_AT = "seen_at"
-"""The state with a time: the event time of the key's last emitted row."""
+"""The state column for drops within a duration: the event time of the key's last emitted row."""
 
 IS_SEEN = "is_seen"
-"""The state without a time: true."""
+"""The state column for drops without a duration: true."""
 
 _BOUNDS = np.iinfo(np.int64)
 
@@ -38,10 +38,10 @@ class DropDuplicates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropDuplicatesWithin:
-    """Emits a row unless another row of its key was emitted less than `within_ms` before or after it.
+    """Emits a row unless a row of its key less than `within_ms` before or after it has been emitted.
 
-    A key expires when the watermark is `within_ms` past its row. Rows before the watermark are dropped as late, because
-    the keys of their duplicates may have expired. A row without event time gets the watermark's.
+    A key expires when the watermark is `within_ms` later than its row. Rows before the watermark are dropped as late,
+    because the keys of their duplicates may have expired. A row without event time gets the time of the watermark.
     """
 
     columns: tuple[str, ...]
@@ -72,9 +72,9 @@ class DropDuplicatesWithin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpireDuplicates:
-    """Removes keys whose row is `within_ms` before the watermark, when segments are merged.
+    """Removes expired keys when segments are merged: those whose row is `within_ms` or more before the watermark.
 
-    It leaves no tombstones: older segments must forget such keys as well.
+    It writes no tombstones, because the keys are removed from older segments in the same way.
     """
 
     within_ms: int
@@ -87,9 +87,9 @@ class ExpireDuplicates:
 
 
 def _first_rows(keys: Rows, times: Rows, closed_to: Rows, within: int) -> Rows:
-    """Return the rows to emit, one after the other for each key, each not before the time to which its key is closed.
+    """Return the indices of the rows to emit: in each key, those with times not before the key's `closed_to`.
 
-    `keys` are sorted. `closed_to` is advanced.
+    Each emitted row advances `closed_to` of its key by `within`. `keys` are sorted.
     """
     emitted: list[Rows] = []
     remaining = np.arange(len(keys))

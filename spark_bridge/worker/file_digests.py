@@ -1,4 +1,4 @@
-"""Computes digests of files on the executors that wrote them: for `mapInArrow`, one row per file."""
+"""Computes digests of files on the executors that wrote them, in `mapInArrow` with one row per file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ DAMAGED = "place long, reason string"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealFiles:
-    """Seals the files at the places of its input, and syncs their folders up to `within` (None: nothing is synced)."""
+    """Seals the files whose indices are its input, and syncs their folders up to `within` (None: no sync)."""
 
     paths: tuple[str, ...]
     within: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Seal the files; yield their places, sizes and digests."""
+        """Seal the files. Yield their indices, sizes and digests."""
         places = _places(batches)
         files = [sealed(self.paths[place], "", sync=self.within is not None) for place in places]
         if self.within is not None and places:
@@ -40,12 +40,12 @@ class SealFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyFiles:
-    """Compares the files at the places of its input with their digests."""
+    """Compares the files whose indices are its input with their digests."""
 
     files: tuple[tuple[str, FileDigest], ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Compare the files; yield the places of missing or damaged ones, with the reasons."""
+        """Compare the files. Yield the indices of missing or damaged files, with the reasons."""
         damaged: list[tuple[int, str]] = []
         for place in _places(batches):
             try:

@@ -1,4 +1,4 @@
-"""The first rows of each key by an order, as a function of tables that emits the changes of a batch."""
+"""Finds the first rows of each key by an order; a function of tables that emits the changes of each batch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ FIRST_ROWS = "rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstRows:
-    """Keeps the first `limit` rows of each key; among rows with equal order, those that came first.
+    """Stores the first `limit` rows of each key; earlier rows come first among rows with equal order.
 
-    It emits the columns `emitted` of a row, followed by its number from 1, whenever the row with that number changes:
-    the output is upserts by key and number.
+    It emits the columns `emitted` of a row, followed by its number from 1, whenever the row with that number changes.
+    So the output consists of upserts by key and number.
     """
 
     keys: tuple[str, ...]
@@ -50,10 +50,10 @@ class FirstRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstOfValues:
-    """Replaces each boolean column of `conditions` by whether the row is the first of its key for which it is true.
+    """Replaces each boolean column of `conditions`: true only for the first row of its key for which it is true.
 
-    State has a column of that name, which is true once that row has come. An aggregate of the marked rows is one over
-    distinct keys.
+    State has a column of that name, which is true once there has been such a row. So an aggregate of the marked rows is
+    an aggregate over distinct keys.
     """
 
     keys: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""Tables in the form of users' functions: Arrow tables, or pandas frames.
+"""Converts tables to the form of users' functions, Arrow tables or pandas frames, and back.
 
-In a frame, integers and booleans have pandas' nullable types, and lists, maps and structs Arrow's: a null does not turn
-integers into floats, and a column has the same type in every batch. Times are in UTC. On the way back NaN is null, as
-always between pandas and Arrow.
+In a frame, integers and booleans have pandas' nullable types, and lists, maps and structs have Arrow's. So a null does
+not turn integers into floats, and a column has the same type in every batch. Times are in UTC. In results, NaN becomes
+null, as in all conversions from pandas to Arrow.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _EXACT_IN_FLOATS = 2**53
 _NAME = ("__name__",)
-"""Keeps the name of the user's function, by which Spark's errors identify the operator."""
+"""The attribute that wrappers copy from the user's function, since Spark's errors identify the operator by it."""
 _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -46,9 +46,9 @@ def frame_of(table: pa.Table) -> pd.DataFrame:
 
 
 def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
-    """Convert a function's result to a table with the columns of a schema; None is an empty table.
+    """Convert a function's result to a table with the columns of a schema. None becomes an empty table.
 
-    Raises `FunctionOutputError` if it is no table, or has other columns.
+    Raises `FunctionOutputError` if the result is not a table, or has other columns.
     """
     if returned is None:
         return schema.empty_table()
@@ -64,7 +64,7 @@ def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
     if not names and not len(returned):
         return schema.empty_table()
     if is_frame and len(names) == len(schema) and not any(isinstance(name, str) for name in names):
-        # As in Spark, columns without names are taken by position.
+        # As in Spark, columns without names are matched by position.
         returned, names = returned.set_axis(schema.names, axis=1), schema.names
     _check_names(names, schema.names, what)
     columns = [_fitting(returned[each.name], each, what) for each in schema]
@@ -72,11 +72,11 @@ def table_from(returned: Any, schema: pa.Schema, what: str) -> pa.Table:
 
 
 def _fitting(returned: Any, field: pa.Field, what: str) -> pa.Array | pa.ChunkedArray:
-    """Convert an Arrow or pandas column to a type."""
+    """Convert an Arrow or pandas column to the type of a field."""
     type_text = f"{returned.dtype if hasattr(returned, 'dtype') else returned.type}"
     try:
         if not isinstance(returned, pa.ChunkedArray):
-            # Python values do not reveal whether they are structs or maps.
+            # Python values do not reveal whether they represent structs or maps.
             is_untyped = pa.types.is_nested(field.type) and returned.dtype == object
             returned = pa.array(returned, field.type if is_untyped else None, from_pandas=True)
             type_text = f"{returned.type}"

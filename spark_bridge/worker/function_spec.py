@@ -1,7 +1,7 @@
-"""A user's function as it is sent to Python workers, and its reports: rows, state, and events to the driver.
+"""A user's function as it is sent to Python workers, and what it returns: rows, state, and events for the driver.
 
-Events go to a Spark accumulator, by call and partition. A Spark task that runs again sends them again under the same
-partition, replacing the earlier ones. So every event counts once, however often its partition was computed.
+Events go to a Spark accumulator, by call and partition. A Spark task that runs again sends its events again for the
+same partition, and they replace the earlier ones. So every event counts once, however often its partition is computed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from flykka.spark_bridge.worker.rows import structs, table_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SentInPartition:
-    """Events and values that a function has sent over the rows of a partition; functions of aggregates are pickled."""
+    """Events and values that a function has sent for a partition. The aggregates' functions are pickled."""
 
     events: tuple[bytes, ...]
     updates: tuple[tuple[str, bytes], ...]
@@ -39,7 +39,7 @@ class SentInPartition:
 
 
 Sends = dict[tuple[int, int], SentInPartition]
-"""Sent values by the number of the operator's call and by partition."""
+"""Sent events and values, by the number of the operator's call and by partition."""
 
 
 class SendsParam:
@@ -55,9 +55,10 @@ class SendsParam:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionCall:
-    """A call of an operator in which its function may send events, and the current results of global aggregates.
+    """A call of an operator in which its function may send events, with the current results of global aggregates.
 
-    The accumulator is pickled: every Spark task that unpickles an accumulator reports it, and few tasks send anything.
+    The accumulator is pickled, because every Spark task that unpickles an accumulator reports it, though few tasks send
+    anything.
     """
 
     number: int
@@ -65,7 +66,7 @@ class FunctionCall:
     results: Mapping[str, bytes]
 
     def report(self, sent: Sent | None) -> None:
-        """Send events to the driver with the success of the task."""
+        """Send events to the driver, which receives them when the task succeeds."""
         if sent is None:
             return
         context: Any = TaskContext.get()
@@ -83,21 +84,21 @@ R = TypeVar("R", KeyedFunctionRunner, ProcessFunctionRunner)
 
 
 OPERATOR_STATE = "__flykka_operator_state"
-"""The column in which a worker returns operator state, pickled."""
+"""The column in which a worker returns the pickled operator state."""
 
 _opened: dict[str, tuple[str, Any]] = {}
-"""The functions that this process has opened, by subtask, with their attempts."""
+"""The functions that this process has opened, with their attempts, by subtask."""
 
 
 class SampleAccumulator(Protocol):
-    """Counts metrics for the driver."""
+    """Reports samples of metrics to the driver."""
 
     def add_sample(self, sample: MetricSample) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideColumn:
-    """A side output: the id of its tag, the columns of its rows, and the column of the worker's output with them."""
+    """A side output: the id of its tag, its columns, and the column of the worker's output that contains its rows."""
 
     tag: str
     name: str
@@ -106,7 +107,7 @@ class SideColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubtaskState:
-    """The operator state at the start of a batch; `is_restored` if there was some before."""
+    """The operator state at the start of a batch. `is_restored` is true if there was state before."""
 
     lists: Lists = ()
     is_restored: bool = False
@@ -116,8 +117,8 @@ class SubtaskState:
 class FunctionSpec:
     """A pickled function, with the inputs that it reads and the columns that it emits.
 
-    `operator_state` is set for a `CheckpointedFunction` with state, or with `broadcast_states`. Events are sent under
-    the `call` of its operator.
+    `operator_state` is set for a `CheckpointedFunction` with state, or with `broadcast_states`. Events are sent for the
+    `call` of its operator.
     """
 
     pickled: bytes = field(repr=False)
@@ -136,10 +137,10 @@ class FunctionSpec:
 
     @contextmanager
     def running(self, kind: type[R]) -> Iterator[R]:
-        """Run the function on a batch; afterwards its `lists` are the operator state.
+        """Run the function for a batch. Afterwards its `lists` are the operator state.
 
-        It is opened by the attempt's first batch in this process, and again if another process has run batches
-        meanwhile, so that the operator state has changed. If a batch fails it is closed.
+        The attempt's first batch in this process opens the function. It is opened again if another process has run
+        batches in the meantime, which changes the operator state. If a batch fails, the function is closed.
         """
         attempt, runner = _opened.pop(self.subtask, (self.attempt, None))
         state = SubtaskState() if self.operator_state is None else self.operator_state
@@ -171,7 +172,7 @@ class FunctionSpec:
         )
 
     def _report(self, runner: KeyedFunctionRunner | ProcessFunctionRunner) -> None:
-        """Add the samples of the function's metrics. Raises `FunctionError` for a metric registered too late."""
+        """Report the samples of the function's metrics. Raises `FunctionError` for a metric registered too late."""
         for sample in runner.drain_metrics():
             accumulator = self.metrics.get(sample.name)
             if accumulator is None:
@@ -183,14 +184,17 @@ class FunctionSpec:
         return table_of((row for part in parts for row in part.rows), self.emitted)
 
     def state_rows(self, runner: KeyedFunctionRunner | ProcessFunctionRunner | None) -> Mapping[str, pa.Array]:
-        """Return the operator state after a batch as its own row, or no row yet; without operator state no column."""
+        """Return the operator state after a batch as a single row, or no row without a runner.
+
+        Without operator state there is no column.
+        """
         if self.operator_state is None:
             return {}
         rows = [] if runner is None else [pickle.dumps(runner.lists)]
         return {OPERATOR_STATE: pa.array(rows, pa.binary())}
 
     def side_rows(self, parts: Sequence[Emitted]) -> Mapping[str, pa.StructArray]:
-        """Return the rows of side outputs, by their columns. Raises `FunctionOutputError`."""
+        """Return the rows of side outputs, by column. Raises `FunctionOutputError`."""
         return {
             side.name: structs(table_of((row for part in parts for row in part.side.get(side.tag, ())), side.schema))
             for side in self.side

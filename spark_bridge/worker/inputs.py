@@ -1,7 +1,7 @@
-"""The rows of a batch as a function reads them: from one input, or from two merged into one.
+"""The rows of a batch as a function reads them: from one input, or from two inputs merged into one.
 
-Rows of two inputs have the columns of both, each named with the number of its input; those of the other input are null.
-So in between, two inputs are one stream, and their columns may have the same names.
+Merged rows have the columns of both inputs, with the number of the input in the name; those of the other input are
+null. So two inputs are exchanged as one stream, and their columns may have the same names.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from flykka.spark_bridge.worker.rows import dicts
 from flykka.spark_bridge.worker.time_columns import millis
 
 INPUT = "__input"
-"""The column with the input of a row: 0 or 1."""
+"""The column with the number of a row's input: 0 or 1."""
 
 
 def tagged(number: int, name: str) -> str:
-    """Return the name of a column of an input in the merged rows."""
+    """Return the name of an input's column in the merged rows."""
     return f"__{number + 1}_{name}"
 
 
@@ -33,8 +33,8 @@ def tagged(number: int, name: str) -> str:
 class RowsRead:
     """Rows with their event times in ms (None without event time), in processing order.
 
-    If there are two inputs, `inputs` are the numbers of theirs. `order` has the places of the rows in the table, None
-    if unchanged. The first `without_key` rows belong to no key.
+    If there are two inputs, `inputs` are the input numbers of the rows. `order` are the indices of the rows in the
+    table, or None if the order is unchanged. The first `without_key` rows belong to no key.
     """
 
     rows: list[Row]
@@ -44,14 +44,14 @@ class RowsRead:
     without_key: int = 0
 
     def slots(self, key_of_row: Rows) -> list[int]:
-        """Return the slots of the rows; `key_of_row` are those of the rows of the table."""
+        """Return the slots of the rows; `key_of_row` are the slots of the table's rows."""
         slots: list[int] = (key_of_row if self.order is None else key_of_row[self.order]).tolist()
         return [NO_SLOT] * self.without_key + slots[self.without_key :]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OneInput:
-    """The columns that a function reads, and the event-time column among them."""
+    """The columns that a function reads from its only input, and the event-time column among them."""
 
     columns: tuple[str, ...]
     event_time: EventTime | None
@@ -60,7 +60,7 @@ class OneInput:
         return RowsRead(rows=dicts(table, self.columns), timestamps=self.timestamps(table))
 
     def timestamps(self, table: pa.Table) -> list[int | None] | None:
-        """Return the event times of the rows of a batch in ms, or None."""
+        """Return the event times of a batch's rows in ms; None without an event-time column."""
         if self.event_time is None:
             return None
         listed: list[int | None] = millis(table.column(self.event_time.column), self.event_time.offset_ms).to_pylist()
@@ -69,18 +69,18 @@ class OneInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TwoInputs:
-    """The columns of two inputs. If `is_broadcast`, rows of the second come first in a batch, and belong to no key."""
+    """The columns of two inputs. With `is_broadcast`, rows of the second come first in a batch, and have no key."""
 
     inputs: tuple[OneInput, OneInput]
     is_broadcast: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of both, and the column with the input of a row."""
+        """The columns of both inputs, and the column with a row's input."""
         return (INPUT, *(tagged(number, name) for number, each in enumerate(self.inputs) for name in each.columns))
 
     def read(self, table: pa.Table) -> RowsRead:
-        """Return a batch's rows; rows of an input keep their order, and so do both together unless one is broadcast."""
+        """Return a batch's rows. Rows of one input keep their order; so do all rows unless one input is broadcast."""
         numbers = table.column(INPUT).to_numpy()
         places = [np.flatnonzero(numbers == number) for number in (0, 1)]
         parts = [self._part(number, table, rows) for number, rows in enumerate(places)]
@@ -98,13 +98,13 @@ class TwoInputs:
         )
 
     def _part(self, number: int, table: pa.Table, places: Rows) -> RowsRead:
-        """Return the rows of one input; without copying if the batch has only those."""
+        """Return the rows of one input, without copying if the batch has only rows of this input."""
         of = self.inputs[number]
         columns = table.select([tagged(number, name) for name in of.columns]).rename_columns(of.columns)
         return of.read(columns if len(places) == len(columns) else columns.take(places))
 
     def _joined(self, parts: Sequence[list[Any]], by_place: Rows | None) -> list[Any]:
-        """Return the values of both inputs: broadcast ones first, or in the order of `by_place`."""
+        """Return the values of both inputs: broadcast values first, or in the order of `by_place`."""
         first, second = parts
         if not first or not second:
             return first or second

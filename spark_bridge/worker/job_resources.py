@@ -1,6 +1,6 @@
 """Resources of a job in Python workers: cached files, and the rows of broadcast variables.
 
-Rows are Arrow bytes between driver, checkpoints and workers, and dicts for functions.
+Rows are Arrow bytes in the driver, checkpoints and messages to workers, and dicts in functions.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def on_executor(file: CachedFile) -> str:
-    """Return the path of a cached file in a Python worker. Raises `JobResourceError` if it is missing there."""
+    """Return the path of a cached file in a Python worker. Raises `JobResourceError` if the file is missing."""
     path = SparkFiles.get(file.unit)
     if not os.path.exists(path):
         raise JobResourceError(
@@ -33,7 +33,7 @@ def on_executor(file: CachedFile) -> str:
 
 
 def part_of(table: pa.Table) -> bytes:
-    """Return rows as bytes; times are in UTC, as functions see them."""
+    """Encode rows as bytes, with times in UTC as functions see them."""
     rows = as_held(table)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
@@ -47,7 +47,7 @@ def rows_of(parts: Iterable[bytes]) -> list[Row]:
 
 
 class BroadcastRows:
-    """The rows in a worker, decoded once."""
+    """The rows of a variable in a worker, decoded once."""
 
     def __init__(self, parts: Broadcast[tuple[bytes, ...]]) -> None:
         self._parts = parts

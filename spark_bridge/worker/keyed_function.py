@@ -21,7 +21,7 @@ from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessKeyedRows:
-    """Calls the function for every row of a batch, in the order of positions, and of arrival within a key."""
+    """Calls the function for every row of a batch, ordered by position, and by arrival within a key."""
 
     spec: FunctionSpec
     watermark_ms: int
@@ -45,7 +45,7 @@ class ProcessKeyedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireTimers:
-    """Calls the function for every due timer of some keys, and for event time with the watermark."""
+    """Calls the function for every due timer of some keys and, in event time, with the watermark."""
 
     spec: FunctionSpec
     domain: TimeDomain

@@ -1,7 +1,7 @@
-"""Comparison of keys in columns.
+"""Compares keys in columns.
 
-Keys are equal by Spark's rule (`equality`). Two keys may share a position, though rarely: such rows are compared one by
-one.
+Keys are equal by Spark's rule (`equality`). Two keys may share a position, though rarely: the rows of such positions
+are compared one by one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flykka.spark_bridge.functions.equal_values import normalised_value
 from flykka.spark_bridge.rows.equality import normalised_values
 
 KEY_PREFIX = "__key_"
-"""The prefix of the names of key columns, followed by the index of the key."""
+"""The prefix of key columns, which is followed by the index of the key."""
 
 Mask = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.int64]
@@ -30,7 +30,7 @@ def key_columns(table: pa.Table) -> list[str]:
 
 
 def same_rows(left: pa.Table, right: pa.Table) -> Mask:
-    """Return True for each row of `left` that equals the row of `right` at its place."""
+    """Return True for each row of `left` that equals the row of `right` with the same index."""
     same = np.ones(left.num_rows, dtype=np.bool_)
     for one, other in zip(left.columns, right.columns, strict=True):
         same &= same_values(one, other)
@@ -38,7 +38,10 @@ def same_rows(left: pa.Table, right: pa.Table) -> Mask:
 
 
 def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
-    """Return True for each value of `left` equal to that of `right` at its place; null equals null, NaN equals NaN."""
+    """Return True for each value of `left` that equals the value of `right` with the same index.
+
+    Null equals null, and NaN equals NaN.
+    """
     if pa.types.is_nested(left.type):
         pairs = zip(_normalised(left), _normalised(right), strict=True)
         return np.fromiter((one == other for one, other in pairs), np.bool_, len(left))
@@ -51,9 +54,9 @@ def same_values(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
 
 
 def sorted_by_key(table: pa.Table, positions: Rows, order: Rows) -> tuple[pa.Table, Mask]:
-    """Sort rows so that those of a key are together; return them with the mask of the first row of each key.
+    """Sort rows so that rows with equal keys are adjacent. Return them with a mask of the first row of each key.
 
-    `order` sorts them by position; rows of a key keep that order.
+    `order` sorts the rows by position. Rows of a key keep this order.
     """
     table, positions = table.take(order), positions[order]
     if table.num_rows == 0:
@@ -73,7 +76,7 @@ def sorted_by_key(table: pa.Table, positions: Rows, order: Rows) -> tuple[pa.Tab
 
 
 def _parted(keys: pa.Table, positions: Rows, mixed: Rows) -> Rows:
-    """Return the order in which rows of positions with several keys are grouped by key."""
+    """Return an order that groups rows by key, for rows at positions with several keys."""
     order = np.arange(len(positions))
     for position in np.unique(positions[mixed]):
         start, end = np.searchsorted(positions, (position, position + 1))
@@ -82,7 +85,7 @@ def _parted(keys: pa.Table, positions: Rows, mixed: Rows) -> Rows:
 
 
 def key_numbers(known: pa.Table, keys: pa.Table) -> Rows:
-    """Return for each of the keys its row in `known`, -1 if it has none.
+    """Return for each row of `keys` the index of the equal row in `known`; -1 if there is none.
 
     The two tables have the same columns, and the keys in `known` are distinct.
     """
@@ -97,11 +100,11 @@ def key_numbers(known: pa.Table, keys: pa.Table) -> Rows:
 
 
 def numbers_of_rows(table: pa.Table) -> Rows:
-    """Number the rows from 0, equal rows alike."""
+    """Number the rows from 0, with the same number for equal rows."""
     numbers = np.zeros(table.num_rows, dtype=np.int64)
     for column in table.columns:
         values = _numbers(column)
-        # Renumbered after each column, so that the next one cannot overflow.
+        # The numbers are made consecutive after each column, so that the next column cannot overflow.
         _, numbers = np.unique(numbers * (values.max(initial=0) + 1) + values, return_inverse=True)
     return numbers
 
@@ -122,7 +125,7 @@ def _normalised(values: pa.ChunkedArray) -> Iterator[Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowOrder:
-    """A column by which rows are ordered."""
+    """A column by which rows are ordered, and its direction."""
 
     column: str
     is_descending: bool
@@ -130,7 +133,7 @@ class RowOrder:
 
 
 def in_order(rows: pa.Table, key_of: Rows, orders: Sequence[RowOrder]) -> Rows:
-    """Return the rows grouped by key and in order; equal ones keep their order."""
+    """Return the indices of the rows, grouped by key and in order; rows with equal order keep their order."""
     columns: dict[str, Any] = {"key": key_of}
     sorting = [("key", "ascending")]
     for place, each in enumerate(orders):
@@ -139,7 +142,7 @@ def in_order(rows: pa.Table, key_of: Rows, orders: Sequence[RowOrder]) -> Rows:
         columns[f"null{place}"] = pc.is_null(values).cast(pa.int8())
         sorting.append((f"null{place}", "descending" if each.nulls_first else "ascending"))
         if pa.types.is_floating(values.type):
-            # NaN is the greatest number for Spark; Arrow sorts it next to the nulls.
+            # NaN is the greatest number for Spark, but Arrow sorts it next to the nulls.
             columns[f"nan{place}"] = pc.fill_null(pc.is_nan(values), False).cast(pa.int8())
             sorting.append((f"nan{place}", direction))
         columns[f"value{place}"] = values
@@ -151,7 +154,7 @@ def in_order(rows: pa.Table, key_of: Rows, orders: Sequence[RowOrder]) -> Rows:
 
 
 def counted_in_keys(keys: Rows) -> Rows:
-    """Return the number of each element in its run of equal elements, from 1."""
+    """Return the number of each element within its run of equal elements, from 1."""
     if not len(keys):
         return np.zeros(0, np.int64)
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))

@@ -1,4 +1,4 @@
-"""Converts keyed state between Arrow columns and the Python lists that functions work on."""
+"""Converts keyed state between Arrow columns and the Python lists that functions use."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from flykka.spark_bridge.worker.segment_file import (
 EVENT_TIMERS = "__event_timers"
 PROCESSING_TIMERS = "__processing_timers"
 TOUCHED = "__touched_"
-"""The prefix of the name of the column of access times of a state."""
+"""The prefix of the column with access times of a state."""
 
 _FIRST_TIMERS = {NEXT_EVENT_TIMER: EVENT_TIMERS, NEXT_PROCESSING_TIMER: PROCESSING_TIMERS}
 
 
 def as_lists(state: pa.Table) -> StateColumns:
-    """Return the state of keys, with a slot for each row."""
+    """Return the state of keys as lists, with one slot for each row."""
     columns = {name: listed(state.column(name)) for name in state.column_names if name not in _FIRST_TIMERS}
     event_timers, processing_timers = columns.pop(EVENT_TIMERS), columns.pop(PROCESSING_TIMERS)
     touched = {name.removeprefix(TOUCHED): columns.pop(name) for name in list(columns) if name.startswith(TOUCHED)}
@@ -40,7 +40,6 @@ def as_lists(state: pa.Table) -> StateColumns:
 
 
 def as_table(columns: StateColumns, slots: Sequence[int], schema: pa.Schema) -> pa.Table:
-    """Return the state of some slots as rows of `schema`."""
     lists: dict[str, list[Any]] = {
         **columns.values,
         **{f"{TOUCHED}{name}": times for name, times in columns.touched_ms.items()},
@@ -62,9 +61,9 @@ def _array(values: list[Any], data_type: pa.DataType) -> pa.Array:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoveExpired:
-    """Removes state that has expired at these times; keys without state are deleted.
+    """Removes state that has expired at these times. Keys whose state is empty afterwards are deleted.
 
-    `descriptors` are those of states with time-to-live, pickled.
+    `descriptors` are the pickled descriptors of the states with time-to-live.
     """
 
     descriptors: bytes = field(repr=False)
@@ -72,7 +71,7 @@ class RemoveExpired:
     processing_time_ms: int
 
     def __call__(self, rows: pa.Table) -> pa.Table:
-        """Clean rows up; their order stays."""
+        """Remove expired state from rows, whose order stays."""
         descriptors = cloudpickle.loads(self.descriptors)
         has_expired = np.zeros(rows.num_rows, dtype=np.bool_)
         for each in descriptors:
@@ -96,7 +95,7 @@ class RemoveExpired:
 
 
 def _earliest(touched: pa.Array) -> pa.Array:
-    """Return the earliest time in each row of times: ints, lists of them, or maps to them."""
+    """Return the earliest time in each row of an array: the row is a time, a list of times, or a map to times."""
     if pa.types.is_integer(touched.type):
         return touched
     times = touched.items if pa.types.is_map(touched.type) else touched.flatten()

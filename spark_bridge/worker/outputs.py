@@ -1,6 +1,6 @@
-"""Output of Python workers: rows of several outputs as one stream of batches, or the number of written rows.
+"""The output of Python workers: rows of several outputs as one stream of batches, or the number of written rows.
 
-In a row of the stream all columns of other outputs are null.
+A row of the stream is null in the columns of all other outputs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 
 def emitted_batches(main: pa.Table, others: Mapping[str, pa.Array]) -> list[pa.RecordBatch]:
-    """Return the rows of the main output, then those of others, each of which has a column named after it."""
+    """Return the rows of the main output, then the rows of other outputs, each in the column named after its output."""
     schema = pa.schema([*main.schema, *((name, rows.type) for name, rows in others.items())])
     outputs = [
         dict(zip(main.column_names, main.columns, strict=True)),
@@ -28,7 +28,7 @@ def _only(schema: pa.Schema, columns: Mapping[str, pa.Array | pa.ChunkedArray]) 
 
 
 ROWS = "rows bigint"
-"""The column of the result, as DDL."""
+"""The column that reports the number of written rows, as DDL."""
 
 
 def number_of(rows: int) -> pa.RecordBatch:

@@ -1,6 +1,6 @@
 """Partial aggregates by key: those of a batch are merged into the stored ones.
 
-As in Spark, nulls are ignored, NaN is the greatest number, and a sum that does not fit its type is an error, or wraps.
+As in Spark, nulls are ignored, NaN is the greatest number, and a sum that exceeds its type is an error, or wraps.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from flykka.spark_bridge.worker.keys import Rows, key_columns
 from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 
 _COMPUTED_AS: dict[int, Callable[[pa.DataType], pa.DataType]] = {
-    # Arrow compares neither booleans nor times with a zone, and its sum of two decimals has one more digit, of 76.
+    # Arrow compares neither booleans nor times with a zone. A sum of two decimals gains a digit, up to 76.
     pa.bool_().id: lambda _: pa.uint8(),
     pa.timestamp("us").id: lambda _: pa.int64(),
     pa.decimal128(1).id: lambda decimal: pa.decimal256(75, decimal.scale),
 }
 
 _WHOLE = pa.decimal256(75, 0)
-"""The type of sums of integers whose partial sums may exceed the type of integers."""
+"""The type for sums of integers whose partial sums may exceed the type of integers."""
 
 EXACT_DIGITS = 28
-"""The most digits of decimals whose sums are exact: Spark adds ten digits for a sum, and its widest decimal has 38."""
+"""Maximum digits of decimals whose sums are exact: Spark adds ten digits for a sum, and its widest decimal has 38."""
 
 
 class PartFunction(StrEnum):
@@ -40,7 +40,7 @@ class PartFunction(StrEnum):
 
 
 class Overflow(StrEnum):
-    """The result of a sum that does not fit its type: an error, its low bits, or null. The values are Spark's names."""
+    """The result of a sum that exceeds its type: an error, its low bits, or null. The values are Spark's names."""
 
     ERROR = "ANSI"
     WRAP = "LEGACY"
@@ -49,7 +49,7 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeParts:
-    """Merges partial aggregates, each with its function; emits those of the keys in the batch. `wrapping` sums wrap."""
+    """Merges partial aggregates by column, and emits those of the batch's keys. Sums in `wrapping` wrap around."""
 
     functions: dict[str, PartFunction]
     wrapping: frozenset[str] = field(default_factory=frozenset)
@@ -83,10 +83,10 @@ def reduced(
     kept: pa.ChunkedArray | None = None,
     wraps: bool = False,
 ) -> pa.ChunkedArray:
-    """Merge the parts of each of `number` keys, which are ascending numbers, and the `kept` parts, if any.
+    """Merge the partial aggregates of each of `number` keys, with the `kept` ones, if any. `keys` are ascending.
 
     Raises:
-        OverflowError: a sum that does not wrap is too large for its type. An intermediate sum may be.
+        OverflowError: a sum that does not wrap exceeds its type. Intermediate sums may exceed it.
     """
     data_type = parts.type
     types = [_COMPUTED_AS.get(data_type.id, lambda same: same)(data_type)]
@@ -103,7 +103,7 @@ def reduced(
 
 
 def _in_pairs(merge: _Merge, parts: pa.ChunkedArray, keys: Rows, number: int) -> pa.ChunkedArray:
-    """Merge the parts of each of `number` keys: in pairs, until each key has one part."""
+    """Merge the partial aggregates of each of `number` keys in pairs, until each key has one."""
     while len(keys) > number:
         starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
         ranks = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))

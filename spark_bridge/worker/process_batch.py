@@ -1,7 +1,7 @@
 """Processes a batch of keyed rows in a Python worker: looks up state, processes the batch, and writes state.
 
-One call of `mapInArrow` sees all rows of the batch. It yields the results, and a last row that reports the written
-segment in `CONTROL`; all its other columns are null. In a row of a side output, too, only its one column is set.
+One call of `mapInArrow` receives all rows of the batch. It yields the results, and a last row that reports the written
+segment in `CONTROL`; all other columns of this row are null. A row of a side output is null in all but one column.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from flykka.spark_bridge.worker.time_columns import as_held
 def look_up(segments: Iterable[Segment], keys: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return the state of each key, as rows of `schema`; nulls for a key without state.
 
-    `segments` are ordered from the newest to the oldest; `keys` have positions and are sorted by them.
+    `segments` are ordered from the newest to the oldest. `keys` have positions and are sorted by position.
     """
     positions: Rows = keys.column(POSITION).to_numpy()
     missing = np.arange(keys.num_rows)
@@ -67,7 +67,7 @@ def _in_run(run: Run, keys: pa.Table, numbers: Rows) -> tuple[Rows, Rows]:
 
 
 def _among_others(run: Run, key: pa.Table, row: int) -> int:
-    """Return the row of a key after one of another key at the same position; -1 if there is none."""
+    """Return the index of a key's row after a row of another key at the same position; -1 if there is none."""
     position = run.positions[row]
     keys = run.table.select(key.column_names)
     while row < len(run.positions) and run.positions[row] == position:
@@ -93,7 +93,7 @@ class KeyedBatch:
     """Rows sorted by position and key, and the first row of each key."""
 
     def __init__(self, rows: pa.Table) -> None:
-        """`rows` have positions and keys in addition to their own columns. The rows of a key keep their order."""
+        """Sort `rows`, which have positions and keys besides their own columns. The rows of a key keep their order."""
         rows = rows.combine_chunks()
         positions = rows.column(POSITION).to_numpy()
         self.rows, is_first = sorted_by_key(rows, positions, np.argsort(positions, kind="stable"))
@@ -109,11 +109,11 @@ class KeyedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processed:
-    """The results of a batch: rows to emit, and the state of the keys that have `changed`, by their numbers (None:
-    all).
+    """The results of a batch: rows to emit, and the state of the keys that have `changed`, by key number (None: of all
+    keys).
 
-    Of these, the state of `deleted` keys is deleted. `side` has the rows of side outputs, as structs by the names of
-    their columns. `late_rows` rows of the batch were dropped as late.
+    The state of the `deleted` keys among these is deleted. `side` contains the rows of side outputs, as structs by
+    column. `late_rows` rows of the batch were dropped as late.
     """
 
     rows: pa.Table
@@ -125,7 +125,7 @@ class Processed:
 
 
 class BatchFunction(Protocol):
-    """Processes a batch with the state of its keys: one row each, with nulls for a key without state."""
+    """Processes a batch with the state of its keys: one row for each key, with nulls for a key without state."""
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed: ...
 
@@ -166,7 +166,7 @@ class KeyedWork(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessKeyedBatch(KeyedWork):
-    """Lets a function process a batch with the state of its keys."""
+    """Calls a function with a batch and the state of its keys."""
 
     function: BatchFunction
 
@@ -185,8 +185,8 @@ class ProcessKeyedBatch(KeyedWork):
 class ProcessDueKeys(ProcessKeyedBatch):
     """Processes the keys that may have timers to fire, without input rows.
 
-    The first timer of a key is in the column `timer`. Timers up to `after_ms` have fired, except those registered by a
-    version later than `after_version`.
+    The column `timer` contains the next timer of a key. Timers up to `after_ms` have fired before, except timers
+    registered by a version later than `after_version`.
     """
 
     timer: str
@@ -209,7 +209,7 @@ class ProcessDueKeys(ProcessKeyedBatch):
         return self._keys(run.table.select([POSITION, *key_columns(run.table), self.timer, VERSION]).filter(is_due))
 
     def _next_timer(self, segments: list[Segment]) -> int | None:
-        """Return the first timer in these segments that is not due (it may have been deleted since)."""
+        """Return the earliest timer in these segments that is not due (possibly deleted); None if there is none."""
         timers = (run.table.column(self.timer) for segment in segments for run in segment)
         later = (pc.min(each.filter(pc.greater(each, self.due_ms))).as_py() for each in timers)
         return min((timer for timer in later if timer is not None), default=None)

@@ -1,6 +1,6 @@
 """Runs a function without keys in a Python worker, or any function for its operator state and events.
 
-For `mapInArrow`; calls without input rows run once, for the single row of a range.
+The classes are arguments of `mapInArrow`. Calls without input rows run once, for the single row of a range.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ class ProcessRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessWatermark:
-    """Calls the function for a watermark."""
-
     spec: FunctionSpec
     watermark_ms: int
     processing_time_ms: int
@@ -59,7 +57,7 @@ class ProcessWatermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandleCoordinatorEvents(Generic[R]):
-    """Calls the function for events of its coordinator. `report_columns` are columns that other calls fill."""
+    """Calls the function for events of its coordinator. `report_columns` are columns that only other calls fill."""
 
     spec: FunctionSpec
     runner: type[R]
@@ -85,8 +83,6 @@ def _batches(spec: FunctionSpec, emitted: Emitted, runner: ProcessFunctionRunner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitializeState(Generic[R]):
-    """Opens the function with its restored state."""
-
     spec: FunctionSpec
     runner: type[R]
 

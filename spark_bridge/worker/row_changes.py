@@ -1,6 +1,6 @@
-"""Changes of rows by their keys, as functions of tables: the current row of each key, and retracted ones.
+"""Functions of tables over changes of rows by key: they store the current row of each key, and emit retracted rows.
 
-Rows of kind `-D` and `-U` (Flink's RowKind) remove the row of their key, all others replace it.
+Rows of kind `-D` and `-U` (Flink's RowKind) remove the row of their key; all others replace it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from flykka.spark_bridge.worker.keys import Mask, Rows, key_numbers, same_rows
 from flykka.spark_bridge.worker.rows import structs
 
 ROW = "row"
-"""The column of state with the row of a key."""
+"""The column of state with the current row of a key."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NormalizeChanges:
-    """Keeps the row of each key, and emits with each change also the replaced row (ChangelogNormalize).
+    """Stores the row of each key, and also emits the replaced row with each change (Flink's ChangelogNormalize).
 
-    Rows have the `columns`, followed by their kind if `row_kind` names one. Results have the columns followed by the
-    kind in `emitted_kind`: `-U` comes before `+U`. Rows that change nothing are not emitted.
+    Input rows have the `columns`, followed by their kind if `row_kind` is set. Results have the `columns` followed by
+    the kind in the column `emitted_kind`, and `-U` precedes `+U`. Rows that change nothing are not emitted.
     """
 
     keys: tuple[str, ...]
@@ -38,7 +38,7 @@ class NormalizeChanges:
         rows = _without_kind(rows, self.row_kind, UPDATE_BEFORE)
         keys = state.select(list(self.keys))
         last = np.full(state.num_rows, -1)
-        # Among several rows of a key numpy keeps the last.
+        # If a key has several rows, numpy stores the last.
         last[key_numbers(keys, rows.select(list(self.keys)))] = np.arange(rows.num_rows)
         touched = np.flatnonzero(last >= 0)
         keys, changes = keys.take(touched), rows.take(last[touched])
@@ -59,7 +59,7 @@ class NormalizeChanges:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedLists:
-    """The rows of some keys: those of key number n are where `key_of` is n, in the order of their changes."""
+    """The rows of some keys, in the order of their changes. `key_of` contains each row's key number."""
 
     rows: pa.Table
     key_of: Rows
@@ -71,7 +71,7 @@ class KeyedLists:
         return cls(rows=rows, key_of=np.repeat(np.arange(len(counts)), counts))
 
     def lists(self, like: pa.ListArray) -> pa.ListArray:
-        """Return the rows as lists, with the type of `like`; null for a key without rows."""
+        """Return the rows of each key as a list, with the type of `like`; null for a key without rows."""
         counts = np.bincount(self.key_of, minlength=len(like))
         offsets = np.concatenate([[0], np.cumsum(counts)])
         mask = pa.array(counts == 0)
@@ -79,7 +79,7 @@ class KeyedLists:
 
 
 def is_kind(rows: pa.Table, row_kind: str | None, kind: str) -> Mask:
-    """Return True for the rows of a kind; `row_kind` is the column of their kinds, or None."""
+    """Return True for the rows of a kind. `row_kind` is the column with their kinds; None if all rows are inserts."""
     if row_kind is None:
         return np.zeros(rows.num_rows, np.bool_)
     is_equal = pc.fill_null(pc.equal(rows.column(row_kind), kind), False)

@@ -1,4 +1,4 @@
-"""Plain Python functions of rows as dicts by column name. For `mapInArrow`."""
+"""Plain Python functions of rows, which are dicts by column name, as arguments of `mapInArrow`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from flykka.spark_bridge.worker.time_columns import as_held
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MapRows:
-    """Maps each row to one row."""
-
     function: Callable[[Row], Row]
     emitted: pa.Schema
 
@@ -31,8 +29,6 @@ class MapRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlatMapRows:
-    """Maps each row to any number of rows."""
-
     function: Callable[[Row], Iterable[Row] | None]
     emitted: pa.Schema
 
@@ -46,8 +42,6 @@ class FlatMapRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterRows:
-    """Keeps the rows for which the function returns true."""
-
     function: Callable[[Row], object]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

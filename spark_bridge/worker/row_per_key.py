@@ -1,4 +1,4 @@
-"""Keeps one row per key: the one with the least or greatest value of a column, or a reduction of all."""
+"""Stores one row per key: the row with the least or greatest value of a column, or a reduction of all rows."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from flykka.spark_bridge.worker.process_batch import KeyedBatch, Processed
 from flykka.spark_bridge.worker.rows import dicts, table_of
 
 HAS_ROW = "__kept"
-"""The column of state that is true if a key has a row, which may consist of nulls. The other columns are the row's."""
+"""The column of state that is true if a key has a row, which may consist of nulls. Other columns are the row's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepExtremeRow:
-    """Keeps the row with the least or greatest `column`: the first of several.
+    """Stores the row with the least or greatest `column`, and the first one of several such rows.
 
-    Rows with a null in it are kept only if there are no others. NaN is the greatest number, as in Spark.
+    Rows in which it is null are stored only if the key has no other rows. NaN is the greatest number, as in Spark.
     """
 
     column: str
@@ -42,7 +42,7 @@ class KeepExtremeRow:
         return Processed(rows=rows, state=_as_segment(rows.take(changed), state.schema), changed=changed)
 
     def _best(self, rows: pa.Table, keys: Rows) -> Rows:
-        """Return the place of the best row of each key; among equals the first is best."""
+        """Return the index of each key's best row, the first one of equally good rows."""
         values = rows.column(self.column)
         order = pa.table({"key": keys, "value": values, "place": np.arange(len(keys))})
         sorting = [("key", "ascending"), ("value", "descending" if self.is_greatest else "ascending")]
@@ -57,7 +57,7 @@ class KeepExtremeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceRows:
-    """Keeps the result of a function of the previous row and the next one."""
+    """Stores the result of a function of the previous row and the next row."""
 
     pickled: bytes = field(repr=False)
 
@@ -78,8 +78,6 @@ class ReduceRows:
 
 
 class _Reducing:
-    """Calls a function, and checks its result."""
-
     def __init__(self, function: Callable[[Row, Row], Row], columns: list[str]) -> None:
         self._function = function
         self._columns = frozenset(columns)

@@ -1,8 +1,8 @@
 """Segments of keyed state as files: one row per key, sorted by position, mapped into memory (Arrow's IPC format).
 
-The position of a key is its key group and a part of its hash, so a range of key groups is contiguous in the file. Keys
-may share a position: look-ups compare the key itself too. A file consists of consecutive sorted runs of rows, and is
-written under another name until it is complete.
+The position of a key consists of its key group and bits of its hash, so the rows of a range of key groups are adjacent
+in the file. As keys may share a position, look-ups also compare the key itself. A file consists of consecutive sorted
+runs of rows. It has a temporary name until it is complete.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from pyarrow import ipc
 from flykka.spark_bridge.worker.keys import KEY_PREFIX, Rows, key_columns, sorted_by_key
 
 POSITION = "__position"
-"""The column of positions, which are not negative."""
+"""The column with positions, which are not negative."""
 
 VERSION = "__version"
-"""The column that orders two rows of one key: the row with the greater version is newer."""
+"""The column that orders two rows of a key: the row with the greater version is newer."""
 
 IS_DELETED = "__deleted"
-"""True if the key has no state since this row."""
+"""The column that is true if the key has no state since this row."""
 
 NEXT_EVENT_TIMER = "__next_event_timer"
 NEXT_PROCESSING_TIMER = "__next_processing_timer"
-"""Columns with the times of a key's next event-time and processing-time timer, in ms; absent without timers."""
+"""The columns with the times of a key's next event-time and processing-time timer, in ms; absent without timers."""
 
 RUN_ROWS = 1 << 20
 
 UNFINISHED = ".unfinished"
-"""The suffix of the name of an incomplete file."""
+"""The suffix of an incomplete file's name."""
 
 _LAST = np.iinfo(np.int64).max
 
@@ -56,7 +56,7 @@ class Run:
         return int(self.positions[-1])
 
     def between(self, first: int, before: int) -> pa.Table:
-        """Return the rows of positions from `first` and before `before`, without copying."""
+        """Return the rows with positions from `first` to before `before`, without copying."""
         start, end = np.searchsorted(self.positions, (first, before))
         return self.table.slice(int(start), int(end - start))
 
@@ -65,13 +65,13 @@ Segment = Sequence[Run]
 
 
 def state_columns(schema: pa.Schema) -> pa.Schema:
-    """Return the columns of a segment that are state: all but position, keys, version and deletion."""
+    """Return the state columns of a segment: all but position, keys, version and deletion."""
     own = {POSITION, VERSION, IS_DELETED}
     return pa.schema([field for field in schema if field.name not in own and not field.name.startswith(KEY_PREFIX)])
 
 
 def with_keys_as_in(schema: pa.Schema, table: pa.Table) -> pa.Table:
-    """Return the table with `schema`'s types for position and keys; its other columns may have the names of states."""
+    """Return the table with the types of `schema` for position and keys. Its other columns may be named like states."""
     of_key = {POSITION, *key_columns(table)}
     fields = [schema.field(field.name) if field.name in of_key else field for field in table.schema]
     return table.cast(pa.schema(fields))
@@ -89,7 +89,7 @@ def write_segment(
 ) -> int:
     """Write sorted rows, and return their number. Without rows no file is written.
 
-    The complete file is passed to `finish` before it gets its name.
+    The complete file is passed to `finish` before it is renamed to `path`.
     """
     rows = 0
     with unfinished(path) as whole:
@@ -108,7 +108,7 @@ def write_segment(
 def unfinished(path: Path) -> Iterator[Path]:
     """Yield a temporary path, and delete the file unless the caller has renamed it.
 
-    Spark may run a task twice concurrently; each run writes its own file, with equal content.
+    If Spark runs a task twice concurrently, each run writes its own file, with equal content.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f"{path.name}.{uuid4().hex}{UNFINISHED}")
@@ -119,15 +119,15 @@ def unfinished(path: Path) -> Iterator[Path]:
 
 
 CleanUp = Callable[[pa.Table], pa.Table]
-"""Returns rows without state that is not needed any more."""
+"""A function that returns the rows without state that is no longer needed."""
 
 
 def merged(
     segments: Sequence[Segment], *, drops_deleted: bool = False, clean_up: CleanUp | None = None
 ) -> Iterator[pa.Table]:
-    """Merge segments, given from the oldest to the newest: yield tables with the newest row of each key.
+    """Merge segments, which are ordered from the oldest to the newest. Yield tables with the newest row of each key.
 
-    With `drops_deleted` keys without state are left out, which is only correct if there is no older segment.
+    With `drops_deleted`, keys without state are dropped, which is only correct if there is no older segment.
     """
     if len(segments) == 1 and not drops_deleted and clean_up is None:
         yield from (run.table for run in segments[0])
@@ -148,7 +148,7 @@ def newest(rows: pa.Table) -> pa.Table:
     """Return the newest row of each key, sorted by position."""
     positions = rows.column(POSITION).to_numpy()
     versions = rows.column(VERSION).to_numpy()
-    # Rows that come from the oldest to the newest need not be sorted by version.
+    # Rows ordered from the oldest to the newest need not be sorted by version.
     order = np.argsort(positions, kind="stable")
     sorted_positions, sorted_versions = positions[order], versions[order]
     alike = sorted_positions[1:] == sorted_positions[:-1]

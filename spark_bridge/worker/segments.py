@@ -1,7 +1,7 @@
-"""The segments of a state: their folders on executors, and how they are merged, saved and loaded, with `mapInArrow`.
+"""The segments of a state: their folders on executors, and how they are merged, saved and loaded, in `mapInArrow`.
 
-They are on the disk of each executor and, if there are several executors, in a shared folder. A segment of another
-executor is copied from there and stored with the executor's own from then on.
+Segments are on the disk of each executor and, if there are several executors, in a shared folder. A segment of another
+executor is copied from the shared folder and then stored with the executor's own segments.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from flykka.spark_bridge.worker.segment_file import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentFolder:
-    """The executor's folder `name`, which is deleted with the executor, and the shared one (None: one machine).
+    """The executor's folder `name`, which is deleted with the executor, and the `shared` folder (None: one machine).
 
     Raises `OSError` if the shared folder cannot be used.
     """
@@ -71,7 +71,7 @@ class SegmentFolder:
         return [read_segment(self.path(segment)) for segment in segments]
 
     def has(self, segment: str) -> bool:
-        """Return True if executors can read a segment: on this machine, or in the shared folder."""
+        """Return True if executors can read a segment, because it is on this machine or in the shared folder."""
         if self.shared is not None:
             filesystem, folder = url_to_fs(self.shared)
             return bool(filesystem.exists(f"{folder}/{segment}"))
@@ -82,9 +82,10 @@ class SegmentFolder:
         return True
 
     def write(self, segment: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> int:
-        """Write sorted rows, and return their number. Without rows there is no segment.
+        """Write sorted rows, and return their number. Without rows no segment is written.
 
-        The shared copy comes first: once a segment has its name, a batch that does not read it would delete it here.
+        The shared copy is written first. Once the executor's copy exists, a batch that does not read the segment may
+        delete it.
         """
 
         def share(whole: Path) -> None:
@@ -104,11 +105,11 @@ class SegmentFolder:
                 path.unlink(missing_ok=True)
 
     def delete(self, segment: str) -> None:
-        """Delete a segment here and in the shared folder."""
+        """Delete the executor's copy and the shared copy of a segment."""
         self.path(segment).unlink(missing_ok=True)
         if self.shared is not None:
             filesystem, folder = url_to_fs(self.shared)
-            # The folder may have been deleted with an ended job.
+            # The folder may have been deleted when its job ended.
             with suppress(FileNotFoundError):
                 filesystem.rm_file(f"{folder}/{segment}")
 
@@ -128,12 +129,12 @@ CONTROL = "__control"
 CONTROL_TYPE = pa.list_(pa.int64())
 
 SAVED = "place long, rows long, name string, size_bytes long, digest binary"
-"""The columns that report a saved file: the index of its address, or the subtask, and the file."""
+"""The columns that report a saved file: the index of its address or the subtask, and the file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSegments:
-    """Merges segments, named from the oldest to the newest, into one."""
+    """Merges segments, which are named from the oldest to the newest, into one."""
 
     folder: SegmentFolder
     names: tuple[str, ...]
@@ -151,10 +152,10 @@ class MergeSegments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveSegments:
-    """Writes the newest row of each key from segments to an address; `saved` are addresses with segments.
+    """Writes the newest row of each key from segments to an address. `saved` are addresses with their segments.
 
-    The segments are named from the oldest to the newest. Files are durable when they are reported, with the folders
-    from `within` on; with None nothing is synced.
+    The segments are named from the oldest to the newest. When a file is reported, it is durable, with its folders below
+    `within`; if that is None, nothing is synced.
     """
 
     folder: SegmentFolder
@@ -163,7 +164,7 @@ class SaveSegments:
     within: str | None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write a parquet file to each address, for a single input row; yield the saved files."""
+        """Write a parquet file to each address, for a single input row. Yield the saved files."""
         for _ in batches:
             saved = [
                 _saved(place, address, self.schema, merged(self.folder.read(names)), sync=self.within is not None)
@@ -175,10 +176,10 @@ class SaveSegments:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaveRows:
-    """Writes rows of state, sorted by position, into a folder below an address for each subtask that owns some.
+    """Writes rows of state, sorted by position, into a folder below an address for each subtask that owns rows.
 
-    All rows of a subtask, whose number is in `subtask_column`, are in one Spark partition. Files are durable when they
-    are reported, with the folders from `within` on.
+    All rows of a subtask, whose index is in `subtask_column`, are in one Spark partition. When a file is reported, it
+    is durable, with its folders below `within`.
     """
 
     address: str
@@ -187,7 +188,7 @@ class SaveRows:
     within: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows; yield the saved file of each subtask."""
+        """Write the rows. Yield the saved file of each subtask."""
         of_subtask = groupby(_by_subtask(batches, self.subtask_column), key=itemgetter(0))
         for subtask, parts in of_subtask:
             address = f"{self.address}/{subtask}"
@@ -198,7 +199,7 @@ class SaveRows:
 
 
 def _saved(place: int, address: str, schema: pa.Schema, tables: Iterable[pa.Table], *, sync: bool) -> pa.RecordBatch:
-    """Write rows as the only file of an address; return a row of `SAVED`."""
+    """Write rows as the only file of an address. Return a row with the columns `SAVED`."""
     filesystem, folder = url_to_fs(address)
     make_inheriting_folder(filesystem, folder)
     rows = 0
@@ -237,10 +238,11 @@ def _by_subtask(batches: Iterator[pa.RecordBatch], column: str) -> Iterator[tupl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SavedRows:
-    """Rows at an address in a checkpoint, with positions in a range (None: all).
+    """Rows at an address in a checkpoint, restricted to a range of positions (None: all).
 
-    `stored_columns` maps current columns to those in rows of an older schema; None: they are new. `files` are all files
-    of the address; empty if no digests were written. `rows` is the number of written rows, None if unknown.
+    `stored_columns` maps current columns to columns of rows with an older schema, or to None if they are new. `files`
+    are all files of the address; empty if no digests were written. `rows` is the number of written rows, None if
+    unknown.
     """
 
     address: str
@@ -250,10 +252,10 @@ class SavedRows:
     rows: int | None = None
 
     def read(self, schema: pa.Schema) -> Iterator[pa.Table]:
-        """Return the rows with the columns of `schema`, null in those that were not saved.
+        """Return the rows with the columns of `schema`, which are null if they were not saved.
 
         Raises:
-            CheckpointFormatError, CheckpointStateMissingError: a file is damaged or missing; rows are missing.
+            CheckpointFormatError, CheckpointStateMissingError: a file is damaged or missing, or rows are missing.
         """
         filesystem, path = url_to_fs(self.address)
         if self.files:
@@ -288,7 +290,7 @@ class SavedRows:
 
 @contextmanager
 def _verified(filesystem: AbstractFileSystem, path: str, written: FileDigest | None) -> Iterator[IO[bytes]]:
-    """Open a file after comparing its bytes with its digest; an object is downloaded once, for both."""
+    """Open a file after comparing its bytes with its digest. An object is downloaded only once for both."""
     if written is None:
         with filesystem.open(path, "rb") as file:
             yield file
@@ -305,15 +307,13 @@ def _verified(filesystem: AbstractFileSystem, path: str, written: FileDigest | N
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSegments:
-    """Creates one segment of saved rows."""
-
     folder: SegmentFolder
     saved: tuple[SavedRows, ...]
     target: str
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Load the rows, for a single input row; report the written segment."""
+        """Load the rows, for a single input row. Report the written segment."""
         for _ in batches:
             loaded: list[Path] = []
             try:
@@ -329,14 +329,14 @@ class LoadSegments:
 
 
 def _parquet_writer(file: DigestedFile, schema: pa.Schema) -> pq.ParquetWriter:
-    """Write as fast as possible: all rows are read again, and values in a column hardly repeat."""
+    """Create a writer that is as fast as possible: all rows are read again, and values in a column rarely repeat."""
     return pq.ParquetWriter(file, schema, compression="lz4", use_dictionary=False, write_statistics=False)
 
 
 def written(
     folder: SegmentFolder, target: str, tables: Iterable[pa.Table], schema: pa.Schema
 ) -> tuple[int, int, int | None, int | None]:
-    """Write a segment; return its rows, greatest version, and first event-time and processing-time timers."""
+    """Write a segment. Return its row count, greatest version, and first event-time and processing-time timers."""
     versions: list[int] = []
     timers: dict[str, list[int]] = {NEXT_EVENT_TIMER: [], NEXT_PROCESSING_TIMER: []}
 

@@ -1,8 +1,8 @@
-"""Sessions by key, on columns: a batch is merged into open sessions, and ended ones are emitted.
+"""Session windows by key, on columns: a batch is merged into open sessions, and ended sessions are emitted.
 
-The state of a key is a list of its open sessions in each column, in the order of their starts. Times are microseconds.
-A session ends when the watermark has reached its last row plus the gap: a row of exactly that time still belongs to it,
-as in Spark's session_window, however the rows are divided into batches.
+The state of a key consists of list columns with its open sessions, ordered by start. Times are in microseconds. A
+session ends when the watermark has reached the time of its last row plus the gap. A row of exactly that time still
+belongs to it, as in Spark's session_window, however the rows are divided into batches.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from flykka.spark_bridge.worker.time_columns import not_before
 START, END = "session_start", "session_end"
 
 OPEN = "open_"
-"""The prefix of the names of state's columns, followed by that of a session's column."""
+"""The prefix of state columns, which is followed by the name of a session's column."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sessions:
-    """Sessions of keys, numbered in ascending order; those of a key by their starts. Their other columns are parts."""
+    """Sessions of keys, ordered by key number and start. Columns other than start and end are partial aggregates."""
 
     keys: Rows
     table: pa.Table
 
     @classmethod
     def open_in(cls, state: pa.Table) -> Sessions:
-        """Return the sessions in state, whose rows have the lists of a key."""
+        """Return the sessions in state, in which each row contains the lists of a key."""
         names = (name for name in state.column_names if name.startswith(OPEN))
         lists = {name.removeprefix(OPEN): state.column(name).combine_chunks() for name in names}
         lengths = lists[START].value_lengths().fill_null(0).to_numpy()
@@ -45,7 +45,7 @@ class Sessions:
         return Sessions(keys=self.keys[chosen], table=self.table.filter(pa.array(chosen)))
 
     def ends_ms(self) -> Rows:
-        """The milliseconds in which they end, rounded up: no session ends early."""
+        """Return the ends of sessions in ms, rounded up so that no session ends early."""
         return not_before(self.table.column(END).to_numpy())
 
     def as_state(self, changed: Rows, schema: pa.Schema) -> pa.Table:
@@ -66,10 +66,10 @@ class Sessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeSessions:
-    """Merges a batch of sessions, each of one or more rows, into the open ones; emits nothing.
+    """Merges a batch of sessions, each of one or more rows, into the open sessions. Emits nothing.
 
-    Rows are late if their session has ended and touches no open one; they are dropped. `rows_column` counts the rows of
-    a session. `wrapping` sums wrap.
+    Rows are late, and dropped, if their session has ended and touches no open session. `rows_column` contains the row
+    count of a session. `wrapping` sums wrap.
     """
 
     functions: Mapping[str, PartFunction]
@@ -90,8 +90,8 @@ class MergeSessions:
         )
 
     def _merged(self, before: Sessions, batch: KeyedBatch) -> tuple[Sessions, Mask]:
-        """Return the sessions of all keys, and flags of those that were open before."""
-        # Never-null columns have another schema.
+        """Return the sessions of all keys, and flags of those that were open before the batch."""
+        # Columns that are never null have another schema.
         came = pa.table({name: batch.rows.column(name) for name in before.table.column_names})
         rows = pa.concat_tables([before.table, came])
         keys = np.concatenate([before.keys, batch.key_of_row()])
@@ -113,8 +113,6 @@ class MergeSessions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireSessions:
-    """Emits the sessions that have ended."""
-
     due_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
@@ -132,13 +130,14 @@ class FireSessions:
 
 
 def _first_rows(keys: Rows, starts: Rows, ends: Rows) -> Rows:
-    """Return the rows that begin a session: of another key, or after the ends of all previous rows of the key.
+    """Return the indices of rows that begin a session: those after a row of another key, or after the ends of all
+    previous rows of the key.
 
     Rows are sorted by key and start.
     """
     distinct, rank = np.unique(ends, return_inverse=True)
     of_key = keys * len(distinct)
-    # Keys ascend, so that the maximum so far is of the row's own key.
+    # Keys ascend, so the running maximum is that of the row's own key.
     last_end = distinct[np.maximum.accumulate(of_key + rank) - of_key]
     is_first = np.ones(len(keys), dtype=np.bool_)
     is_first[1:] = (keys[1:] != keys[:-1]) | (starts[1:] > last_end[:-1])

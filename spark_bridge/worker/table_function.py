@@ -23,11 +23,11 @@ from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.time_columns import millis
 
 TableFunction = Callable[..., tuple[Any, Any]]
-"""Returns output and new state, given rows and the state of their keys, or the state of keys with due timers."""
+"""A function from rows and the state of their keys, or the state of keys with due timers, to output and new state."""
 
 
 class Frames(StrEnum):
-    """The kinds of tables passed to a function."""
+    """The type of tables passed to a function."""
 
     ARROW = "arrow"
     PANDAS = "pandas"
@@ -37,7 +37,7 @@ class Frames(StrEnum):
 class TableSpec:
     """A pickled function of rows or of timers. `keys` are the names of the keys, `columns` those of the rows.
 
-    `timer` is the column of state with the first timer of a key, if there is one.
+    `timer` is the column of state with the next timer of a key, if there is one.
     """
 
     pickled: bytes = field(repr=False)
@@ -48,7 +48,7 @@ class TableSpec:
     timer: str | None = None
 
     def called(self, *tables: pa.Table) -> tuple[pa.Table, pa.Table]:
-        """Call the function, with state last; return its output and the new state. Raises `FunctionOutputError`."""
+        """Call the function, with state last. Return its output and the new state. Raises `FunctionOutputError`."""
         arguments = [frame_of(table) for table in tables] if self.frames is Frames.PANDAS else tables
         returned = _loaded(self.pickled)(*arguments)
         if not isinstance(returned, tuple) or len(returned) != 2:
@@ -65,7 +65,7 @@ class TableSpec:
         return pa.Table.from_arrays([*columns, *visible.columns], names=[*self.keys, *visible.column_names])
 
     def changed(self, passed: pa.Table, new_state: pa.Table) -> tuple[Rows, pa.Table]:
-        """Return the ascending numbers of the keys with new state, and the state without its keys."""
+        """Return the ascending numbers of the keys with new state, and the state without the key columns."""
         numbers = _numbers(passed.select(list(self.keys)), new_state.select(list(self.keys)))
         state = new_state.drop_columns(list(self.keys))
         if np.all(numbers[1:] > numbers[:-1]):
@@ -74,24 +74,24 @@ class TableSpec:
         return numbers[order], state.take(order)
 
     def processed(self, emitted: pa.Table, changed: Rows, state: pa.Table, schema: pa.Schema) -> Processed:
-        """Return the results of a batch. State with nulls in all columns is deleted."""
+        """Return the results of a batch. State that is null in all columns is deleted."""
         deleted = np.ones(len(changed), dtype=np.bool_)
         for column in state.columns:
             deleted &= pc.is_null(column).to_numpy()
         if self.timer is not None:
-            # No timer fires before its time.
+            # Rounded up, so that no timer fires before its time.
             state = state.append_column(NEXT_EVENT_TIMER, millis(state.column(self.timer), rounded_up=True))
         return Processed(rows=emitted, state=state.select(schema.names), changed=changed, deleted=deleted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessTable:
-    """Calls the function for the rows of a batch. Keys that are no columns of the rows are added as columns."""
+    """Calls the function for the rows of a batch. Keys that are not columns of the rows are added as columns."""
 
     spec: TableSpec
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Process a batch. Raises `FunctionOutputError` if the function's results are not as required."""
+        """Process a batch. Raises `FunctionOutputError` if the function's results are invalid."""
         spec = self.spec
         rows = batch.rows.select(spec.columns)
         for place, name in enumerate(spec.keys):
@@ -111,7 +111,7 @@ class FireTableTimers:
     due_ms: int
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Fire timers. Raises `FunctionOutputError` if the function's results are not as required."""
+        """Fire timers. Raises `FunctionOutputError` if the function's results are invalid."""
         spec = self.spec
         is_due = pc.less_equal(state.column(NEXT_EVENT_TIMER), self.due_ms)
         due: Rows = np.flatnonzero(pc.fill_null(is_due, False).to_numpy())

@@ -1,8 +1,8 @@
 """Joins rows with the version of their key at their event time (Flink's TemporalRowTimeJoinOperator).
 
-A key's state has the left rows that wait for the watermark, and the versions that they, or later rows, may need. The
-rows of a batch come from two inputs. All times are event times; a left row is joined when the watermark has reached its
-millisecond.
+The state of a key has the left rows that wait for the watermark, and the versions that these and later rows may need.
+The rows of a batch come from two inputs. All times are event times. A left row is joined when the watermark has reached
+the row's millisecond.
 """
 
 from __future__ import annotations
@@ -25,31 +25,31 @@ from flykka.spark_bridge.worker.segment_file import NEXT_EVENT_TIMER
 from flykka.spark_bridge.worker.time_columns import micros
 
 LEFT, RIGHT = "left", "right"
-"""The columns of state with the rows of the two sides, and those of results, which are structs."""
+"""The columns with the rows of the two sides as structs, both in state and in results."""
 
 _BOUNDS = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalSide:
-    """The columns of a side in state, including its event time."""
+    """The columns of a side in state, and which one is its event time."""
 
     columns: tuple[str, ...]
     event_time: EventTime
 
     def of(self, number: int, rows: pa.Table) -> pa.Table:
-        """Return rows of input `number`, which must be all of this side, with their own columns."""
+        """Return rows of input `number` with the side's own columns. All rows must be of this side."""
         return rows.select([tagged(number, name) for name in self.columns]).rename_columns(list(self.columns))
 
     def times(self, rows: pa.Table) -> Rows:
-        """Return the event times of rows, in microseconds; all rows have one."""
+        """Return the event times of rows, in microseconds. No event time is null."""
         times: Rows = micros(rows.column(self.event_time.column), self.event_time.offset_ms).to_numpy()
         return times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporalSides:
-    """The two sides. If `row_kind`, a column of the right side, is `-D` the key has no version from then on."""
+    """The two sides. A right row whose column `row_kind` is `-D` ends the key's last version."""
 
     left: TemporalSide
     right: TemporalSide
@@ -67,9 +67,9 @@ class TemporalSides:
         return KeyedLists(rows=both.take(order), key_of=of_both[order])
 
     def versions_with(self, versions: KeyedLists, rows: pa.Table, key_of: Rows) -> KeyedLists:
-        """Add versions in the order of their times. Of several with the same time the last one counts."""
+        """Add versions, ordered by time. The last one of several versions with the same time wins."""
         if self.row_kind is not None:
-            # A retraction in favour of another row with the same time is ignored.
+            # A retraction is ignored, because it precedes a new version with the same time.
             is_version = ~is_kind(rows, self.row_kind, UPDATE_BEFORE)
             rows, key_of = rows.filter(pa.array(is_version)), key_of[is_version]
         both = pa.concat_tables([versions.rows, rows.cast(versions.rows.schema)])
@@ -81,10 +81,10 @@ class TemporalSides:
         return KeyedLists(rows=both.take(order[is_last]), key_of=of_both[is_last])
 
     def needed(self, versions: KeyedLists, waiting: KeyedLists, watermark_ms: int, keys: int) -> KeyedLists:
-        """Return the versions of `keys` keys that waiting or later rows may need.
+        """Return the versions that the waiting rows or later rows of `keys` keys may need.
 
-        Of those before the watermark and all waiting rows, only the newest is needed; not even that if it is a
-        deletion.
+        Among the versions before the watermark and all waiting rows, only the newest is needed; if it is a deletion,
+        none is.
         """
         times = self.right.times(versions.rows)
         is_past = (times // MICROS_PER_MS <= watermark_ms) & (
@@ -100,7 +100,7 @@ class TemporalSides:
         key_of = np.concatenate([versions.key_of, rows.key_of])
         times = np.concatenate([self.right.times(versions.rows), self.left.times(rows.rows)])
         count = len(versions.key_of)
-        # A version comes before rows with its time; versions are in this order already.
+        # A version precedes rows with the same time. Versions are ordered already.
         order = np.lexsort((np.arange(len(times)) >= count, times, key_of))
         last = np.maximum.accumulate(np.where(order < count, order, -1))
         is_row = order >= count
@@ -117,7 +117,7 @@ class TemporalSides:
         )
 
     def without_nulls(self, rows: KeyedLists, keys: pa.Table) -> KeyedLists:
-        """Return the versions of keys without null parts: null equals nothing."""
+        """Return the versions of keys without null fields, because null equals nothing."""
         is_equal = np.ones(keys.num_rows, np.bool_)
         for name in key_columns(keys):
             is_equal &= keys.column(name).is_valid().to_numpy()
@@ -125,10 +125,10 @@ class TemporalSides:
         return KeyedLists(rows=rows.rows.take(remaining), key_of=rows.key_of[remaining])
 
     def state(self, waiting: KeyedLists, versions: KeyedLists, like: pa.Table) -> tuple[pa.Table, Mask]:
-        """Return the state of keys, with the times at which they must be processed, and flags of keys without state."""
+        """Return the state of keys, with the times at which to process them, and a mask of keys without state."""
         keys = like.num_rows
         due = self._first_times(waiting, keys)
-        # When a version takes effect the one before it is forgotten, and so is a deletion.
+        # When a version takes effect, the previous version is removed; so is a deletion.
         ends = self._is_deletion(versions.rows)
         ends[1:] |= versions.key_of[1:] == versions.key_of[:-1]
         np.minimum.at(due, versions.key_of[ends], self.right.times(versions.rows)[ends])
@@ -142,7 +142,7 @@ class TemporalSides:
         return pa.table(columns).select(like.schema.names), counts == 0
 
     def _first_times(self, waiting: KeyedLists, keys: int) -> Rows:
-        """Return the first time of each key's waiting rows; the maximum for keys without any."""
+        """Return the earliest time of each key's waiting rows; the maximum for keys without waiting rows."""
         first = np.full(keys, _BOUNDS.max)
         np.minimum.at(first, waiting.key_of, self.left.times(waiting.rows))
         return first
@@ -153,10 +153,10 @@ class TemporalSides:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreForTemporalJoin:
-    """Stores the rows of a batch after a watermark. Left rows before it are late.
+    """Stores the rows of a batch that arrive after a watermark. Left rows before the watermark are late.
 
-    Late rows go to the side output `late_data`, or are dropped and counted if it is None. A version before the
-    watermark does not affect joined rows, only later ones.
+    Late rows go to the side output `late_data`; if it is None, they are dropped and counted. A version before the
+    watermark affects only later rows, not joined ones.
     """
 
     sides: TemporalSides
@@ -187,14 +187,14 @@ class StoreForTemporalJoin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FireTemporalJoin:
-    """Joins the rows up to the watermark `due_ms`."""
+    """Joins the left rows up to the watermark `due_ms`."""
 
     sides: TemporalSides
     due_ms: int
     late_data: str | None
 
     def process(self, batch: KeyedBatch, state: pa.Table) -> Processed:
-        """Join the waiting rows that are due with the versions of their time."""
+        """Join the waiting rows that are due with the versions at their times."""
         sides = self.sides
         waiting, versions = sides.lists_in(state)
         is_through = sides.left.times(waiting.rows) // MICROS_PER_MS <= self.due_ms

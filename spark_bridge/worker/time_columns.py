@@ -1,4 +1,5 @@
-"""Columns in the form that Python code needs: times in UTC, whatever the zone of Spark's session, and nullable.
+"""Converts columns to the form that Python code needs: nullable, and with times in UTC, whatever Spark's session zone
+is.
 
 As for single times (`functions.times`), a millisecond begins with its first microsecond, before 1970 too.
 """
@@ -23,25 +24,25 @@ if TYPE_CHECKING:
 T = TypeVar("T", pa.Table, pa.RecordBatch)
 
 MICROS = pa.timestamp("us", "UTC")
-"""The type of times, as in Spark."""
+"""The type of time columns, as in Spark."""
 
 
 def as_held(rows: T) -> T:
-    """Return rows with times in UTC and nullable columns, including those in lists, maps and structs.
+    """Convert rows to nullable columns and times in UTC, including those in lists, maps and structs.
 
-    A null struct has nulls in its fields, and Arrow does not cast these to fields that are not nullable.
+    The fields of a null struct are null, and Arrow does not cast these to fields that are not nullable.
     """
     schema = held_schema(rows.schema)
     return rows if schema.equals(rows.schema) else rows.cast(schema)
 
 
 def micros(times: pa.Array | pa.ChunkedArray, offset_ms: int = 0) -> pa.Array | pa.ChunkedArray:
-    """Return times in microseconds, `offset_ms` later."""
+    """Return times in microseconds, shifted by `offset_ms`."""
     return pc.add(times.cast(MICROS).cast(pa.int64()), MICROS_PER_MS * offset_ms)
 
 
 def millis(times: pa.Array | pa.ChunkedArray, offset_ms: int = 0, *, rounded_up: bool = False) -> pa.Array:
-    """Return times in milliseconds, `offset_ms` later, rounded down or, with `rounded_up`, up."""
+    """Return times in milliseconds, shifted by `offset_ms` and rounded down or, with `rounded_up`, up."""
     in_micros = micros(times, offset_ms)
     micros_or_zero: Rows = pc.fill_null(in_micros, 0).to_numpy()
     in_millis = not_before(micros_or_zero) if rounded_up else micros_or_zero // MICROS_PER_MS

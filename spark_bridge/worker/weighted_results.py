@@ -1,4 +1,4 @@
-"""Functions of changing rows: joins by key, and the rows that Spark needs to compute results again."""
+"""Functions of changing rows: joins by key, and emitting the rows from which Spark recomputes results."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from flykka.spark_bridge.worker.keys import Mask, Rows
 from flykka.spark_bridge.worker.weighted_rows import WeightedRows
 
 IS_AFTER = "__is_after"
-"""True for the rows of a key after a batch, False for those before it, null in the row of a key that was known."""
+"""True for a key's rows after a batch, False for its rows before, null in a row that marks a key known before."""
 
 
 class JoinKind(StrEnum):
-    """The kinds of joins, by the name that DataFrames have for them."""
+    """The kinds of joins, by their names in Spark's DataFrame API."""
 
     INNER = "inner"
     LEFT = "left_outer"
@@ -28,9 +28,9 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsBeforeAndAfter:
-    """Emits the rows of the touched keys before and after a batch, each as often as its weight says.
+    """Emits the rows of the changed keys before and after a batch, each as often as its weight specifies.
 
-    With `keeps_empty` a key without rows stays known, and a row of nulls is emitted if the key was known before.
+    With `keeps_empty`, a key without rows stays known, and a row of nulls is emitted if the key was known before.
     """
 
     columns: tuple[str, ...]
@@ -59,10 +59,10 @@ class RowsBeforeAndAfter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinChanges:
-    """The changes of a join of two sides by their keys alone; nulls match nothing.
+    """Computes the changes of a join of two sides by keys only. Null keys match nothing.
 
-    A row has its `side` (True for the right one), the columns of the left side and those of the right one, null in
-    those of the other side. Results have the columns of both sides, or of the left one, and their weight.
+    A row has its `side` (True: right), the left side's columns and the right side's columns, and is null in the columns
+    of the other side. Results have the columns of both sides, or of the left side only, and their weight.
     """
 
     kind: JoinKind
@@ -130,7 +130,7 @@ class JoinChanges:
         return self._paired(left, right, *_pairs(left.key_of, right.key_of, matches))
 
     def _paired(self, left: WeightedRows, right: WeightedRows, ones: Rows, others: Rows) -> WeightedRows:
-        """Pair the rows at these places; -1 stands for a row of nulls, whose weight is 1."""
+        """Pair the rows with these indices; -1 stands for a row of nulls with weight 1."""
         columns = [*_taken(left.rows, ones), *_taken(right.rows, others)]
         return WeightedRows(
             rows=pa.Table.from_arrays(columns, names=[*self.left, *self.right]),
@@ -145,7 +145,7 @@ def _taken(rows: pa.Table, places: Rows) -> list[pa.ChunkedArray]:
 
 
 def _pairs(left: Rows, right: Rows, matches: Mask) -> tuple[Rows, Rows]:
-    """Return the places of all pairs with equal keys; both sides are sorted by key."""
+    """Return the indices of all pairs with equal keys. Both sides are sorted by key."""
     first = np.searchsorted(right, left, side="left")
     counts = np.where(matches[left], np.searchsorted(right, left, side="right") - first, 0)
     ones = np.repeat(np.arange(len(left)), counts)

@@ -1,11 +1,11 @@
-"""Changing rows as weights, and the index of rows that operators over them keep as state.
+"""Changing rows as weights, and the index of rows that operators over changing rows store as state.
 
-A weighted row says how many of it come (or go, if the weight is negative). The sum of all changes is the current
-content: a multiset, in which each row has its number as weight. This is the model of DBSP.
+The weight of a row is how many times it is added, or removed if the weight is negative. The sum of all changes is the
+current content: a multiset, in which the weight of a row is its count. This is the model of DBSP.
 
-In the index each row is a key of its own, with its weight as state: the columns of the key by which the rows are found
-come first, followed by the side of a join that the row belongs to, and its columns. The position of a row begins with
-the hash of its index key (`ROW_BITS`), so all rows of an index key are next to each other.
+In the index, each row is a key with its weight as state. The key begins with the columns of the index key, by which
+rows are found, followed by the side of a join to which the row belongs, and the row's columns. The position of a row
+begins with the hash of its index key (`ROW_BITS`), so all rows of an index key are adjacent.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from flykka.spark_bridge.worker.segment_file import IS_DELETED, Segment, newest
 from flykka.spark_bridge.worker.segments import CONTROL, CONTROL_TYPE
 
 WEIGHT = "__weight"
-"""The column of weights."""
 
 ROW_BITS = 27
-"""The bits of a position that tell rows of an index key apart; those above are of the index key."""
+"""The number of low bits of a position that distinguish rows of an index key. The bits above are the index key's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightedRows:
-    """Distinct rows, their weights, and for each the number of its index key in the batch."""
+    """Distinct rows, their weights, and for each row the number of its index key in the batch."""
 
     rows: pa.Table
     weights: Rows
@@ -46,7 +45,7 @@ class WeightedRows:
         return WeightedRows(rows=self.rows.take(places), weights=self.weights[places], key_of=self.key_of[places])
 
     def __add__(self, other: WeightedRows) -> WeightedRows:
-        """Add the weights of equal rows; rows whose weights add up to zero are left out."""
+        """Add the weights of equal rows. Rows whose weights add up to zero are dropped."""
         rows = pa.concat_tables([self.rows, other.rows])
         key_of = np.concatenate([self.key_of, other.key_of])
         numbers = numbers_of_rows(rows.append_column("key number", pa.array(key_of)))
@@ -57,7 +56,7 @@ class WeightedRows:
         return WeightedRows(rows=rows.take(first[present]), weights=weights[present], key_of=key_of[first[present]])
 
     def present(self) -> WeightedRows:
-        """Return the rows without those that went before they came."""
+        """Return the rows with a positive weight: without those that were removed before they were added."""
         return self.taken(np.flatnonzero(self.weights > 0))
 
     def __neg__(self) -> WeightedRows:
@@ -67,15 +66,15 @@ class WeightedRows:
         return self.rows.append_column(WEIGHT, pa.array(self.weights))
 
     def repeated(self) -> pa.Table:
-        """Return each present row as often as its weight says."""
+        """Return each present row as often as its weight specifies."""
         return self.rows.take(np.repeat(np.arange(len(self.weights)), np.maximum(self.weights, 0)))
 
 
 class WeightedFunction(Protocol):
-    """Returns what the changes of a batch add to the results.
+    """Returns the changes of the results that a batch causes.
 
-    `before` has the rows of the batch's index keys that were there before it; `keys` are those index keys. With
-    `keeps_empty` the last row of a key stays, with the weight 0.
+    `before` are the rows of the batch's index keys before the batch; `keys` are these index keys. With `keeps_empty`,
+    the last row of a key stays, with weight 0.
     """
 
     @property
@@ -85,9 +84,9 @@ class WeightedFunction(Protocol):
 
 
 def rows_of_keys(segments: Sequence[Segment], positions: Rows, schema: pa.Schema) -> pa.Table:
-    """Return the rows of the index keys with these distinct positions, whose bits of rows are zero.
+    """Return the rows of the index keys at these distinct positions, in which the row bits are zero.
 
-    `segments` go from the oldest to the newest. Keys that share such a position are returned as well.
+    `segments` are ordered from the oldest to the newest. Other keys that share such a position are returned as well.
     """
     parts = [schema.empty_table()]
     for segment in segments:
@@ -103,9 +102,9 @@ def rows_of_keys(segments: Sequence[Segment], positions: Rows, schema: pa.Schema
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessChanges(KeyedWork):
-    """Applies weighted rows to the index, and emits what `function` makes of them.
+    """Applies weighted rows to the index, and emits the results of `function`.
 
-    The first `index_keys` key columns are the index key, the others are the row; the batch has its weights in `WEIGHT`.
+    The first `index_keys` key columns are the index key, the others are the row. The batch has its weights in `WEIGHT`.
     """
 
     index_keys: int
@@ -140,6 +139,6 @@ class ProcessChanges(KeyedWork):
 
 
 def _distinct(keys: pa.Table) -> tuple[pa.Table, Rows]:
-    """Return the distinct rows of a table, and for each row the number of its distinct one."""
+    """Return the distinct rows of a table, and for each row the index of its distinct row."""
     _, first, numbers = np.unique(numbers_of_rows(keys), return_index=True, return_inverse=True)
     return keys.take(first), numbers

@@ -1,4 +1,4 @@
-"""Delta tables as a source and as a sink, through delta-rs: Spark needs no jar.
+"""Delta tables as a source and as a sink, with delta-rs, so that Spark needs no jar.
 
-Not here: other users of delta-rs: only this folder imports it.
+Not here: other code that uses delta-rs. Only this folder imports it.
 """

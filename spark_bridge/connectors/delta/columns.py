@@ -1,4 +1,4 @@
-"""Compares the columns of rows and of a table, by name and type: Delta and Spark write both as the same JSON."""
+"""Compares the columns of rows and of a table by name and type, which Delta and Spark write as the same JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _NAME_FOLDERS: tuple[type[DataType], ...] = (
     ShortType,
     StringType,
 )
-"""Types of partition columns that Delta and Spark write equally, in any time zone."""
+"""Types of partition columns whose values Delta and Spark write in the same way, in any time zone."""
 
 
 _PRIMITIVE = frozenset(
@@ -72,7 +72,7 @@ def columns_of(table: DeltaTable) -> StructType:
 
 
 def delta_schema(rows: StructType) -> Schema:
-    """Return the schema of a new table for these rows. All columns are nullable: staged rows may have nulls."""
+    """Return the schema of a new table for these rows. All columns are nullable, as staged rows may contain nulls."""
     from deltalake import Schema
 
     return Schema.from_json(nullable(rows).json())
@@ -86,7 +86,7 @@ def new_columns(table: StructType, rows: StructType) -> StructType:
 def schema_mismatch(table: StructType, rows: StructType, *, merges_schema: bool) -> str | None:
     """Explain why rows with these columns cannot be written to the table; None if they can.
 
-    Columns that the rows lack are null.
+    Columns that the rows lack become null.
     """
     by_name = {field.name: field for field in table}
     by_lower_case = {name.lower(): name for name in by_name}
@@ -119,7 +119,7 @@ def unknown_type(rows: StructType, *, is_new: bool) -> str | None:
     """Explain which column has a type that Delta, or only a new table, does not support; None if all are supported."""
     for field in rows:
         if is_new and any(_is_map_of_local_times(part) for part in parts_of(field.dataType)):
-            # A new table does not get the required feature, since deltalake does not look into maps.
+            # A new table does not declare the required feature, since deltalake does not check types in maps.
             return f"a new Delta table supports no maps of timestamp_ntz, such as {field.name!r}: cast it to timestamp"
         if not _is_known(field.dataType):
             return (
@@ -164,7 +164,7 @@ _APPEND_ONLY = "delta.appendOnly"
 
 
 def schema_of(transaction: Transaction) -> StructType:
-    """Return the columns of a transaction's rows. Those of one checkpoint come from one program, and agree."""
+    """Return the columns of a transaction's rows. All batches of a checkpoint come from one program, so they agree."""
     schemas = {batch.schema for batch in transaction.batches}
     assert len(schemas) == 1, f"checkpoint {transaction.checkpoint_id} has rows of {len(schemas)} schemas"
     return StructType.fromJson(json.loads(schemas.pop()))
@@ -179,7 +179,7 @@ def fitted(
     merges_schema: bool,
     removes: bool,
 ) -> DeltaTable:
-    """Return the table with all columns of the rows: new ones are added in a commit of their own, if configured.
+    """Return the table with all columns of the rows. New columns are added in a separate commit, if configured.
 
     Raises:
         SinkError: the rows do not fit; the message names column and types.
@@ -199,7 +199,7 @@ def fitted(
 
 
 def unwritable(path: str, table: DeltaTable, partition_by: Sequence[str], *, removes: bool) -> str | None:
-    """Explain why a table cannot be written by a sink that `removes` files or only adds them; None if it can."""
+    """Explain why a sink that adds or, with `removes`, removes files cannot write to a table; None if it can."""
     facts = facts_of(table)
     feature = facts.unwritable()
     if feature is not None:

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedFile:
-    """A file: its path, relative to the table or absolute, its partition, and its numbers in the log.
+    """A file: its path, relative to the table or absolute, its partition, and its statistics in the log.
 
-    The latest event time is in ms; None stands for a number that the log lacks.
+    The latest event time is in ms. A statistic is None if the log lacks it.
     """
 
     path: str
@@ -38,9 +38,9 @@ class AddedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """Changes of a commit to the rows of a table; `facts` are set if it has changed properties of the table.
+    """The changes of a commit to the rows of a table. `facts` are set if it has changed properties of the table.
 
-    Moving rows from file to file, as compaction does, is not a change.
+    Moving rows between files, such as in a compaction, is not a change.
     """
 
     added: tuple[AddedFile, ...] = ()
@@ -62,7 +62,7 @@ def files_at(table: DeltaTable, event_time: str | None) -> Iterator[AddedFile]:
 
 
 def commit_of(location: TableLocation, version: int, event_time: str | None) -> Commit:
-    """Return the changes of one version. Raises `FileNotFoundError` if the log does not have it, or not any more."""
+    """Return the changes of one version. Raises `FileNotFoundError` if it is not, or no longer, in the log."""
     added: list[AddedFile] = []
     removed: list[str] = []
     protocol: Mapping[str, Any] = {}
@@ -91,7 +91,7 @@ def commit_of(location: TableLocation, version: int, event_time: str | None) -> 
 
 
 def plain(path: str) -> str:
-    """Decode a path, which the log encodes like a URI, for file systems."""
+    """Decode a path for file systems, since the log encodes paths like URIs."""
     return unquote(path)
 
 

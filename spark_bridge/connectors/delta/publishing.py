@@ -1,9 +1,9 @@
 """Publishes the rows of a checkpoint in one commit of the log: moves files into the table, or merges changes into it.
 
-The commit also records the id of the checkpoint, as a `txn` of the writer. delta-rs refuses a commit if a `txn` of the
+The commit also records the id of the checkpoint, as a `txn` of the writer. delta-rs rejects a commit if a `txn` of the
 same writer has been committed since the table was opened, and rebases on appends of others. Conflicts that it cannot
-resolve, such as two commits that remove the same file, are retried with the new version of the table; a commit of the
-same checkpoint by another attempt is found there, and nothing is left to do.
+resolve, such as two commits that remove the same file, are retried with the new version of the table. If another
+attempt has committed the same checkpoint, the new version shows that, and nothing has to be done.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class AppendToDelta:
-    """Adds the staged files of one transaction to a table; if it `replaces`, they replace their partitions."""
+    """Adds the staged files of one transaction to a table. With `replaces`, they replace their partitions."""
 
     location: TableLocation
     transaction: Transaction
@@ -56,7 +56,7 @@ class AppendToDelta:
     _moved: list[tuple[StagedFile, FileNumbers]] | None = field(default=None, init=False)
 
     def publish(self) -> None:
-        """Add the files, unless that was done. Raises `SinkError` if the table does not accept them."""
+        """Add the files, unless they were added before. Raises `SinkError` if the table does not accept them."""
         commit_once(self.location, self.transaction, self._commit)
 
     def _commit(self, table: DeltaTable | None) -> None:
@@ -98,7 +98,7 @@ class AppendToDelta:
         )
 
     def _moved_files(self, table: DeltaTable | None) -> list[tuple[StagedFile, FileNumbers]]:
-        """Move the files, and return them; a second try of the commit finds them moved."""
+        """Move the files, and return them with their statistics. A second try of the commit reuses the moved files."""
         if self._moved is None:
             staged = TransactionFiles(self.transaction, self.location.path)
             files = staged.listed()
@@ -140,12 +140,12 @@ def _check_nulls(table: StructType, files: Sequence[tuple[StagedFile, FileNumber
 
 
 _PREFIX = 32
-"""Delta's bounds of texts have at most this many characters."""
+"""Maximum number of characters in Delta's bounds of texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNumbers:
-    """Statistics of a file: its row count, the null counts of columns, and the bounds of all ordered columns, or of
+    """Statistics of a file: its row count, the null counts of columns, and the bounds of all ordered columns or of
     none.
 
     Nested columns have no statistics.
@@ -186,11 +186,11 @@ def numbers_in(path: str) -> FileNumbers:
 
 
 def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAction:
-    """Return the log entry of a file that `lacks` some columns of the table, which are null in it.
+    """Return the log entry of a file that `lacks` some columns of the table, which are null for its rows.
 
-    Its statistics are those of Delta's own writer for Spark, by which readers skip files: bounds of texts are cut as
-    Delta cuts them, times to milliseconds. delta-rs finds no rows by a column without bounds if another column has
-    some: so all columns have bounds, or none of the file.
+    Its statistics, by which readers skip files, are those that Delta's own writer for Spark would write: bounds of
+    texts are truncated like in Delta, and times to milliseconds. If some columns have bounds, delta-rs finds no rows by
+    a column without bounds. So all columns of a file have bounds, or none has.
     """
     from deltalake.transaction import AddAction
 
@@ -210,7 +210,7 @@ def added(file: StagedFile, numbers: FileNumbers, lacks: Sequence[str]) -> AddAc
 
 
 def now_ms() -> int:
-    """The time of a commit's entries, from which vacuum computes how long to keep removed files."""
+    """Return the time for a commit's entries, from which vacuum computes how long to keep removed files."""
     return time.time_ns() // 1_000_000
 
 
@@ -219,13 +219,13 @@ def _nulls(chunk: Any) -> int | None:
 
 
 def _bounds(statistics: Sequence[Any]) -> tuple[object, object] | None:
-    """Return the bounds of the values in parts of a column; None if a part has none, or they cannot be written."""
+    """Return the bounds of a column over row groups; None if a row group has none, or they cannot be written."""
     if not all(part is not None and part.has_min_max for part in statistics):
         return None
     try:
         values = [(part.min, part.max) for part in statistics]
     except (ValueError, OverflowError):
-        # A date outside of Python's range, or bytes that are not text.
+        # The bound is a date outside of Python's range, or bytes that are not text.
         return None
     # NaN cannot be a bound.
     if any(isinstance(value, float) and math.isnan(value) for pair in values for value in pair):
@@ -236,7 +236,7 @@ def _bounds(statistics: Sequence[Any]) -> tuple[object, object] | None:
 
 
 def _upper_bound(text: str) -> str | None:
-    """Return the text, or a short greater one: a prefix, followed by a character greater than the next one."""
+    """Return the text or, if it is long, a shorter greater text: a prefix followed by a greater character."""
     if len(text) <= _PREFIX:
         return text
     for length in range(_PREFIX, len(text)):
@@ -248,7 +248,7 @@ def _upper_bound(text: str) -> str | None:
 
 
 def _json(value: object) -> str:
-    """Return statistics as JSON: decimals as numbers of any length, other types without JSON numbers as texts."""
+    """Encode statistics as JSON: decimals as numbers of any length, and other types without JSON numbers as texts."""
     match value:
         case Mapping():
             return "{" + ", ".join(f"{json.dumps(name)}: {_json(part)}" for name, part in value.items()) + "}"
@@ -258,7 +258,7 @@ def _json(value: object) -> str:
             return '"Infinity"' if value > 0 else '"-Infinity"'
         case datetime():
             in_utc = value if value.tzinfo is None else value.astimezone(UTC).replace(tzinfo=None)
-            # Cut to milliseconds: by the protocol readers add one to an upper bound.
+            # Truncated to milliseconds. By the protocol, readers add a millisecond to an upper bound.
             return json.dumps(in_utc.isoformat(timespec="milliseconds") + ("" if value.tzinfo is None else "Z"))
         case date():
             return json.dumps(value.isoformat())
@@ -275,10 +275,10 @@ _ROWS_AT_ONCE = 64 * 1024
 class UpsertIntoDelta:
     """Merges the staged changes of one transaction into a table by `keys`, with delta-rs in this process.
 
-    Spark finds the last change of each key and writes these next to the staged files, and delta-rs reads them batch by
-    batch. The last change is determined by the columns of `sequence`, and then by the order of arrival: that of the
-    batches, and of the rows in their files. `rows` are the columns in the table, and `kind` the column with the rows'
-    kinds; None if all rows are inserted or updated.
+    Spark finds the last change of each key and writes these changes next to the staged files, and delta-rs reads them
+    batch by batch. The last change is determined by the columns of `sequence`, and then by arrival order, which is that
+    of the batches, and of the rows in their files. `rows` are the columns in the table, and `kind` is the column with
+    the rows' kinds, or None if all rows are inserted or updated.
     """
 
     location: TableLocation
@@ -291,7 +291,7 @@ class UpsertIntoDelta:
     merges_schema: bool
 
     def publish(self) -> None:
-        """Merge the rows, unless that was done. Raises `SinkError` if the table does not accept them."""
+        """Merge the rows, unless they were merged before. Raises `SinkError` if the table does not accept them."""
         changes: list[str] | None = None
 
         def commit(table: DeltaTable | None) -> None:
@@ -308,7 +308,7 @@ class UpsertIntoDelta:
                 changes = self._written()
             if changes:
                 self._merge(table, changes)
-            # A merge without changes does not commit.
+            # A merge without changes has made no commit.
             table = self.location.open()
             if not is_recorded(table, self.transaction):
                 table.create_write_transaction(
@@ -328,9 +328,9 @@ class UpsertIntoDelta:
         )
 
     def _written(self) -> list[str]:
-        """Write the last changes to files with one Spark job; return their paths."""
+        """Write the last changes to files with one Spark job, and return the files' paths."""
         filesystem = self.transaction.filesystem
-        # It is deleted with the staged rows.
+        # A subfolder of the staged rows, so it is deleted with them.
         folder = f"{self.transaction.folders()[0]}/{_CHANGES}"
         filesystem.delete(folder)
         return [status.path for status in write_files(filesystem, self._last(), folder) if status.size_bytes]
@@ -364,7 +364,7 @@ class UpsertIntoDelta:
             target_alias="target",
             commit_properties=recording(self.transaction),
         )
-        # Explicitly: the methods for all columns do not quote unusual names.
+        # Columns are listed explicitly, because the methods for all columns do not quote unusual names.
         values = {_quoted(name): f"source.{_quoted(name)}" for name in self.rows.names}
         deletes, stays = f"source.{_KIND} = '{DELETE}'", f"source.{_KIND} <> '{DELETE}'"
         (
@@ -376,7 +376,7 @@ class UpsertIntoDelta:
 
 
 def newer_than_stored(sequence: Sequence[str]) -> str:
-    """Return SQL that is true if a change is not older than the stored row; always true without a sequence."""
+    """Return SQL that is true if a change is not older than the stored row. It is always true without a sequence."""
     if not sequence:
         return "TRUE"
     newer = ""
@@ -393,7 +393,7 @@ def _never_null(name: str) -> Column:
 
 
 def _reader(paths: Sequence[str]) -> pa.RecordBatchReader:
-    """Return a lazy reader of the rows of files."""
+    """Return a reader of the rows of files, which reads lazily."""
     with closing(opened(paths[0])) as file:
         schema = pq.read_schema(file).remove_metadata()
 
@@ -412,12 +412,12 @@ def _quoted(name: str) -> str:
 
 _TRIES = 20
 _RECENT = 100
-"""The number of latest versions that may not be durable yet."""
+"""Number of latest versions that may not be durable yet."""
 
 
 def commit_once(location: TableLocation, transaction: Transaction, commit: Callable[[DeltaTable | None], None]) -> None:
-    """Call `commit` with the table, None if it does not exist, unless the log has the checkpoint or a later one. Raises
-    `SinkError` if others commit to the table all the time.
+    """Call `commit` with the table (None if it does not exist), unless the log has this checkpoint or a later one.
+    Raises `SinkError` if every try conflicts with commits of others.
     """
     from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -425,7 +425,7 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
         table = location.find()
         version = -1 if table is None else table.version()
         if is_recorded(table, transaction):
-            # The attempt that has committed it may have ended before it was durable.
+            # The attempt that has committed it may have ended before the commit was durable.
             sync_commits(location, transaction, range(version, max(-1, version - _RECENT), -1))
             return
         try:
@@ -436,7 +436,7 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
             is_conflict = table is None or isinstance(refused, CommitFailedError)
             now = location.find()
             if not is_conflict or now is None or now.version() == version:
-                # The table has not changed, so a retry would be refused too.
+                # The table has not changed, so a retry would be rejected too.
                 raise
             last = refused
     raise SinkError(
@@ -446,7 +446,7 @@ def commit_once(location: TableLocation, transaction: Transaction, commit: Calla
 
 
 def is_recorded(table: DeltaTable | None, transaction: Transaction) -> bool:
-    """Return True if the log has the checkpoint, or a later one of the writer."""
+    """Return True if the log has the checkpoint, or a later checkpoint of the writer."""
     recorded = None if table is None else table.transaction_version(transaction.writer)
     return recorded is not None and recorded >= transaction.checkpoint_id
 
@@ -458,7 +458,7 @@ def recording(transaction: Transaction) -> CommitProperties:
 
 
 def sync_commits(location: TableLocation, transaction: Transaction, versions: Iterable[int]) -> None:
-    """Make commits and their added files durable, up to that of the transaction, or the first missing one.
+    """Make commits and their added files durable, up to the commit of the transaction or the first missing version.
 
     delta-rs syncs neither the files of its log nor those that a merge writes. Raises `OSError`.
     """

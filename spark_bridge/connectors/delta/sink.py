@@ -1,11 +1,11 @@
 """DeltaSink: rows of a Delta table that appear exactly once, when the checkpoint that contains them is complete.
 
 Exactly-once uses Delta's transactions: the commit that adds the rows of a checkpoint also records its id, as the
-transaction of an application named after the writer. A restore checks the table first.
+transaction of an application named after the writer. A restore checks the table for this id first.
 
 Appended rows are staged as the files that the table will have, in `_flykka-staging` below it, and moved when their
-checkpoint is complete: they are written once. Changes are staged in the same place and merged, which rewrites the files
-that have rows with their keys.
+checkpoint is complete. So they are written only once. Changes are staged in the same folder and merged, which rewrites
+the files that contain rows with their keys.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ _WHAT = "a DeltaSink"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSink(TransactionalSink):
-    """A Delta table to write to; its readers see only rows of completed checkpoints.
+    """A Delta table to write to, whose readers see only rows of completed checkpoints.
 
     Created by `append`, `overwrite_partitions` or `upsert`; the other methods return changed copies. A missing table is
-    created with the first checkpoint that has rows. Others may write to the table.
+    created with the first checkpoint that has rows. Others may write to the table at the same time.
     """
 
     needs_order: ClassVar[bool] = False
@@ -77,9 +77,11 @@ class DeltaSink(TransactionalSink):
 
     @staticmethod
     def overwrite_partitions(path: str | PathLike[str], *columns: str) -> DeltaOverwriteSink:
-        """Replace the partitions that the rows of a checkpoint are in, by these rows; other partitions stay unchanged.
+        """Replace the partitions to which the rows of a checkpoint belong, by these rows. Other partitions stay
+        unchanged.
 
-        The table is partitioned by these columns. Raises as `append` does, and `ValueError` without a column.
+        The table is partitioned by these columns. Raises the same errors as `append`, and `ValueError` without a
+        column.
         """
         if not columns:
             raise ValueError("overwrite_partitions needs the columns that the table is partitioned by, such as 'day'")
@@ -93,16 +95,16 @@ class DeltaSink(TransactionalSink):
         sequence_by: str | Sequence[str] = (),
         row_kind: str | None = None,
     ) -> DeltaUpsertSink:
-        """Keep one row for each key: the last one received, unless that was a deletion.
+        """Keep one row for each key: the last row received, unless that was a deletion.
 
-        `row_kind` is the column with `+I` or `+U` for a row to be inserted or updated, and `-D` for one to be deleted
-        (Flink's RowKind; rows of kind `-U` are ignored). The table does not have it. By default a column named
-        `row_kind` is used if the rows have one, otherwise all rows are inserted or updated.
+        `row_kind` is the column with `+I` or `+U` for a row to be inserted or updated, and `-D` for a row to be deleted
+        (Flink's RowKind; rows of kind `-U` are ignored). The column is not written to the table. By default a column
+        named `row_kind` is used if the rows have one, otherwise all rows are inserted or updated.
 
         `sequence_by` are columns that order the changes of a key, and are stored in the table: changes older than the
-        stored row are ignored. Without them changes are ordered by arrival.
+        stored row are ignored. Without these columns, changes are ordered by arrival.
 
-        Raises as `append` does, and `ValueError` without a key.
+        Raises the same errors as `append`, and `ValueError` without a key.
         """
         by = (sequence_by,) if isinstance(sequence_by, str) else tuple(sequence_by)
         if isinstance(keys, str) or not keys:
@@ -110,17 +112,17 @@ class DeltaSink(TransactionalSink):
         return DeltaUpsertSink(path=_checked(path), keys=tuple(keys), sequence=by, kind=row_kind)
 
     def partition_by(self, *columns: str) -> Self:
-        """Partition a new table by these columns; an existing table must be partitioned by the same."""
+        """Partition a new table by these columns. An existing table must be partitioned by the same columns."""
         return replace(self, partition_columns=columns)
 
     def merge_schema(self) -> Self:
-        """Add columns of the rows that the table lacks. Types never change."""
+        """Add columns to the table that only the rows have. Types never change."""
         return replace(self, merges_schema=True)
 
     def storage_options(self, **options: object) -> Self:
         """Set delta-rs's options for the storage of the log, such as `aws_region="eu-west-1"`.
 
-        Spark writes the files, with the settings of its session.
+        Spark writes the data files, with the settings of its session.
         """
         return replace(self, options=checked_options({**dict(self.options), **options}, _WHAT))
 
@@ -130,7 +132,7 @@ class DeltaSink(TransactionalSink):
 
     @property
     def read_as(self) -> str:
-        """The format and the partitions, which all sinks of a table must share."""
+        """The format and the partition columns, which all sinks of a table must share."""
         return str(FileLayout(partition_by=self.partition_columns)).replace("parquet", self.format)
 
     def __str__(self) -> str:
@@ -188,7 +190,7 @@ class DeltaSink(TransactionalSink):
         ).publish()
 
     def _table(self, filesystem: FileSystem) -> DeltaTable | None:
-        """Return the table, or None. Raises `SinkError` if it cannot be opened, or the path has anything else."""
+        """Return the table or None. Raises `SinkError` if it cannot be opened, or the path contains other files."""
         from deltalake.exceptions import DeltaError
 
         if filesystem.exists(self.path) and not filesystem.is_folder(self.path):
@@ -210,9 +212,9 @@ class DeltaSink(TransactionalSink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaOverwriteSink(DeltaSink):
-    """Replaces the partitions that the rows of a checkpoint are in. Created by `DeltaSink.overwrite_partitions`.
+    """Replaces the partitions to which the rows of a checkpoint belong. Created by `DeltaSink.overwrite_partitions`.
 
-    It runs in one subtask: two would replace each other's rows of the same checkpoint.
+    It runs in one subtask, because two subtasks would replace each other's rows of the same checkpoint.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -226,7 +228,7 @@ class DeltaOverwriteSink(DeltaSink):
 class DeltaUpsertSink(DeltaSink):
     """Keeps one row for each key. Created by `DeltaSink.upsert`.
 
-    It runs in one subtask: a merge uses all cores, and two concurrent ones would conflict.
+    It runs in one subtask, because a merge uses all cores, and two concurrent merges would conflict.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -242,7 +244,7 @@ class DeltaUpsertSink(DeltaSink):
         return PARQUET
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` as an append does, and if a column is missing that a merge needs."""
+        """Raise `PrototypeError` in the same cases as an append, and if a column that a merge needs is missing."""
         DeltaSink.check_rows(self, prototype)
         required = (*self.keys, *self.sequence, *self.partition_columns, *(() if self.kind is None else (self.kind,)))
         if missing := [name for name in required if name not in prototype.columns]:

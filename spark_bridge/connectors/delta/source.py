@@ -1,8 +1,8 @@
 """DeltaSource: reads the rows of a Delta table at a version, and the rows that later versions add.
 
-The log lists the files of a version, and Spark reads them: rows never pass through the driver. A version that deletes
-or rewrites rows fails the job, unless such versions are skipped: a stream cannot retract rows. The rules and the names
-of the options are those of Delta's own streaming source.
+The log lists the files of a version, and Spark reads them, so rows never pass through the driver. A version that
+deletes or rewrites rows fails the job, unless such versions are skipped, because a stream cannot retract rows. The
+rules and the names of the options are those of Delta's own streaming source.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _WHAT = "a DeltaSource"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeltaSource(Source):
-    """A source of the rows of a Delta table. Created by `of_path`; the other methods return changed copies.
+    """A source that reads a Delta table. Created by `of_path`; the other methods return changed copies.
 
     By default it reads the table as it is when the job begins. `schema` is set to the columns of the table when a
     program uses the source.
@@ -86,7 +86,7 @@ class DeltaSource(Source):
 
     @classmethod
     def of_path(cls, path: str | PathLike[str], *, event_time: str | None = None) -> Self:
-        """Read the table at a path; `event_time` names the timestamp column with the time of a row's event.
+        """Read the table at a path. `event_time` names the timestamp column with the event time of a row.
 
         Raises:
             MissingExtraError: deltalake is not installed.
@@ -101,15 +101,15 @@ class DeltaSource(Source):
         return replace(self, as_of=version, as_of_ms=None)
 
     def timestamp_as_of(self, timestamp: datetime | int) -> Self:
-        """Read the table as it was at a time (ms since the epoch, or a datetime with its zone).
+        """Read the table as it was at a time (ms since the epoch, or a datetime with a time zone).
 
-        Raises `ValueError` as `version_as_of` does, and for a datetime without a zone.
+        Raises `ValueError` like `version_as_of`, and for a datetime without a time zone.
         """
         self._check_one_beginning(self.starting is not None or self.starting_ms is not None)
         return replace(self, as_of=None, as_of_ms=checked_millis(timestamp))
 
     def starting_version(self, version: int) -> Self:
-        """Read the rows that this version and later ones add, without the rows of earlier versions.
+        """Read the rows that this version and later versions add, without the rows of earlier versions.
 
         Raises `ValueError` after `version_as_of` and `timestamp_as_of`.
         """
@@ -117,14 +117,14 @@ class DeltaSource(Source):
         return replace(self, starting=version, starting_ms=None)
 
     def starting_timestamp(self, timestamp: datetime | int) -> Self:
-        """Read the rows of versions committed at this time or later. Raises as `starting_version` does."""
+        """Read the rows of versions committed at this time or later. Raises `ValueError` like `starting_version`."""
         self._check_one_beginning(self.as_of is not None or self.as_of_ms is not None)
         return replace(self, starting=None, starting_ms=checked_millis(timestamp))
 
     def monitor_continuously(self, interval: Duration) -> Self:
         """Look for new versions at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until the job is cancelled.
 
-        In a local folder they are noticed within milliseconds. Raises `DurationError`.
+        In a local folder new versions are noticed within milliseconds. Raises `DurationError`.
         """
         return replace(self, interval_ms=positive_duration_ms(interval, "discovery interval"))
 
@@ -139,7 +139,7 @@ class DeltaSource(Source):
     def storage_options(self, **options: object) -> Self:
         """Set delta-rs's options for the storage of the log, such as `aws_region="eu-west-1"`.
 
-        Files are read by Spark, with the settings of its session.
+        Spark reads the data files, with the settings of its session.
         """
         return replace(self, options=checked_options({**dict(self.options), **options}, _WHAT))
 
@@ -220,12 +220,12 @@ class _Position:
 
 
 class DeltaSplitDiscovery:
-    """Finds new files in the log of a table. Only `changed` may be called concurrently with another call.
+    """Discovers files in the log of a table. Only `changed` may be called concurrently with other calls.
 
-    A split is a file of the first version read, or a file that a later version adds. The position is JSON: `snapshot`,
-    the version whose files are being listed, null when all were; `version`, the first version whose changes were not
-    all found; `files`, the number of files found of that snapshot or version; and `end`, the last version of a bounded
-    source.
+    A split is a file of the first version read, or a file that a later version adds. The position is JSON: `snapshot`
+    is the version whose files are being listed, or null after all were listed; `version` is the first version whose
+    changes were not all listed; `files` is the number of listed files of that snapshot or version; and `end` is the
+    last version of a bounded source.
     """
 
     def __init__(self, source: DeltaSource, operator_id: OperatorId, filesystem: FileSystem) -> None:
@@ -310,7 +310,7 @@ class DeltaSplitDiscovery:
         return list(files_at(table, self._source.event_time))
 
     def _commit(self, version: int) -> Commit | None:
-        """Return the changes of a version, None if it does not exist yet. Raises `SourceError` for removed rows."""
+        """Return the changes of a version; None if it does not exist yet. Raises `SourceError` for removed rows."""
         try:
             commit = commit_of(self._location, version, self._source.event_time)
         except FileNotFoundError:
@@ -368,7 +368,7 @@ class DeltaSplitDiscovery:
 
 
 def split_of_file(file: AddedFile, version: int) -> SerializedSplit:
-    """Return the split of a file of a version. Its content has all that reading needs."""
+    """Return the split of a file of a version. Its content is everything that is needed to read the file."""
     content = {
         "version": version,
         "path": file.path,
@@ -403,7 +403,7 @@ def numbers_in(split: SerializedSplit) -> SplitNumbers:
 _Partition = tuple[tuple[str, str | None], ...]
 
 _ZONE = re.compile(r"(Z|[+-]\d\d:?\d\d)$")
-"""The time zone at the end of a time; a time without it is in UTC."""
+"""The time zone at the end of a time. A time without a time zone is in UTC."""
 
 
 def read_files(
@@ -411,9 +411,9 @@ def read_files(
 ) -> DataFrame:
     """Return the rows of files of the table at a path.
 
-    Nearly all files are in folders named after their partitions; these are read in one scan, for Spark reads the
-    partition columns from the names. The protocol allows other folders: then each partition is read in its own scan.
-    With `keeps_order` the rows are in the order of the files: only consecutive files are read together.
+    Nearly all files are in folders named after their partitions. These are read in one scan, because Spark reads the
+    partition columns from the names. The protocol allows other folders, and then each partition is read in its own
+    scan. With `keeps_order` the rows are in the order of the files, so only consecutive files are read together.
     """
     located = (
         (_partition(file, schema), file.path if _is_whole(file.path) else f"{table}/{file.path}") for file in files
@@ -440,8 +440,8 @@ def _scan(
 
 
 def _partition(file: AddedFile, schema: StructType) -> _Partition | None:
-    """The values of a file's partition; None if Spark finds them in the folders as the log has them."""
-    # Spark would read a time there in the time zone of the session; the log has it in UTC.
+    """Return the values of a file's partition; None if Spark reads the same values from the names of folders."""
+    # Spark would read a time in folder names in the session's time zone, but the log has it in UTC.
     has_times = any(isinstance(field.dataType, TimestampType) for field in schema if field.name in file.partition)
     is_in_folders = not has_times and not _is_whole(file.path) and partition_in(file.path) == file.partition
     return None if is_in_folders else tuple(sorted(file.partition.items()))
@@ -461,7 +461,7 @@ def _value(field: StructField, partition: Mapping[str, str | None]) -> Column:
 
 
 def _is_whole(path: str) -> bool:
-    """Return True unless the path is relative to the folder of the table."""
+    """Return True if the path is absolute, and not relative to the folder of the table."""
     return ":/" in path or path.startswith("/")
 
 
@@ -475,7 +475,7 @@ NO_DELETION_VECTORS = (
 
 
 def opened(location: TableLocation, version: int | None = None) -> DeltaTable:
-    """Open the table, now or at a version. Raises `SourceError` if delta-rs cannot."""
+    """Open the table at its latest version or at `version`. Raises `SourceError` if delta-rs cannot."""
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:
@@ -501,7 +501,7 @@ def check_whole_files(location: TableLocation, table: DeltaTable) -> None:
 
 
 def first_version(source: DeltaSource, location: TableLocation) -> int | None:
-    """Return the first version whose changes are read; None if the whole table is read first."""
+    """Return the first version whose changes are read; None if all rows of a version are read first."""
     if source.starting_ms is None:
         return source.starting
     times = _commit_times(location)
@@ -510,7 +510,7 @@ def first_version(source: DeltaSource, location: TableLocation) -> int | None:
 
 
 def last_version(source: DeltaSource, location: TableLocation) -> int:
-    """Return the version at which the whole table is read, which is the last version of a bounded source."""
+    """Return the version whose rows are all read, which is the last version of a bounded source."""
     if source.as_of is not None:
         return source.as_of
     if source.as_of_ms is None:
@@ -526,7 +526,7 @@ def last_version(source: DeltaSource, location: TableLocation) -> int:
 
 
 def _commit_times(location: TableLocation) -> dict[int, int]:
-    """Return the times (ms) of the versions in the log."""
+    """Return the commit times, in ms, of the versions in the log."""
     commits = opened(location).history()
     times = {commit["version"]: commit["timestamp"] for commit in commits if "timestamp" in commit}
     if not times:

@@ -1,8 +1,8 @@
-"""Moves the files that a checkpoint has staged into the folder of a table; may be repeated.
+"""Moves the files that a checkpoint has staged into the folder of a table. The move may be repeated.
 
-The files are moved before they are committed, and an attempt that dies between the two leaves some at each place. The
-checkpoint has a list of them: a file with a target and without a source has been moved. Checkpoints of older versions
-have no list; for these a list is written first, next to the files of the first batch.
+The files are moved before they are committed, and an attempt that dies in between leaves some files at their source and
+some at their target. The checkpoint has a list of the files: a file with a target and without a source has been moved.
+Checkpoints of older versions have no list; for these a list is written first, next to the files of the first batch.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 STAGING = "_flykka-staging"
-"""The folder of staged files below that of a table: readers and vacuum ignore names that begin with `_`."""
+"""The folder for staged files in a table's folder. Readers and vacuum ignore names that begin with `_`."""
 
 _LIST = "_files.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """A file of batch number `batch`; `name` is its path relative to the batch's folder, and later to the table's."""
+    """A file of batch number `batch`. `name` is its path relative to the batch's folder, and later to the table's."""
 
     batch: int
     name: str
@@ -45,7 +45,7 @@ class StagedFile:
 
 
 class TransactionFiles:
-    """The files of a transaction, to be moved below `folder`."""
+    """The files of a transaction, which are moved below `folder`."""
 
     def __init__(self, transaction: Transaction, folder: str) -> None:
         self._filesystem: FileSystem = transaction.filesystem
@@ -54,7 +54,7 @@ class TransactionFiles:
         self._list = f"{transaction.batches[0].path}/{_LIST}"
 
     def listed(self) -> tuple[StagedFile, ...]:
-        """Return the files, moved or not. Raises `StagedFileError` if one is missing or was changed."""
+        """Return the files, moved or not yet moved. Raises `StagedFileError` if a file is missing or was changed."""
         batches = self._transaction.batches
         if all(batch.files for batch in batches):
             files = tuple(
@@ -64,7 +64,7 @@ class TransactionFiles:
             )
             self._check(files)
             return files
-        # In this order: the list exists before the first file is moved, so without it all files were found.
+        # Listed before the check: the list is written before the first move, so without a list no file was moved.
         there = tuple(self._staged()) if not self._filesystem.exists(self._list) else ()
         if self._filesystem.exists(self._list):
             return tuple(StagedFile(**each) for each in json.loads(read_bytes(self._list)))
@@ -72,7 +72,7 @@ class TransactionFiles:
         return there
 
     def place(self, file: StagedFile) -> str:
-        """Return the path of a file, at its source or its target."""
+        """Return the path of a file, which is at its source or at its target."""
         staged = self._path(file)
         return staged if self._filesystem.exists(staged) else self.target(file)
 
@@ -80,17 +80,17 @@ class TransactionFiles:
         return f"{self._folder}/{file.name}"
 
     def move(self, files: Sequence[StagedFile]) -> None:
-        """Move the files that were not moved yet.
+        """Move the files that have not been moved.
 
         Raises:
-            StagedFileError: one is at neither place.
-            SinkError: one cannot be moved.
+            StagedFileError: a file is neither at its source nor at its target.
+            SinkError: a file cannot be moved.
         """
         for folder in {self.target(file).rpartition("/")[0] for file in files}:
             self._filesystem.make_folder(folder)
         for file in files:
             self._move(self._path(file), self.target(file), file.size_bytes)
-        # The new names come first: a file must not lose both.
+        # The new names are synced first, so that a file never loses both names.
         self._transaction.sync_names({self._folder, *(folder for file in files for folder in self._folders_of(file))})
         self._transaction.sync_names(self._path(file).rpartition("/")[0] for file in files)
 
@@ -110,7 +110,7 @@ class TransactionFiles:
         if there and self._filesystem.size_bytes(target) != size_bytes:
             raise StagedFileError(f"{target} is there already, and {staged} waits to become it")
         if there:
-            # The file that waits next to it is a copy from a savepoint.
+            # The staged file next to the target is a copy from a savepoint.
             self._filesystem.delete(staged)
             return
         if not waiting:
@@ -132,7 +132,7 @@ class TransactionFiles:
                 yield StagedFile(batch=number, name=name, size_bytes=status.size_bytes)
 
     def _write_down(self, files: Sequence[StagedFile]) -> None:
-        # No partly written file may have this name.
+        # A temporary name, so that no incomplete file has the name of the list.
         draft = f"{self._list}.{uuid4().hex}"
         write_bytes(draft, json.dumps([asdict(file) for file in files]).encode())
         if not self._filesystem.rename(draft, self._list) and not self._filesystem.exists(self._list):

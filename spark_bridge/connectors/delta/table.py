@@ -1,8 +1,8 @@
-"""The location of a Delta table: opened through delta-rs, and checked for features that Spark's files do not support.
+"""The location of a Delta table: opened with delta-rs, and checked for features that Spark's files do not support.
 
-Spark writes and reads the files, and delta-rs the log. So a table is refused that requires more of its files than
-columns: column names other than those in the files, rows deleted separately from the files, values computed or checked
-when rows are written.
+Spark writes and reads the files, and delta-rs the log. So a table is rejected if it requires more of its files than
+columns: column names that differ from those in the files, rows deleted separately from the files, or values that are
+computed or checked when rows are written.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _WRITTEN = frozenset(
         "v2Checkpoint",
     }
 )
-"""Features of tables that delta-rs can commit to, and that do not affect files."""
+"""Features of tables to which delta-rs can commit, and which do not affect files."""
 
 _COLUMN_MAPPING = "delta.columnMapping.mode"
 _CONSTRAINT = "delta.constraints."
@@ -52,7 +52,7 @@ _OF_COLUMNS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableFacts:
-    """Properties of a table that decide about its use: features by name, properties, columns as JSON if known."""
+    """Facts that determine how a table can be used: feature names, properties, and columns as JSON if known."""
 
     reader_features: Collection[str]
     writer_features: Collection[str]
@@ -65,7 +65,7 @@ class TableFacts:
         return next(iter(sorted(set(self.reader_features) - _READ)), None)
 
     def unwritable(self) -> str | None:
-        """The feature because of which Spark's files cannot be added; None if they can."""
+        """The feature that prevents adding Spark's files; None if they can be added."""
         if self.properties.get(_COLUMN_MAPPING, "none") != "none":
             return "column mapping"
         if checks := sorted(key for key in self.properties if key.startswith(_CONSTRAINT)):
@@ -93,7 +93,7 @@ class TableLocation:
         return dict(self.options) or None
 
     def open(self, version: int | None = None) -> DeltaTable:
-        """Open the table, now or at a version. Raises deltalake's errors."""
+        """Open the table at its latest version or at `version`. Raises deltalake's errors."""
         from deltalake import DeltaTable
 
         return DeltaTable(self.uri, version=version, storage_options=self.storage_options)
@@ -111,7 +111,7 @@ class TableLocation:
 
 
 def checked_options(options: Mapping[str, object], what: str) -> StorageOptions:
-    """Check options of delta-rs for the storage. Raises `MissingExtraError` if deltalake is not installed."""
+    """Check delta-rs's storage options. Raises `MissingExtraError` if deltalake is not installed."""
     require("deltalake", extra="delta", what=what)
     remember_secrets(options)
     return tuple(sorted((key, str(value)) for key, value in options.items()))
@@ -128,7 +128,7 @@ def facts_of(table: DeltaTable) -> TableFacts:
 
 
 def has_deletion_vectors(table: DeltaTable) -> bool:
-    """Return True if some rows of the version are deleted separately from their files, which still have them."""
+    """Return True if some rows of the version are deleted, but still contained in their files."""
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return False
     return any(batch.num_rows for batch in table.deletion_vectors())

@@ -1,8 +1,9 @@
-"""Footers of parquet files, read without their rows: row count, latest event time, and columns.
+"""Footers of parquet files: row count, latest event time, and columns, without reading rows.
 
-A source infers its columns from some files, and must not silently take those of one folder for those of all. Declared
-columns are checked against each file: Spark would read missing ones as nulls, and detect a wrong type only when rows
-are read. Only what Spark cannot read is refused: a file may have narrower numbers, or timestamps of either kind.
+If a source infers its columns, the columns of one folder's files must not be silently assumed for all files. Declared
+columns are checked against each file, because Spark would read missing columns as nulls, and detect a wrong type only
+when rows are read. Only what Spark cannot read is rejected: a file may have narrower numbers, or timestamps of either
+type.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _TIMESTAMP = pyarrow.timestamp("us", tz="UTC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Footer:
-    """The row count of a file, its largest event time in ms if its statistics have it, and its columns.
+    """The row count of a file, its latest event time in ms if its statistics contain it, and its columns.
 
-    `schema` is None if arrow does not know the type of a column; Spark may.
+    `schema` is None if Arrow does not know the type of a column, which Spark may know.
     """
 
     rows: int
@@ -46,7 +47,7 @@ class Footer:
 
 
 def footer(path: str, event_time: str | None, open_file: Callable[[str], Any]) -> Footer:
-    """Read the footer of a file. Raises `UnreadableFileError`, naming it, if it is not parquet."""
+    """Read the footer of a file. Raises `UnreadableFileError`, which names the file, if it is not parquet."""
     try:
         with open_file(path) as file:
             metadata = pq.read_metadata(file)
@@ -62,13 +63,13 @@ def _schema(parquet: Any) -> pyarrow.Schema | None:
     except pyarrow.ArrowException:
         return None
     old = {column.path for column in map(parquet.column, range(len(parquet))) if column.physical_type == "INT96"}
-    # Arrow takes an old timestamp for nanoseconds. Spark writes these, and reads them in microseconds.
+    # Arrow reads old timestamps as nanoseconds, but Spark writes and reads them as microseconds.
     fields = (field.with_type(_TIMESTAMP) if field.name in old else field for field in arrow_schema)
     return pyarrow.schema(fields) if old else arrow_schema
 
 
 def _latest(metadata: Any, column: str) -> int | None:
-    """Return the maximum over the row groups, None if one lacks it: old timestamps (INT96) have no statistics."""
+    """Return the maximum over the row groups; None if one lacks it. Old timestamps (INT96) have no statistics."""
     latest: int | None = None
     for group in range(metadata.num_row_groups):
         row_group = metadata.row_group(group)
@@ -83,7 +84,7 @@ def _latest(metadata: Any, column: str) -> int | None:
 
 
 def files_with_columns(source: FileSourceSettings, filesystem: FileSystem | ObjectStore) -> dict[str, str]:
-    """Return paths of files by their names below the source: all with mergeSchema, else the first in each folder."""
+    """Return paths of files by names relative to the source: all with mergeSchema, else the first in each folder."""
     root = filesystem.qualified(source.path)
     if not filesystem.is_folder(root):
         return {root.rpartition("/")[2]: root}
@@ -101,7 +102,7 @@ def checked_columns(
     """Return the columns of all files together.
 
     Raises:
-        FileSchemaError: they differ, in name or with mergeSchema in type; the message names two files.
+        FileSchemaError: columns differ, in name or with mergeSchema in type; the message names two files.
         UnreadableFileError: a file is not parquet.
     """
     together: pyarrow.Schema | None = None
@@ -154,9 +155,10 @@ _READABLE_AS = {
 def schema_mismatch(
     declared: StructType, file_schema: pyarrow.Schema, *, elsewhere: Set[str] = frozenset(), may_lack: bool = False
 ) -> str | None:
-    """Describe the first column that does not fit; None if all do.
+    """Describe the first column that does not fit; None if all columns fit.
 
-    `elsewhere` are columns, in lower case, in the names of folders; `may_lack`: files may have different columns.
+    `elsewhere` are the columns, in lower case, that the names of folders contain. With `may_lack`, files may have
+    different columns.
     """
     types = {field.name.lower(): field.type for field in file_schema}
     for column in declared:
@@ -182,7 +184,7 @@ def schema_mismatch(
 
 
 def _spark_name(there: pyarrow.DataType) -> str | None:
-    """Return Spark's name of a type; None if only Spark knows whether it can read it."""
+    """Return Spark's name of a type; None if only Spark can determine whether it can read the type."""
     if pyarrow.types.is_null(there):
         return None
     try:
@@ -192,6 +194,6 @@ def _spark_name(there: pyarrow.DataType) -> str | None:
 
 
 def _kind(name: str) -> str:
-    """Return `decimal` for `decimal(10,2)`, `array` for `array<int>`, `string` for `varchar(3)`."""
+    """Return the type's name without parameters: `decimal` for `decimal(10,2)`, but `string` for `varchar(3)`."""
     kind = name.partition("(")[0].partition("<")[0]
     return "string" if kind in {"char", "varchar"} else kind

@@ -1,7 +1,8 @@
-"""The formats of files that Spark reads, and our settings for each unless the user sets them.
+"""The formats of files that Spark reads, and flykka's settings for each, unless the user sets them.
 
 Text may be malformed, and Spark's defaults turn unreadable values into nulls, drop surplus values of a line, and assign
-the columns of a csv file by position and not by its header. Here a line that does not fit fails the read.
+the columns of a csv file by position and not by its header. With these settings, a line that does not fit fails the
+read.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Options = tuple[tuple[str, str], ...]
 class ReadFormat:
     """A format, and how it is read.
 
-    `has_footers`: files describe their content in a footer, which is read. `is_columnar`: Spark reads only needed
-    columns.
+    `has_footers` is true if files describe their content in a footer, which is then read. `is_columnar` is true if
+    Spark reads only needed columns.
     """
 
     name: FileFormat
@@ -51,8 +52,8 @@ def checked_options(options: Iterable[tuple[str, OptionValue]]) -> Options:
     """Check options and convert them for Spark.
 
     Raises:
-        ValueError: the mode is unknown, which Spark would take for PERMISSIVE; or an option selects the files to read,
-            which the source does.
+        ValueError: the mode is unknown, which Spark would treat as PERMISSIVE; or an option selects the files to read,
+            which is the task of the source.
     """
     checked = tuple((key, _checked(key, value)) for key, value in options)
     remember_secrets(dict(checked))
@@ -60,7 +61,7 @@ def checked_options(options: Iterable[tuple[str, OptionValue]]) -> Options:
 
 
 def merged(defaults: Mapping[str, str], options: Options) -> dict[str, str]:
-    """Merge the user's options over ours. Spark ignores the case of their names."""
+    """Merge the user's options over flykka's. Spark ignores the case of option names."""
     checked = {key.lower() for key, _ in options}
     return {**{key: value for key, value in defaults.items() if key.lower() not in checked}, **dict(options)}
 

@@ -1,7 +1,7 @@
-"""Reads files through fsspec in Python workers of Spark: rows never pass through the driver.
+"""Reads files with fsspec in Spark's Python workers, so that rows never pass through the driver.
 
-pyarrow reads parquet. For json, csv and text the workers only split lines, as Hadoop does: Spark parses them, including
-headers and values in the names of folders.
+pyarrow reads parquet. For json, csv and text the workers only split lines, like Hadoop; Spark parses the lines,
+including headers and values in the names of folders.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _OF_FILES = frozenset(
         "wholetext",
     }
 )
-"""Options of Spark's readers for the files themselves, which Spark does not see."""
+"""Options of Spark's readers for the files themselves, which have no effect because Spark does not read the files."""
 
 _ROWS_AT_ONCE = 10_000
 _LINE, _FILE, _HEADER, _PARSED, _FOLDER = "__line", "__file", "__header", "__parsed", "__folder_"
 _CORRUPT = "spark.sql.columnNameOfCorruptRecord"
 _BLANK = "".join(map(chr, range(0x21)))
-"""Java's white space: Spark skips blank lines."""
+"""Java's white space characters. Spark skips lines that contain only these."""
 
 
 def check_readable(source: FileSourceSettings) -> None:
-    """Raise `PrototypeError` if files cannot be read with these settings through fsspec."""
+    """Raise `PrototypeError` if files cannot be read with these settings by fsspec."""
     without = "without storage_options Spark reads it, with a file system of Hadoop's for the path"
     if source.format not in ("parquet", "json", "csv", "text"):
         raise PrototypeError(
@@ -71,7 +71,7 @@ def check_readable(source: FileSourceSettings) -> None:
 
 
 def schema_of_objects(source: FileSourceSettings) -> StructType:
-    """Return the schema of the parquet files. Raises `SourceError` if there are none, and `UnreadableFileError`."""
+    """Return the schema of the parquet files. Raises `SourceError` if there are none, or `UnreadableFileError`."""
     if source.format != "parquet":
         raise SourceError(f"{source} needs a schema where it is read with storage_options: schema='id long, ...'")
     files = files_with_columns(source, source.store)
@@ -138,7 +138,7 @@ def _partition(split: FileSplit) -> dict[str, str | None]:
 
 
 def _folder_value(field: StructField) -> Column:
-    """Return a value in the name of a folder as Spark casts it; a value that cannot be cast is an error."""
+    """Return a value in a folder's name, cast by Spark. A value that cannot be cast is an error."""
     text = F.col(quoted(f"{_FOLDER}{field.name}"))
     value, kind = text.try_cast(field.dataType), field.dataType.simpleString()
     told = F.concat(F.lit(f"a folder is named {field.name}="), text, F.lit(f", and {field.name!r} is of type {kind}"))
@@ -169,7 +169,7 @@ def _parsed(
     for_spark = {**options, "mode": "PERMISSIVE", key: corrupt}
     line = F.col(_LINE)
     if name == "json":
-        # For Spark's reader the objects in an array are rows.
+        # As in Spark's reader, each object in an array is a row.
         objects = F.when(F.ltrim(line).startswith("["), F.from_json(line, "array<string>", for_spark))
         lines = lines.withColumn(_LINE, F.explode(F.coalesce(objects, F.array(line))))
     parsed = (
@@ -189,7 +189,7 @@ def _parsed(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reading(ABC):
-    """Reads the files of tasks; `folders` are the columns whose values are in the names of folders."""
+    """Reads the files of tasks. `folders` are the columns whose values are in the names of folders."""
 
     store: ObjectStore
     tasks: Sequence[Sequence[FileSplit]]
@@ -239,7 +239,7 @@ class _ReadParquet(_Reading):
 
 
 def _with_columns(rows: pa.RecordBatch, wanted: pa.Schema, names: Mapping[str, str]) -> pa.RecordBatch:
-    """Return the rows with the columns of a schema; columns that the file lacks are null."""
+    """Return the rows with the columns of a schema, which are null if the file lacks them."""
     found = rows.select([])
     for field in wanted:
         name = names.get(field.name.lower())

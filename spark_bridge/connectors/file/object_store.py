@@ -1,7 +1,7 @@
-"""Files accessed through fsspec, with the user's options: in object stores for which Spark has no jar.
+"""Files accessed with fsspec and the user's options, in object stores for which Spark has no jar.
 
-For a FileSource it takes the place of a `FileSystem`, which uses Hadoop. A discovery is one listing of everything below
-the path, which includes the sizes.
+For a FileSource it replaces a `FileSystem`, which uses Hadoop. A discovery is one listing of everything below the path,
+which includes the sizes.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class ObjectStore:
     _sizes: dict[str, int] = field(default_factory=dict, compare=False)
 
     def check_usable(self) -> None:
-        """Raise `MissingExtraError` or `SourceError` if such a path is not supported, or options do not fit."""
+        """Raise `MissingExtraError` or `SourceError` if the path is not supported, or options are invalid."""
         _ = self._fs
 
     @cached_property
     def _fs(self) -> AbstractFileSystem:
         try:
-            # Listings must not be cached: others write there.
+            # Listings must not be cached, because others write there.
             return url_to_fs(self.path, **{"use_listings_cache": False, **dict(self.options)})[0]
         except ImportError as missing:
             extra = _EXTRAS.get(self.path.partition(":")[0])
@@ -55,21 +55,21 @@ class ObjectStore:
         return opened
 
     def open_text(self, path: str) -> IO[str]:
-        """Open a text file, decompressed according to its name: `orders.json.gz`.
+        r"""Open a text file, decompressed according to its name: `orders.json.gz`.
 
-        Lines end as for Hadoop: with `\n`, `\r` or both. A byte order mark is skipped.
+        Lines end with `\n`, `\r` or both, as in Hadoop. A byte order mark is skipped.
         """
         opened = pa.PythonFile(self.open(path), "r")
-        with suppress(TypeError):  # Raised by Arrow for a name without a compression suffix.
+        with suppress(TypeError):  # Arrow raises it for a name without a compression suffix.
             opened = pa.CompressedInputStream(opened, pa.Codec.detect(path).name)
         return TextIOWrapper(opened, encoding="utf-8-sig")
 
     def local(self, path: str) -> None:
-        """Return None: only fsspec can access such a file."""
+        """Return None, since only fsspec can access the file."""
         return
 
     def absolute(self, path: str) -> str:
-        """Make a local path absolute, from this process's folder and not from a worker's."""
+        """Make a local path absolute, from the working directory of this process and not of a worker."""
         return plain_path(self.qualified(path))
 
     def qualified(self, path: str) -> str:
@@ -86,7 +86,7 @@ class ObjectStore:
         return int(self._fs.size(self._inner(path))) if known is None else known
 
     def paths_below(self, folder: str, begin: Callable[[str], object] = lambda folder: None) -> Iterator[str]:
-        """Yield the paths of the files in a folder and its subfolders, by name, without those that Spark hides."""
+        """Yield the paths of the files in a folder and its subfolders, by name, except those that Spark hides."""
         root = self._inner(folder)
         found = self._fs.find(root, detail=True)
         self._sizes.clear()

@@ -1,19 +1,20 @@
 """FileSink: files that appear exactly once, when the checkpoint that contains them is complete.
 
 Rows are staged invisibly, and published by rename. Staged files are below `<path>/.flykka-staging/<job>/`, which
-Spark's readers ignore. At a snapshot each file is assigned its final name, and staged path, name, size and digest go
-into the checkpoint. When a checkpoint is complete, its files and those of earlier ones are renamed. A rename may be
-repeated: a file whose source is gone and whose target exists has been published. So a restore publishes all files of
-its checkpoint, however far earlier attempts got, and then deletes all other files that this subtask had staged. Jobs
-that start from one savepoint, and the one that continues after it, have copies of a file: the first to publish it does
-so for all. Files of a checkpoint are only published if all of them are as they were staged.
+Spark's readers ignore. At a snapshot each file is assigned its final name, and the checkpoint records its staged path,
+final name, size and digest. When a checkpoint is complete, its files and those of earlier checkpoints are renamed. A
+rename may be repeated: a file whose source is gone and whose target exists has been published. So a restore publishes
+all files of its checkpoint, whatever earlier attempts have published, and then deletes all other files that this
+subtask had staged. Jobs that start from one savepoint, and the job that continues after it, have copies of a file, and
+the first job to publish it does so for all. Files of a checkpoint are only published if none of them has changed since
+it was staged.
 
 The name of a published file identifies the job that has published it:
 
     part-<job>-<digest>-<uid>-<digest>-<subtask>-<checkpoint>-<number>-<unique suffix>.<format>
 
-The name is set by the rename, and stays true if the file is copied or moved elsewhere. A file with any other name
-belongs to no job: it was put there by others, or by a flykka whose names did not identify the job yet.
+The name is set by the rename, and stays valid if the file is copied or moved elsewhere. A file with any other name
+belongs to no job: it was written by others, or by an old version of flykka whose names did not identify the job.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ _NAME_OF_SPARK = re.compile(r"(?P<unique>[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{1
 class FileWriter(StagingWriter[PendingFile]):
     """The staged and pending files of one sink in one attempt.
 
-    If the number or the size of files is configured, batches are first staged as parquet, and written again at the
+    If the number or the size of files is configured, batches are first staged as parquet, and rewritten at the
     snapshot.
     """
 
@@ -107,7 +108,7 @@ class FileWriter(StagingWriter[PendingFile]):
         files_limit: int | None = None,
         file_size_bytes: int | None = None,
     ) -> None:
-        """Create the writer. With a limit, batches are staged, and rewritten as fewer files for each checkpoint."""
+        """Create the writer. With a limit, batches are rewritten as fewer files for each checkpoint."""
         super().__init__(context)
         self._path_as_given = path
         self._layout = layout
@@ -118,7 +119,7 @@ class FileWriter(StagingWriter[PendingFile]):
         prepared = out_of_savepoint(self._filesystem, prepared, self._staging.folder)
         pending, folders = restored(prepared, PendingFile, self._context.operator, "file")
         warn_unchecked(self._context.operator, (file.digest for file in pending))
-        # Several subtasks may each publish some files of a batch: its folder is deleted with all staged files.
+        # Several subtasks may publish files of a batch, so its folder is only deleted with all staged files.
         self._publish(
             tuple(replace(file, staged=self._staging.owner.find(file.staged)) for file in pending), restored=True
         )
@@ -147,16 +148,16 @@ class FileWriter(StagingWriter[PendingFile]):
 
     @cached_property
     def _path(self) -> str:
-        # A checkpoint may be restored in another working directory.
+        # Absolute, because a checkpoint may be restored in another working directory.
         return self._filesystem.qualified(self._path_as_given)
 
     def _rewritten(self, rows: StagedRows, checkpoint_id: int, names: tuple[str, ...]) -> tuple[str, ...]:
         if not names:
             return ()
-        # The staged rows are on disk: fewer partitions make reading no slower than writing.
+        # The staged rows are on disk, so fewer partitions do not make reading slower than writing.
         whole = read_staged(self._context.scope.session, rows.pop_staged(checkpoint_id, names))
         files = self._files_of(names)
-        # Rows are distributed to several files of one size; with only a limit they may stay where they are.
+        # Rows are distributed evenly to several files of a given size. With only a limit, they need not be moved.
         grouped = whole.repartition(files) if files > 1 and self._file_size_bytes else whole.coalesce(files)
         batch = self._staging.write(grouped, self._layout)
         self._staging.discard(names)
@@ -188,13 +189,13 @@ class FileWriter(StagingWriter[PendingFile]):
             self._filesystem.make_folder(folder)
         for file in waiting:
             self._rename(file)
-        # For all files: renames of an earlier attempt may not be durable yet. The new names come first: a file must
-        # not lose both.
+        # For all files, since renames of an earlier attempt may not be durable yet. The new names are synced first,
+        # so that a file never loses both names.
         self._staging.sync(folder for file in files for folder in self._folders_of(file.target))
         self._staging.sync(_parent(file.staged) for file in waiting)
 
     def _waiting(self, files: tuple[PendingFile, ...], *, restored: bool) -> tuple[PendingFile, ...]:
-        """Return the files that have yet to be published. Raises `StagedFileError` if one is missing or was changed."""
+        """Return the files that are not published yet. Raises `StagedFileError` if a file is missing or was changed."""
         batches = {batch_folder(file.staged) for file in files}
         staged = {status.path: status.size_bytes for batch in batches for status in self._filesystem.files_below(batch)}
         for file in files:
@@ -209,7 +210,7 @@ class FileWriter(StagingWriter[PendingFile]):
         return waiting
 
     def _check_moved_away(self, file: PendingFile, *, restored: bool) -> None:
-        """Raise unless a missing file was published by an earlier attempt, and moved from the output since.
+        """Raise an error unless a missing file was published by an earlier attempt, and later moved from the output.
 
         While the folder of its job exists, staged files only disappear by being published, and then their batch's
         folder disappears too. Flink's local committer ignores such files as well. Files staged by another job may have
@@ -217,7 +218,7 @@ class FileWriter(StagingWriter[PendingFile]):
 
         Raises:
             StagedFileError: the file is lost.
-            SinkError: the disk is away, or was.
+            SinkError: the disk is not mounted, or was not mounted before.
             OwnershipLostError: a later owner of the job has moved the file.
         """
         if restored and self._staging.was_published(batch_folder(file.staged)):
@@ -256,17 +257,17 @@ OptionValue = str | int | float | bool
 
 _ROWS_PER_FILE = "maxRecordsPerFile"
 SUCCESS = "_SUCCESS"
-"""Spark's and Hadoop's name for the file that marks a folder as complete."""
+"""The name of the file with which Spark and Hadoop mark a folder as complete."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSink(Sink):
-    """A folder to write to; at any moment its readers see only rows of completed checkpoints.
+    """A folder to write to, whose readers always see only rows of completed checkpoints.
 
-    Created by the names of formats, such as `parquet`; the other methods return changed copies. The folder may contain
-    files already, and others may write to it: nothing is overwritten, and only files staged by the job itself are
-    deleted, in `.flykka-staging` below the folder. Sinks of one job may share a folder if they write one format,
-    partitioned by the same columns.
+    Created by methods with the names of formats, such as `parquet`; the other methods return changed copies. The folder
+    may contain files already, and others may write to it: nothing is overwritten, and only files staged by the job
+    itself are deleted, in `.flykka-staging` below the folder. Sinks of one job may share a folder if they write one
+    format, partitioned by the same columns.
     """
 
     needs_order: ClassVar[bool] = False
@@ -279,22 +280,22 @@ class FileSink(Sink):
 
     @classmethod
     def parquet(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Write parquet files to a folder; options are those of Spark's writer: `parquet(path, compression="zstd")`."""
+        """Write parquet files to a folder, with options of Spark's writer: `parquet(path, compression="zstd")`."""
         return cls._of("parquet", path, options)
 
     @classmethod
     def orc(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Write orc files to a folder; options are those of Spark's writer: `orc(path, compression="zlib")`."""
+        """Write orc files to a folder, with options of Spark's writer: `orc(path, compression="zlib")`."""
         return cls._of("orc", path, options)
 
     @classmethod
     def avro(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Write avro files to a folder; options are those of Spark's writer: `avro(path, recordName="order")`."""
+        """Write avro files to a folder, with options of Spark's writer: `avro(path, recordName="order")`."""
         return cls._of("avro", path, options)
 
     @classmethod
     def text(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Write text files: rows have one column besides the partition columns, and each is a line."""
+        """Write text files. Rows have one column besides the partition columns, whose value is a line."""
         return cls._of("text", path, options)
 
     @classmethod
@@ -304,7 +305,7 @@ class FileSink(Sink):
 
     @classmethod
     def csv(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
-        """Write csv files; options are those of Spark's writer: `csv(path, header=True, sep=";")`."""
+        """Write csv files, with options of Spark's writer: `csv(path, header=True, sep=";")`."""
         return cls._of("csv", path, options)
 
     @classmethod
@@ -314,7 +315,7 @@ class FileSink(Sink):
         return cls(path=str(path), layout=FileLayout(format=file_format)).options(**options)
 
     def partition_by(self, *columns: str) -> Self:
-        """Write rows with equal values of these columns to folders of their own, `<column>=<value>/`, as Spark does.
+        """Write rows with equal values of these columns to separate folders, `<column>=<value>/`, like Spark.
 
         The columns are in the names of the folders, and not in the files. Raises `TypeError` for anything but names.
         """
@@ -323,11 +324,11 @@ class FileSink(Sink):
         return replace(self, layout=replace(self.layout, partition_by=columns))
 
     def option(self, key: str, value: OptionValue) -> Self:
-        """Set an option of Spark's writer, as `DataFrameWriter.option` does."""
+        """Set an option of Spark's writer, like `DataFrameWriter.option`."""
         return self.options(**{key: value})
 
     def options(self, **options: OptionValue) -> Self:
-        """Set options of Spark's writer. Spark ignores the case of their names, and the last value counts.
+        """Set options of Spark's writer. Spark ignores the case of their names, and the last value wins.
 
         Raises:
             ValueError: an option would set the location of the files.
@@ -340,31 +341,32 @@ class FileSink(Sink):
         return replace(self, layout=replace(self.layout, options=kept + added))
 
     def rows_per_file(self, rows: int) -> Self:
-        """Start another file after this many rows. Raises `ValueError` below 1."""
+        """Start a new file after this many rows. Raises `ValueError` for less than 1."""
         return self.option(_ROWS_PER_FILE, _positive(rows, "rows per file"))
 
     def files_per_checkpoint(self, files: int) -> Self:
         """Write at most this many files per checkpoint, subtask and, if partitioned, partition.
 
-        By default every batch writes files of its own. With this, rows are written twice: as parquet when they arrive,
-        and in the final format when the checkpoint is taken, which takes that much longer. Raises `ValueError` below 1.
+        By default every batch writes separate files. With this limit, rows are written twice: as parquet when they
+        arrive, and in the final format when the checkpoint is taken, which takes longer. Raises `ValueError` for less
+        than 1.
         """
         return replace(self, files_limit=_positive(files, "files per checkpoint"))
 
     def file_size(self, size: MemorySize) -> Self:
         """Write files of about this size (`"128MB"`, or bytes) per checkpoint, and one smaller file.
 
-        Small batches are combined, and the rows of large ones go to several files: as with `files_per_checkpoint`,
-        which may limit them in addition, in each subtask, and at the same price. The size is that as parquet. Raises
-        `ValueError` if the size cannot be parsed.
+        Small batches are combined, and the rows of large batches are distributed to several files, as with
+        `files_per_checkpoint`, in each subtask and at the same cost; it may be set as well. The size is the size as
+        parquet. Raises `ValueError` if the size cannot be parsed.
         """
         return replace(self, file_size_bytes=positive_size_bytes(size, "the file size"))
 
     def mark_success(self) -> Self:
         """Write an empty file `_SUCCESS` into the folder when the job has read all input and published its rows.
 
-        Spark's own writers do the same. A `FileSource` that monitors the folder ends with it. A job that is stopped,
-        and may be continued, does not write it.
+        Spark's own writers do the same. A `FileSource` that monitors the folder ends when it finds this file. A job
+        that is stopped, and may be continued, does not write it.
         """
         return replace(self, marks_success=True)
 
@@ -374,7 +376,7 @@ class FileSink(Sink):
 
     @property
     def read_as(self) -> str:
-        """The format and the partitions, which all sinks of a folder must share."""
+        """The format and the partition columns, which all sinks of a folder must share."""
         return str(self.layout)
 
     def writer(self, context: SinkContext) -> FileWriter:
@@ -398,7 +400,7 @@ class FileSink(Sink):
 
     def published_files(self, filesystem: FileSystem, job_name: str) -> PublishedFiles:
         if not filesystem.is_folder(self.path):
-            # If the path is a file, `check_target` reports it.
+            # If the path is a file, `check_target` reports that.
             return PublishedFiles(folder=self.path)
         published = published_files(self.path, filesystem.paths_below(self.path), job_name)
         staging = filesystem.list(f"{self.path}/{STAGING}")
@@ -422,7 +424,7 @@ class FileSink(Sink):
             sync_names([folder])
 
     def staging_folder(self, job_id: JobId, checkpoint_directory: str) -> str:
-        """Return a folder below the target, for a rename must stay within the file system."""
+        """Return a folder below the target, because a rename must stay within the file system."""
         return f"{self.path}/{STAGING}/{file_name_part(job_id)}"
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
 """FileSource: reads the files of a folder, in batches of several files or of a range of rows of one file.
 
-A split is one file; the reader combines waiting splits to batches that take about a second. If the user sets a batch
-size, discovery groups the files it finds, and a split is one batch. With `monitor_continuously` a batch contains the
-files found so far and never waits for more. Files must not change: a file must get its final name when it is complete.
-Names that begin with `.` or `_` are ignored, as in Spark.
+A split is one file, and the reader combines waiting splits to batches that take about a second. If the user sets a
+batch size, discovery groups the files that it finds, and a split is one batch. With `monitor_continuously` a batch
+contains the files found so far and never waits for more. Files must not change, so a file must get its final name only
+when it is complete. Names that begin with `.` or `_` are ignored, as in Spark.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class FileSource(FileSourceSettings, Source):
     """A source of files, with the size of its batches.
 
     Created by methods with the names of formats, such as `parquet`; the other methods return changed copies. `schema`
-    is a StructType or DDL text; without it, the schema is taken from the files that exist when the source is used in
-    a program. `event_time` names the timestamp column with the time of a row's event. Options are those of Spark's
+    is a StructType or DDL text; without it, the schema is inferred from the files that exist when the source is used in
+    a program. `event_time` names the timestamp column with the event time of a row. Options are those of Spark's
     readers.
     """
 
@@ -82,8 +82,8 @@ class FileSource(FileSourceSettings, Source):
     ) -> Self:
         """Read the parquet files in and below a folder, or one file.
 
-        Every file must have all columns of the schema, in types that Spark can convert to those of the schema. With
-        `mergeSchema=True` files may have different columns; missing ones are null.
+        Every file must have all columns of the schema, with types that Spark can convert to the types of the schema.
+        With `mergeSchema=True` files may have different columns, and missing columns are null.
         """
         return cls._of(PARQUET, path, schema, event_time, options)
 
@@ -115,7 +115,7 @@ class FileSource(FileSourceSettings, Source):
     def text(cls, path: str | PathLike[str], **options: OptionValue) -> Self:
         """Read the lines of the files in and below a folder, or of one file, as rows with a column `value`.
 
-        With `wholetext=True` each file is a row.
+        With `wholetext=True`, each file is one row.
         """
         return cls._of(TEXT, path, "value string", None, options)
 
@@ -128,10 +128,11 @@ class FileSource(FileSourceSettings, Source):
         event_time: str | None = None,
         **options: OptionValue,
     ) -> Self:
-        """Read the json files in and below a folder, or one file: an object per line, or one with `multiLine=True`.
+        """Read the json files in and below a folder, or one file: one object per line or, with `multiLine=True`, per
+        file.
 
-        A line that does not fit the schema fails the job, unless the option `mode` is set; missing fields are null.
-        Without a schema all files are read once before the job.
+        A line that does not fit the schema fails the job, unless the option `mode` is set. Missing fields are null.
+        Without a schema, all files are read once before the job.
         """
         return cls._of(JSON, path, schema, event_time, options)
 
@@ -146,8 +147,8 @@ class FileSource(FileSourceSettings, Source):
     ) -> Self:
         """Read the csv files in and below a folder, or one file: `csv(path, schema=..., header=True, sep=";")`.
 
-        A line that does not fit the schema fails the job, unless the option `mode` is set; a header with other columns
-        fails it unless `enforceSchema` is true. Without a schema all files are read once before the job.
+        A line that does not fit the schema fails the job, unless the option `mode` is set. A header with other columns
+        fails the job unless `enforceSchema` is true. Without a schema, all files are read once before the job.
         """
         return cls._of(CSV, path, schema, event_time, options)
 
@@ -166,7 +167,7 @@ class FileSource(FileSourceSettings, Source):
         )
 
     def option(self, key: str, value: OptionValue) -> Self:
-        """Set an option of Spark's reader, as `DataFrameReader.option` does. Raises `ValueError` as `options` does."""
+        """Set an option of Spark's reader, like `DataFrameReader.option`. Raises `ValueError` like `options`."""
         return self.options(**{key: value})
 
     def options(self, **options: OptionValue) -> Self:
@@ -178,7 +179,7 @@ class FileSource(FileSourceSettings, Source):
         return replace(self, reader_options=(*self.reader_options, *checked_options(options.items())))
 
     def storage_options(self, **options: Any) -> Self:
-        """Read the files of an object store through fsspec, with these options of its file system.
+        """Read the files of an object store with fsspec, with these options of its file system.
 
         `FileSource.parquet("s3://bucket/orders").storage_options(anon=True)` needs no jar: Spark's Python workers read
         parquet, and the lines of json, csv and text. A schema is required, except for parquet without partition
@@ -188,21 +189,21 @@ class FileSource(FileSourceSettings, Source):
             MissingExtraError: a package that fsspec needs for such a path is not installed.
             SourceError: fsspec does not support the path or an option.
         """
-        # fsspec calls the credentials of S3 `key` and `secret`.
+        # The names that fsspec uses for the credentials of S3 are `key` and `secret`.
         remember_secrets({**options, "path": self.path, "access key": options.get("key")})
         made = replace(self, storage=tuple(sorted(options.items())), watches=False)
         made.store.check_usable()
         return made
 
     def files_per_batch(self, files: int) -> Self:
-        """Read at most this many files per batch. Raises `ValueError` below 1."""
+        """Read at most this many files per batch. Raises `ValueError` for less than 1."""
         return replace(self, files_limit=positive(files, "files per batch"), rows_limit=None)
 
     def rows_per_batch(self, rows: int) -> Self:
         """Read whole files up to this many rows per batch, and split larger files.
 
         Raises:
-            ValueError: the number is below 1, or the files do not contain their number of rows.
+            ValueError: the number is below 1, or the files of this format do not contain their row count.
         """
         if not self.file_format.has_footers:
             raise ValueError(
@@ -214,8 +215,9 @@ class FileSource(FileSourceSettings, Source):
     def monitor_continuously(self, interval: Duration, until: Until = "_SUCCESS", *, watch: bool = True) -> Self:
         """Look for new files at this interval (`"500ms"`, `"10s"`, a timedelta, ms) until no more are expected.
 
-        That is when a file named `until` is in the folder or the function `until` returns true; with None, when the job
-        is cancelled. In a local folder new files are noticed within milliseconds, unless `watch` is False.
+        Discovery ends when a file named `until` is in the folder or the function `until` returns true; if `until` is
+        None, when the job is cancelled. In a local folder new files are noticed within milliseconds, unless `watch` is
+        False.
 
         Raises:
             DurationError: the interval cannot be parsed, or is not positive.
@@ -225,7 +227,7 @@ class FileSource(FileSourceSettings, Source):
 
     @property
     def boundedness(self) -> Boundedness:
-        """Continuous if new files are discovered, even if that ends."""
+        """Continuous if new files are discovered, even if that discovery ends."""
         return Boundedness.CONTINUOUS_UNBOUNDED if self.interval_ms is not None else Boundedness.BOUNDED
 
     @property
@@ -235,8 +237,8 @@ class FileSource(FileSourceSettings, Source):
     def bound(self, session: SparkSession, event_time: str | None) -> Self:
         """Return a copy with this event-time column, an absolute path, and the current schema.
 
-        Raises as `prototype` does, and if Spark does not know an option or there is nothing to read: only a monitored
-        folder may be created later.
+        Raises the errors of `prototype`, and an error if Spark does not know an option or there is nothing to read:
+        only a monitored folder may be created later.
         """
         check_known(session, self.format, (key for key, _ in self.reader_options))
         if self.storage is not None:
@@ -248,7 +250,7 @@ class FileSource(FileSourceSettings, Source):
         return replace(here, schema=here.prototype(session).schema)
 
     def in_order(self) -> Self:
-        """Return the source for rows in the order of the files, which takes more and smaller scans."""
+        """Return the source for rows in the order of the files, which needs more and smaller scans."""
         return replace(self, keeps_order=True)
 
     def prototype(self, session: SparkSession) -> DataFrame:
@@ -256,7 +258,7 @@ class FileSource(FileSourceSettings, Source):
 
         Raises:
             SourceNotFoundError: the path does not exist, and no schema is declared.
-            EmptySourceError: there is no file to take the schema from.
+            EmptySourceError: there is no file from which to infer the schema.
             FileSchemaError: parquet files in different folders have different columns.
             UnreadableFileError: Spark finds no schema in the files.
             PrototypeError: the declared schema cannot be parsed, or the format does not support its types.
@@ -270,9 +272,9 @@ class FileSource(FileSourceSettings, Source):
         return made
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Check the existing files and their schemas; a monitored folder is only checked by the job.
+        """Check the existing files and their schemas. A monitored folder is only checked by the job.
 
-        Raises as `FileSplitDiscovery.discover` does.
+        Raises the errors of `FileSplitDiscovery.discover`.
         """
         if self.interval_ms is None:
             discovery = self.split_discovery(operator_id, filesystem)
@@ -291,7 +293,7 @@ class FileSource(FileSourceSettings, Source):
     def read(
         self, session: SparkSession, schema: StructType, splits: Sequence[SourceSplit], *, in_slices: bool
     ) -> Slices:
-        """Return the rows of batches; all whole files are read in one scan."""
+        """Return the rows of batches. All files that are not split are read in one scan."""
         batches = joined(split_of(FileBatchSplit, split, self) for split in splits)
         if self.storage is not None:
             return tuple(read_objects(session, self, schema, batch.files) for batch in batches)
@@ -325,14 +327,14 @@ class FileSource(FileSourceSettings, Source):
 
 SLICE_FILES = 24
 SLICE_ROWS = 200_000
-"""A slice with fewer files and rows takes longer to plan than to read."""
+"""Minimum number of rows in a slice: a smaller slice takes longer to plan than to read."""
 
 
 _LARGE_FILE_ROWS = 4_000_000
 
 
 def empty_frame(session: SparkSession, schema: StructType | str, source: str) -> DataFrame:
-    """Return no rows, with this schema. Raises `PrototypeError`, naming the source, if it cannot be parsed."""
+    """Return no rows, with this schema. Raises `PrototypeError`, which names the source, if it cannot be parsed."""
     return session.createDataFrame([], declared_columns(schema, f"the columns of {source}"))
 
 
@@ -352,7 +354,7 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
         if len(files) > 1 and not merges_schemas(source.reader_options):
             checked_columns(source, filesystem, [*files.values()])
         if any("=" not in folder for name in files for folder in name.split("/")[:-1]):
-            # Spark only looks into folders named like partitions.
+            # Without this Spark only reads folders that are named like partitions.
             reader, paths = reader.option("basePath", source.path), [*files.values()]
     try:
         schema = rows_at(reader, paths).schema
@@ -368,7 +370,7 @@ def inferred_schema(session: SparkSession, source: FileSource) -> StructType:
 
 
 def joined(batches: Iterable[FileBatchSplit]) -> tuple[FileBatchSplit, ...]:
-    """Combine batches of whole files into one, which Spark reads in one scan; batches of a set size stay separate."""
+    """Combine batches of whole files into one, which Spark reads in one scan. Batches of a set size stay separate."""
     found = tuple(batches)
     if len(found) < 2 or any(batch.size_bytes is None for batch in found):
         return found
@@ -383,7 +385,7 @@ def joined(batches: Iterable[FileBatchSplit]) -> tuple[FileBatchSplit, ...]:
 def read_split(
     session: SparkSession, source: FileSource, schema: StructType, split: FileBatchSplit
 ) -> tuple[DataFrame, ...]:
-    """Return the rows of a batch, in as many partitions as Spark chooses."""
+    """Return the rows of a batch, with Spark's choice of partitions."""
     rows = _read(session, source, schema, split.files)
     return (rows if split.files[0].whole_file else _range(rows, split.files[0]),)
 
@@ -403,7 +405,7 @@ def read_sliced(
 
 
 def number_of_slices(files: int, rows: int, cores: int) -> int:
-    """Return the number of slices for some files: at most one per core, and none too small to be worth it."""
+    """Return the number of slices for some files: at most one per core, and none that is too small."""
     worth = max(files // SLICE_FILES, rows // SLICE_ROWS, 1)
     return min(worth, files, max(1, cores))
 
@@ -414,8 +416,8 @@ def _read(session: SparkSession, source: FileSource, schema: StructType, files: 
     def scan(paths: Sequence[str]) -> DataFrame:
         if all("/" not in file.split_id for file in files):
             return rows_at(reader, paths)
-        # Below the source's folder: the names of the folders between may be partition columns. Spark puts these behind
-        # the others, and finds more than were declared.
+        # Relative to the source's folder, because the names of the folders in between may be partition columns. Spark
+        # appends these to the others, and finds more than were declared.
         rows = rows_at(reader.option("basePath", source.path), paths)
         return rows.select(*map(quoted, schema.names))
 
@@ -428,10 +430,10 @@ def _reader(session: SparkSession, source: FileSource, options: dict[str, str]) 
 
 
 def _range(rows: DataFrame, split: FileSplit) -> DataFrame:
-    """Return some rows of a file, by their number in it.
+    """Return a range of a file's rows, by row number.
 
     The bounds differ from batch to batch, and Spark inlines integers into the code that it compiles. Decimals are
-    passed by reference, unless Spark can convert the comparison to one of integers: so the first bound is subtracted.
+    passed by reference, unless Spark can convert the comparison to integers. So the first bound is subtracted.
     """
     number = F.col("_metadata.row_index").cast("decimal(17,0)") - F.lit(Decimal(split.start_row))
     return rows.where((number >= 0) & (number < F.lit(Decimal(split.rows))))

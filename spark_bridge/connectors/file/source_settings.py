@@ -13,12 +13,12 @@ from flykka.spark_bridge.connectors.file.object_store import ObjectStore, Storag
 from flykka.spark_bridge.rows.file_formats import FileFormat
 
 Until = str | Callable[[], bool] | None
-"""The end of a continuous discovery: the name of a marker file, or a function that returns True."""
+"""The condition that ends a continuous discovery: the name of a marker file, or a function that returns True."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSourceSettings:
-    """The fields of a `FileSource`, for its discovery of splits and the reading of files."""
+    """The fields of a `FileSource`, for discovering splits and reading files."""
 
     file_format: ReadFormat
     path: str
@@ -36,7 +36,7 @@ class FileSourceSettings:
 
     @property
     def store(self) -> ObjectStore:
-        """The files of the path, if they are accessed through fsspec."""
+        """The files of the path, for access with fsspec."""
         assert self.storage is not None, "without storage_options the files are Hadoop's"
         return ObjectStore(self.path, self.storage)
 

@@ -1,12 +1,12 @@
-"""The splits of a FileSource: the files of its folder, or groups of them if the user has set their size.
+"""The splits of a FileSource: the files of its folder, or groups of files if the user has set a batch size.
 
-Footers of files are checked before a row is read: a file without a column that the source declares, or with another
-type of it, is refused here.
+Footers of files are checked before any row is read: a file without a column that the source declares, or with another
+type of it, is rejected here.
 
-The id of a split names the files relative to the source's path, percent-encoded, as `a.parquet+b.parquet`, or the rows
-of one that is cut, as `a.parquet#500-250` (250 rows from row 500 on). The position of a discovery is the set of names
-found so far: a file may arrive with a name or time before that of others. If one listing of the folder has many files,
-several discoveries return them.
+The id of a split names the files relative to the source's path, percent-encoded, as in `a.parquet+b.parquet`, or the
+rows of a file that is divided, as in `a.parquet#500-250` (250 rows from row 500 on). The position of a discovery is the
+set of names found so far, because a new file may have an earlier name or time than known files. If one listing of the
+folder has many files, several discoveries return them.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ _PAUSE_NS = 50_000_000
 
 
 class FolderTimes:
-    """The last modification times of local folders, by path. Recorded by one thread, checked by another.
+    """The last modification times of local folders, by path. One thread records them, and another checks them.
 
     They show whether there may be new files, without a listing. A folder's time changes with every name in it. It is
     recorded before the folder is listed, so that no change is missed. The clock of a file system ticks only some times
-    per second: of two changes within a tick the second is invisible. So a folder that was modified just before its time
-    was recorded counts as changed once more, a tick later.
+    per second, so the second of two changes within a tick is invisible. So a folder that was modified just before its
+    time was recorded counts as changed once more, a tick later.
 
-    Such early discoveries would find partly written files. A file that is written in place, not renamed, is deferred
+    Such early discoveries would find incomplete files. So a file that is written in place, not renamed, is deferred
     until nothing has been written to it for a moment. Later files are deferred with it, and so are files that arrived
-    during the listing, which may not show earlier ones: rows of a file that is found before an earlier one would make
-    those of the other late. A file that was written and renamed within a tick looks like one that is being written.
+    during the listing, which may lack earlier files: if a file is read before an earlier one, the rows of the earlier
+    file are late. A file that was written and renamed within a tick is treated like a file that is being written.
     """
 
     def __init__(self) -> None:
@@ -74,16 +74,16 @@ class FolderTimes:
             self._doubtful_until_ns = now_ns + _TICK_NS
 
     def settled(self, files: Iterable[str]) -> set[str]:
-        """Return the files that may be read now; if others may not, the folder counts as changed once more, a moment
-        later.
+        """Return the files that may be read now. If some may not be read yet, the folder counts as changed once more, a
+        moment later.
 
-        They must have been found in the folders after these were recorded.
+        The files must have been found in the folders after the folders' times were recorded.
 
         Raises:
             OSError: a file does not exist.
         """
         before_ns, statuses, now_ns = time.time_ns(), {file: os.stat(file) for file in files}, time.time_ns()
-        # Renaming a file or setting its time comes after the last write.
+        # The times differ if the file was renamed or its time was set, which happens after the last write.
         written_ns = (status.st_mtime_ns for status in statuses.values() if status.st_mtime_ns == status.st_ctime_ns)
         doubtful_ns = [each for each in written_ns if before_ns - _PAUSE_NS < each < now_ns + _PAUSE_NS]
         if doubtful_ns:
@@ -112,7 +112,7 @@ def _changed_ns(folder: str) -> int | None:
 
 _NUMBERS = re.compile("[0-9]+")
 _Template = tuple[str, str, int]
-"""The text before and after a number, and its number of digits; 0 without leading zeros."""
+"""The text before and after a number, and its number of digits, which is 0 without leading zeros."""
 
 
 @dataclass(slots=True)
@@ -138,10 +138,10 @@ class _Run:
 
 
 class KnownNames:
-    """A growing set of file names, encoded so that many names take little room in a checkpoint.
+    """A growing set of file names, encoded so that many names need little space in a checkpoint.
 
-    Files are mostly numbered: for names that differ only in one consecutive number, the first and their count are
-    stored. This loses nothing: exactly the added names are in the set.
+    Files are mostly numbered: for names that differ only in one consecutive number, the first name and their count are
+    stored. The encoding is exact: only the added names are in the set.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
@@ -166,7 +166,7 @@ class KnownNames:
         for template, number in places:
             run = self._continued_by.pop((template, number), None)
             if run is not None and (run.template is None or run.template == template):
-                # A single name, which could be continued by any of its numbers, is continued by this one.
+                # A run with a single name may be continued in any of its numbers; this number is chosen now.
                 run.template, run.first = template, number - run.count
                 run.count += 1
                 self._continued_by[template, number + 1] = run
@@ -182,7 +182,7 @@ class KnownNames:
 
     @classmethod
     def decode(cls, data: bytes) -> KnownNames:
-        """Decode the names of `encode`; empty without bytes. Raises `SourceError` for anything else."""
+        """Decode the result of `encode`; empty without bytes. Raises `SourceError` for invalid bytes."""
         if not data:
             return cls()
         try:
@@ -217,7 +217,7 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
-    """A file, its name in splits, and its size."""
+    """A file: its path, its name in splits, and its size."""
 
     path: str
     name: str
@@ -226,7 +226,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _FileFacts:
-    """Facts in a file's footer; text files have none, and count as zero rows."""
+    """Properties from a file's footer. Text files have no footer, and their row count is zero."""
 
     rows: int
     event_time_max: int | None
@@ -241,7 +241,7 @@ class FileSplitDiscovery:
         self._source = source
         self._operator_id = operator_id
         self._filesystem = filesystem
-        # The position of `_known` and `_listed`; None after a failed discovery, when they are undefined.
+        # The position of `_known` and `_listed`; None after a failed discovery, which may leave these inconsistent.
         self._position: bytes | None = b""
         self._known = KnownNames()
         self._listed: deque[_File] = deque()
@@ -284,12 +284,12 @@ class FileSplitDiscovery:
         )
 
     def _list(self) -> None:
-        # Before the listing: files that arrive between the two are then in the listing that ends the discovery.
+        # Determined before the listing, so that the listing which ends the discovery includes files added in between.
         self._is_last_listing = self._source.interval_ms is None or self._is_finished()
         self._listed.extend(self._new_files())
 
     def _groups(self) -> Iterator[list[_Piece]]:
-        """Yield groups of pieces: whole files in the order of their paths, or all parts of a file that is cut."""
+        """Yield groups of pieces: whole files in the order of their paths, or all ranges of a file that is divided."""
         groups, group = 0, list[_Piece]()
         while self._listed and groups < SPLITS_PER_LOOK:
             file = self._listed[0]
@@ -314,7 +314,7 @@ class FileSplitDiscovery:
         return until is not None and until()
 
     def _pieces(self, file: _File) -> Iterator[_Piece]:
-        """Yield the file, whole or cut into ranges."""
+        """Yield the file as one piece, or divided into ranges."""
         facts = self._read_facts(file.path, file.name)
         limit = self._source.rows_limit
         if limit is None or facts.rows <= limit:
@@ -328,7 +328,7 @@ class FileSplitDiscovery:
         if not self._source.file_format.has_footers:
             return _FileFacts(rows=0, event_time_max=None)
         read = footer(path, self._source.event_time, self._filesystem.open)
-        # A source that is not bound to a job has no schema of its own.
+        # Before a source is bound to a job, its schema may not be known.
         if isinstance(self._source.schema, StructType) and read.schema is not None:
             wrong = schema_mismatch(
                 self._source.schema,
@@ -343,7 +343,7 @@ class FileSplitDiscovery:
     def _piece(self, file: _File, name: str, start: int, rows: int, facts: _FileFacts) -> _Piece:
         whole = rows == facts.rows
         split = FileSplit(split_id=SplitId(name), path=file.path, start_row=start, rows=rows, whole_file=whole)
-        # The statistics are those of the whole file: for a part of it they would run ahead of the rows.
+        # The statistics are those of the whole file; for a range they would be ahead of the rows.
         event_time_max = facts.event_time_max if whole else None
         return _Piece(name=name, split=split, event_time_max=event_time_max, size_bytes=file.size_bytes)
 
@@ -355,7 +355,7 @@ class FileSplitDiscovery:
                 yield _File(path=path, name=name, size_bytes=self._filesystem.size_bytes(path))
 
     def _settled(self, paths: list[str]) -> set[str]:
-        """Return the files that may be read now: all if there is no later discovery, or none soon."""
+        """Return the files that may be read now: all files, unless there is another discovery soon."""
         if self.changed is None or self._is_last_listing:
             return set(paths)
         local = {path: self._filesystem.local(path) for path in paths}
@@ -384,9 +384,9 @@ class FileSplitDiscovery:
     def _fits(self, group: list[_Piece], piece: _Piece) -> bool:
         limit = self._source.rows_limit
         if limit is None:
-            # Without a limit the reader decides which files are read together.
+            # Without a limit, the reader decides which files to read together.
             return len(group) < (self._source.files_limit or 1)
-        # A range is read by row number, which starts at 0 in each file: it is a batch of its own.
+        # A range is read by row number, which starts at 0 in each file, so it is a separate batch.
         whole = piece.split.whole_file and group[0].split.whole_file
         return whole and sum(member.split.rows for member in group) + piece.split.rows <= limit
 

@@ -1,4 +1,4 @@
-"""Kafka as a source and as a sink, through confluent-kafka.
+"""Kafka as a source and as a sink, with confluent-kafka.
 
-Not here: other users of confluent-kafka: only this folder imports it.
+Not here: other code that uses confluent-kafka. Only this folder imports it.
 """

@@ -70,7 +70,7 @@ _REFUSED = frozenset({"time-millis", "time-micros", "duration"})
 class AvroFormat(ValueFormat):
     """Each value is a record, written with `avro_schema`, a JSON text.
 
-    `registry_header` skips the five bytes that serializers of a schema registry put before it.
+    With `registry_header`, the five bytes are skipped that serializers of a schema registry write before the record.
     """
 
     avro_schema: str
@@ -91,7 +91,7 @@ class AvroFormat(ValueFormat):
         return StructType([*data_type.fields, *corrupt_column])
 
     def decoded(self, records: DataFrame, schema: StructType) -> DataFrame:
-        """Decode each value, in one more pass through Python."""
+        """Decode each value, in an additional pass through Python."""
         others = [field for field in records.schema.fields if field.name != "value"]
         own = [field for field in schema.fields if field.name not in {other.name for other in others}]
         marks = [StructField(IS_CORRUPT, BooleanType())] if self.on_corrupt == "skip" else []
@@ -107,7 +107,7 @@ class AvroFormat(ValueFormat):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodeAvro:
-    """Decodes the column `value` in a Python worker. For `mapInArrow`."""
+    """Decodes the column `value` in a Python worker, as an argument of `mapInArrow`."""
 
     avro_schema: str
     skip_bytes: int
@@ -218,7 +218,7 @@ def _of_union(members: list[Any], types_by_name: dict[str, DataType | None], whe
 
 
 def _plain(value: Any) -> Any:
-    """Convert a value of fastavro for Arrow."""
+    """Convert a value of fastavro to a value for Arrow."""
     match value:
         case dict():
             return {key: _plain(each) for key, each in value.items()}

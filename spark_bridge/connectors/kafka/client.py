@@ -31,7 +31,7 @@ _OURS = frozenset({"enable.auto.commit", "enable.auto.offset.store", "auto.offse
 
 
 def checked_properties(properties: Mapping[str, object], what: str) -> Properties:
-    """Check properties of librdkafka, whose names the user writes with `_` for `.`.
+    """Check properties of librdkafka, in whose names the user writes `_` for `.`.
 
     Raises:
         MissingExtraError: confluent-kafka is not installed.
@@ -55,14 +55,14 @@ class Cluster:
     properties: Properties = field(default=(), repr=False)
 
     def consumer(self, group_id: str, **own: Any) -> Consumer:
-        """Create a consumer of committed records that does not commit by itself; `own` settings take precedence."""
+        """Create a consumer of committed records that does not commit offsets. Settings in `own` take precedence."""
         from confluent_kafka import Consumer
 
         ours = {"group.id": group_id, "enable.auto.commit": False, "isolation.level": "read_committed"}
         return Consumer(self._settings(**ours, **own), logger=_LIBRDKAFKA)
 
     def producer(self, **own: Any) -> Producer:
-        """Create a producer that only reports refused records; `own` settings take precedence."""
+        """Create a producer that only reports rejected records. Settings in `own` take precedence."""
         from confluent_kafka import Producer
 
         ours = {"delivery.report.only.error": True}
@@ -78,7 +78,7 @@ class Cluster:
 
 
 class OffsetReader:
-    """Queries a cluster for partitions and offsets. Not thread-safe; its connection stays open."""
+    """Queries a cluster for partitions and offsets. Not thread-safe. Its connection stays open."""
 
     def __init__(self, cluster: Cluster, group_id: str | None, *, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._cluster = cluster
@@ -108,9 +108,9 @@ class OffsetReader:
         return sorted(name for name in self._metadata() if name[:2] != "__")
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """Return the ids of topics: a topic that is deleted and created again gets a new one. Raises `SourceError`.
+        """Return the ids of topics: a topic that is deleted and created again gets a new id. Raises `SourceError`.
 
-        Missing topics are left out; the result is empty for a cluster without topic ids.
+        Missing topics are left out. The result is empty for a cluster without topic ids.
         """
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
@@ -131,7 +131,7 @@ class OffsetReader:
         return {topic: each for topic, each in topic_ids.items() if each != _NO_ID}
 
     def _metadata(self) -> dict[str, Any]:
-        """Return all topics, by name. Raises `SourceError`, at once if a password or a certificate is refused.
+        """Return all topics, by name. Raises `SourceError`, without delay if a password or a certificate is rejected.
 
         librdkafka would retry until the timeout, and then not report the reason.
         """
@@ -152,7 +152,7 @@ class OffsetReader:
                 patience *= 2
 
     def bounds(self, at: TopicPartition) -> tuple[int, int]:
-        """Return the first offset, and the one after the last that a reader may see. Raises `SourceError`."""
+        """Return the first offset, and the offset after the last record that a reader may see. Raises `SourceError`."""
         from confluent_kafka import TopicPartition as Named
 
         with self._source_errors(at):
@@ -169,7 +169,7 @@ class OffsetReader:
         return {at: ends[at] if offset is None else offset for at, offset in self._since(ends, timestamp_ms).items()}
 
     def at_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """Return the first offsets with this time or a later one, or the end offsets. Raises `SourceError`."""
+        """Return the first offsets at or after this time, or the end offsets. Raises `SourceError`."""
         offsets = self._since(partitions, timestamp_ms)
         return {at: self.bounds(at)[1] if offset is None else offset for at, offset in offsets.items()}
 
@@ -184,7 +184,7 @@ class OffsetReader:
         }
 
     def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets committed by the group, for partitions that have one. Raises `SourceError`."""
+        """Return the offsets that the group has committed, for partitions that have one. Raises `SourceError`."""
         from confluent_kafka import TopicPartition as Named
 
         with self._source_errors():
@@ -219,13 +219,13 @@ _REPLACED = (
 _ADVICE = {
     "MSG_SIZE_TOO_LARGE": ": make the rows smaller, or raise max.message.bytes of the topic and message_max_bytes of"
     " the sink",
-    # librdkafka reports this for an answer that it considers too long.
+    # librdkafka reports this error for a response that it considers too long.
     "_BAD_MSG": ": if records are large, raise receive_message_max_bytes of the source",
     "_FENCED": _REPLACED,
     "PRODUCER_FENCED": _REPLACED,
     "INVALID_PRODUCER_EPOCH": _REPLACED,
 }
-"""Advice by the names of librdkafka's errors."""
+"""Advice for users, by the names of librdkafka's errors."""
 
 
 def error_text(error: Exception | KafkaError) -> str:
@@ -235,7 +235,7 @@ def error_text(error: Exception | KafkaError) -> str:
 
 
 def topics_there(cluster: Cluster) -> list[str]:
-    """Return the topics of a cluster. Raises `SinkError` if it does not answer."""
+    """Return the topics of a cluster. Raises `SinkError` if the cluster does not respond."""
     reader = OffsetReader(cluster, None)
     try:
         return reader.topics()
@@ -245,7 +245,7 @@ def topics_there(cluster: Cluster) -> list[str]:
         reader.close()
 
 
-# For librdkafka's own log: important problems are reported as errors.
+# Receives librdkafka's own log. Important problems are reported as errors anyway.
 _LIBRDKAFKA = logging.getLogger("flykka.librdkafka")
 _LIBRDKAFKA.addHandler(logging.NullHandler())
 _LIBRDKAFKA.propagate = False
@@ -261,11 +261,12 @@ PENDING_MAX = 3
 
 
 class OffsetCommitter:
-    """Commits the offsets of one source to a group, for monitoring only: nothing waits for it or depends on it.
+    """Commits the offsets of one source to a group, for monitoring only: nothing waits for the commits or depends on
+    them.
 
-    It uses a thread of its own, which ends when there is nothing to commit. Only a few commits may be pending: if the
-    cluster does not answer, the oldest offsets are dropped, since newer ones replace them. Dropped ones are counted and
-    logged.
+    It uses a separate thread, which ends when there is nothing to commit. Only a few commits may be pending: if the
+    cluster does not respond, the oldest commits are dropped, since newer ones replace them. Dropped commits are counted
+    and logged.
     """
 
     def __init__(self) -> None:

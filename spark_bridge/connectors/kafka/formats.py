@@ -1,8 +1,8 @@
-"""Formats of the values of records: each defines the columns of a value, and decodes it.
+"""Formats of the values of records. A format defines the columns of a value, and decodes values.
 
-Spark parses JSON and CSV in the JVM; fastavro decodes Avro where the record is read. For corrupt values, which cannot
-be decoded, `on_corrupt` decides: `fail`, the default, fails the attempt and names the record; `skip` drops and counts
-them; `keep` sets all columns to null except `_corrupt_record`, which has the value as text.
+Spark parses JSON and CSV in the JVM; fastavro decodes Avro in the Python worker. `on_corrupt` decides about corrupt
+values, which cannot be decoded: `fail`, the default, fails the attempt and names the record; `skip` drops and counts
+them; `keep` sets all columns to null except `_corrupt_record`, which contains the value as text.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ _PARSED, _TEXT = "__parsed", "__text"
 
 
 class ValueFormat(ABC):
-    """A format; `on_corrupt` is None if no value can be corrupt."""
+    """A format of values. `on_corrupt` is None if no value can be corrupt."""
 
     on_corrupt: OnCorrupt | None = None
 
     @abstractmethod
     def schema(self, session: SparkSession) -> StructType:
-        """Return the columns of a value. Raises `PrototypeError` if the declared ones cannot be parsed."""
+        """Return the columns of a value. Raises `PrototypeError` if the declared columns cannot be parsed."""
 
     @abstractmethod
     def decoded(self, records: DataFrame, schema: StructType) -> DataFrame:
-        """Return the records with the columns of `schema` instead of `value`; records without a value are dropped."""
+        """Return the records with the columns of `schema` instead of `value`. Records without a value are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawFormat(ValueFormat):
-    """The bytes of the value in a column `value`, or null; as text with `text=True`."""
+    """The bytes of the value in a column `value`, which may be null; with `text=True` as text."""
 
     text: bool = False
 
@@ -73,7 +73,7 @@ class _Parsed(ValueFormat):
         parsed = text.withColumn(_PARSED, self._parsed(F.col(_TEXT), with_corrupt))
         corrupt = F.col(_PARSED)[CORRUPT_RECORD]
         if self.on_corrupt == "fail":
-            # In the first column, so that it is computed for every record.
+            # Part of the first column, so that it is computed for every record.
             parsed = parsed.withColumn(_PARSED, refused_if_corrupt(F.col(_PARSED), corrupt, _record(), self.name))
         columns = self._columns(own)
         if self.on_corrupt == "keep":
@@ -86,7 +86,7 @@ class _Parsed(ValueFormat):
 
     @abstractmethod
     def _parsed(self, text: Column, schema: StructType) -> Column:
-        """Parse the text; the schema's column for corrupt text gets text that cannot be parsed."""
+        """Parse the text. Text that cannot be parsed goes to the schema's column for corrupt text."""
 
     def _envelope(self, own: StructType) -> StructType:
         return own
@@ -100,7 +100,7 @@ class _Parsed(ValueFormat):
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat(_Parsed):
-    """Each record is a JSON object, with the fields of `declared`, a StructType or DDL text; others are ignored."""
+    """Each record is a JSON object with the fields of `declared`, a StructType or DDL text. Others are ignored."""
 
     name = "JSON"
 
@@ -136,9 +136,9 @@ class CsvFormat(_Parsed):
 class DebeziumJsonFormat(_Parsed):
     """Changes of a table as Debezium writes them, with or without the schema in each record.
 
-    A change becomes a row with the columns of `declared`, with the values after it, or before it for a deletion, and
-    with `row_kind`: `+I` for a new row or one of the snapshot, `+U` for a changed one, `-D` for a deleted one (Flink's
-    RowKind). `ts_ms` is the time at which the connector has processed it.
+    A change becomes a row with the columns of `declared`, with their values after the change (before it for a
+    deletion), and with `row_kind`: `+I` for a new row or a row of the snapshot, `+U` for a changed row, `-D` for a
+    deleted row (Flink's RowKind). `ts_ms` is the time at which Debezium's connector has processed the change.
     """
 
     name = "Debezium JSON"
@@ -177,7 +177,7 @@ class DebeziumJsonFormat(_Parsed):
 
 
 _KINDS = {"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE}
-"""The kinds of rows by Debezium's letters: created, read, updated, deleted."""
+"""The kinds of rows by Debezium's letters for operations: created, read, updated, deleted."""
 
 
 def _of_change(name: str) -> Column:

@@ -13,7 +13,7 @@ from flykka.spark_bridge.program.source import checked_millis
 
 
 class OffsetResetStrategy(StrEnum):
-    """The offset to start at if the group has committed none (Kafka's strategies)."""
+    """The offset at which to start if the group has committed no offset (Kafka's strategies)."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -21,7 +21,7 @@ class OffsetResetStrategy(StrEnum):
 
 
 class OffsetKind(StrEnum):
-    """The ways to determine an offset."""
+    """The kinds of rules that determine an offset."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -32,7 +32,7 @@ class OffsetKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsInitializer:
-    """Offsets that are resolved with the broker; created by the class methods."""
+    """A rule for offsets, which is resolved with the broker. Created by the class methods."""
 
     kind: OffsetKind
     reset: OffsetResetStrategy = OffsetResetStrategy.NONE
@@ -51,7 +51,8 @@ class OffsetsInitializer:
 
     @classmethod
     def committed_offsets(cls, reset: OffsetResetStrategy | str = OffsetResetStrategy.NONE) -> Self:
-        """Start at the offsets committed by the group; without one, use the strategy `reset`, or fail.
+        """Start at the offsets that the group has committed. Without a committed offset, use the strategy `reset`, or
+        fail.
 
         Raises:
             ValueError: `reset` is not one of Kafka's strategies.
@@ -60,7 +61,7 @@ class OffsetsInitializer:
 
     @classmethod
     def timestamp(cls, timestamp: datetime | int) -> Self:
-        """Start at the first record with this time (ms since the epoch, or a datetime with a zone) or a later one."""
+        """Start at the first record at or after this time (ms since the epoch, or a datetime with a time zone)."""
         return cls(kind=OffsetKind.TIMESTAMP, timestamp_ms=checked_millis(timestamp))
 
     @classmethod
@@ -69,7 +70,7 @@ class OffsetsInitializer:
         offsets: Mapping[tuple[str, int], int],
         reset: OffsetResetStrategy | str = OffsetResetStrategy.EARLIEST,
     ) -> Self:
-        """Start at these offsets, by topic and partition; other partitions use the strategy `reset`.
+        """Start at these offsets, by topic and partition. Other partitions use the strategy `reset`.
 
         Raises:
             ValueError: an offset is negative, or `reset` is not one of Kafka's strategies.

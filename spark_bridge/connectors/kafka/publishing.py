@@ -1,7 +1,7 @@
-"""Produces records in a Python worker of Spark, one by one or as a transaction. For `mapInArrow`.
+"""Produces records in a Python worker of Spark, one by one or in a transaction, as arguments of `mapInArrow`.
 
-Producers are closed with their task: the next producer of the same id ends an open transaction, and records accepted by
-others are sent when they are flushed.
+Producers are closed with their task. The next producer with the same transactional id ends an open transaction; records
+that other producers have accepted are sent when these are flushed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROWS_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRecords:
-    """Produces rows as records, to `topic` or to the topic that each names."""
+    """Produces rows as records, to `topic` or to the topic that a row names."""
 
     cluster: Cluster
     topic: str
@@ -39,7 +39,7 @@ class ProduceRecords:
         yield number_of(self._produce(producer, batches))
 
     def _produce(self, producer: Producer, batches: Iterable[pa.RecordBatch]) -> int:
-        """Produce all rows and wait; return their number. Raises `SinkError` if one is refused."""
+        """Produce all rows, wait for delivery, and return their number. Raises `SinkError` if a row is rejected."""
         from confluent_kafka import KafkaException
 
         refused: list[str] = []
@@ -61,7 +61,7 @@ class ProduceRecords:
                     break
             unsent = producer.flush(TIMEOUT_SECONDS)
         except SystemError:
-            # confluent-kafka 2.16 loses a fatal error if it calls `delivered` afterwards, with the same reason.
+            # confluent-kafka 2.16 loses a fatal error if it then calls `delivered`, which gets the same reason.
             if not refused:
                 raise
         if refused or unsent:
@@ -72,17 +72,18 @@ class ProduceRecords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishKafkaTransaction(ProduceRecords):
-    """Produces rows in one transaction of a writer that also commits the id of a checkpoint, unless that was done.
+    """Produces rows in one transaction of a writer, which also commits the id of a checkpoint. Does nothing if that id
+    is committed already.
 
-    The id is committed as an offset of the writer's group for the first partition of the topic, for Kafka requires an
-    existing partition.
+    The id is committed as an offset of the writer's group for the first partition of the topic, because Kafka requires
+    an existing partition.
     """
 
     writer: str
     checkpoint_id: int
 
     def is_published(self) -> bool:
-        """Return True if the transaction, or a later one of the writer, exists; another attempt may be running it."""
+        """Return True if this or a later transaction of the writer is committed. Another attempt may be running it."""
         consumer = self._consumer()
         try:
             return self._is_published(consumer)
@@ -95,8 +96,8 @@ class PublishKafkaTransaction(ProduceRecords):
         consumer = self._consumer()
         producer = self.cluster.producer(**{"transactional.id": f"flykka-{self.writer}"})
         try:
-            # This ends the open transaction of another producer of the writer, and fences it: then its outcome is
-            # known.
+            # This ends an open transaction of the writer's previous producer, and fences that producer. Then the
+            # outcome of its transaction is known.
             producer.init_transactions(TIMEOUT_SECONDS)
             if self._is_published(consumer):
                 yield number_of(0)
@@ -132,7 +133,7 @@ class PublishKafkaTransaction(ProduceRecords):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishFiles:
-    """Rows of parquet files that the worker reads itself: through the JVM it would take as long as producing them."""
+    """The rows of parquet files, read by the worker itself: in the JVM, reading would take as long as producing."""
 
     transaction: PublishKafkaTransaction
     files: tuple[str, ...]
@@ -148,7 +149,7 @@ class PublishFiles:
 
 
 def _produce_all(producer: Producer, batch: pa.RecordBatch, topic: str, delivered: Callable[[Any, Any], None]) -> None:
-    """Produce a batch's rows; nulls and missing columns are left to Kafka. Per row it does as little as possible."""
+    """Produce a batch's rows. Nulls and missing columns are left to Kafka. As little as possible is done per row."""
     columns = {name: read(batch.column(name)) for name, read in _ARGUMENTS.items() if name in batch.schema.names}
     columns["topic"] = [each or topic for each in columns.get("topic", [None] * batch.num_rows)]
     rows = zip(*(columns.get(name, repeat(left_out)) for name, left_out in _LEFT_OUT.items()), strict=False)

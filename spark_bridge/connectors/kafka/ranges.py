@@ -1,8 +1,8 @@
-"""Ranges of offsets: the splits of Kafka, and the distribution of one batch's records to Spark's tasks.
+"""Ranges of offsets: the splits of Kafka, and the distribution of a batch's records to Spark tasks.
 
 The content of a split names all partitions of the source, with an empty range for those that it does not read:
 `{"orders": {"0": [120, 180], "1": [7, 7]}}` are the records 120 to 179 of partition 0. So the reader knows all
-partitions that event time has to wait for.
+partitions for which event time has to wait.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flykka.messages.tasks.source import SerializedSplit
 from flykka.messages.wire.ids import SplitId
 
 BYTES_PER_RECORD = 64
-"""The assumed size of a record, as Kafka reports sizes only with the records. The reading time is measured anyway."""
+"""The assumed size of a record, since Kafka does not report sizes in advance. The reading time is measured anyway."""
 
 
 class TopicPartition(NamedTuple):
@@ -31,7 +31,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetRange:
-    """The offsets `start` to `end` - 1 of a partition; some may have no record."""
+    """The offsets `start` to `end` - 1 of a partition. Some of these offsets may have no record."""
 
     at: TopicPartition
     start: int
@@ -39,7 +39,7 @@ class OffsetRange:
 
     @property
     def offsets(self) -> int:
-        """The number of offsets, an upper bound of the number of records."""
+        """The number of offsets, which is an upper bound for the number of records."""
         return self.end - self.start
 
 
@@ -63,7 +63,7 @@ def offset_split(number: int, ranges: Iterable[OffsetRange]) -> SerializedSplit:
 
 
 def ranges_of(splits: Iterable[SerializedSplit]) -> tuple[OffsetRange, ...]:
-    """Return the ranges that splits read together, one per partition; splits of one batch are consecutive."""
+    """Return the ranges that splits of one batch read together, one per partition. The splits must be consecutive."""
     joined: dict[TopicPartition, OffsetRange] = {}
     for split in splits:
         for topic, partitions in json.loads(split.content).items():
@@ -83,7 +83,7 @@ def written(offsets: Offsets) -> dict[str, dict[str, int]]:
 
 
 def read(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """Parse offsets from the JSON of `written`."""
+    """Parse offsets in the JSON form that `written` returns."""
     return {
         TopicPartition(topic, int(number)): offset
         for topic, partitions in offsets.items()
@@ -92,7 +92,7 @@ def read(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
 
 
 def chunk(pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
-    """Return the first `limit` pending offsets, roughly, with a share of each partition, so that none falls behind."""
+    """Return about `limit` pending offsets, with a share for each partition, so that no partition falls behind."""
     total = sum(each.offsets for each in pending)
     if total <= limit:
         return tuple(pending)
@@ -100,7 +100,7 @@ def chunk(pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]
 
 
 def dealt(ranges: Sequence[OffsetRange], tasks: int) -> list[list[OffsetRange]]:
-    """Distribute ranges to at most `tasks` tasks, with about as many offsets each; long ranges are cut."""
+    """Distribute ranges to at most `tasks` tasks, with about as many offsets each. Long ranges are divided."""
     total = sum(each.offsets for each in ranges)
     share = max(1, -(-total // tasks))
     result: list[list[OffsetRange]] = [[]]

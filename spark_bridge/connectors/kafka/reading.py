@@ -1,7 +1,7 @@
-"""Reads records in a Python worker of Spark, as Arrow. For `mapInArrow`; its input rows are numbers of tasks.
+"""Reads records in a Python worker of Spark as Arrow, as an argument of `mapInArrow`. Input rows are task numbers.
 
-A consumer stays open in its worker process, connected for the next batch. It reads only its assigned ranges: if the
-last offsets of a range have no record, as after a transaction, the broker reports the end of the partition.
+A consumer stays open in its worker process, and connected for the next batch. It reads only its assigned ranges. If the
+last offsets of a range have no record, such as after a transaction, the broker reports the end of the partition.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 
 _RECORDS_AT_ONCE = 10_000
 _WAIT_SECONDS = 0.05
-# Offset out of range, with no rule to continue elsewhere.
+# The offset is out of range, and there is no rule for continuing elsewhere.
 _GONE = frozenset({1, -140})
-# A broker is down, a name is not resolved, all brokers are down, a request took too long: librdkafka retries these.
+# A broker is down, a name is not resolved, all brokers are down, or a request took too long: librdkafka retries.
 _PASSING = frozenset({-195, -193, -187, -185})
-# An answer is too large, a password or a certificate is refused: librdkafka retries these too, in vain.
+# A response is too large, or a password or a certificate is rejected: librdkafka retries these too, in vain.
 _LASTING = frozenset({"_BAD_MSG", "_AUTHENTICATION", "_SSL"})
 _PATIENCE_SECONDS = 60.0
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 _Key = tuple[str | None, int | None]
-"""A topic and a partition of a record: a plain tuple is cheap."""
+"""The topic and partition of a record, in a plain tuple because that is cheap."""
 
 _connections: dict[Cluster, _Connection] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecords:
-    """Reads the ranges of a task, with these of Kafka's columns; `places` are the indexes of the partitions."""
+    """Reads the ranges of a task, with the given columns of Kafka. `places` are the indexes of the partitions."""
 
     cluster: Cluster
     tasks: Sequence[Sequence[OffsetRange]]
@@ -58,8 +58,7 @@ class ReadRecords:
 def _records(cluster: Cluster, ranges: Sequence[OffsetRange]) -> Iterator[list[Message]]:
     connection = _connection(cluster)
     there = [each for each in ranges if each.offsets]
-    # Reading one partition at a time needs fewer checks per record, but a fetch per partition: worth it for long
-    # ranges.
+    # Reading one partition at a time needs fewer checks per record but more fetches: only faster for long ranges.
     are_long = all(each.offsets >= _RECORDS_AT_ONCE for each in there)
     for together in [[each] for each in there] if are_long else [there]:
         yield from _assigned(connection, cluster, together)
@@ -74,7 +73,7 @@ def _assigned(connection: _Connection, cluster: Cluster, ranges: Sequence[Offset
     try:
         last_received = time.monotonic()
         while reading.remaining:
-            # It waits until it has this many records; some offsets have no record.
+            # The call waits until it has this many records. Some offsets have no record.
             messages = consumer.consume(min(_RECORDS_AT_ONCE, reading.remaining), timeout=_WAIT_SECONDS)
             reading.check_errors(connection.errors)
             records = reading.advance(messages)
@@ -91,7 +90,7 @@ def _assigned(connection: _Connection, cluster: Cluster, ranges: Sequence[Offset
 
 
 class _Reading:
-    """The progress of the ranges of a task. Methods of records are slow, so they are called only if necessary."""
+    """The progress in the ranges of a task. Methods of records are slow, so they are called only if necessary."""
 
     def __init__(self, cluster: Cluster, ranges: Sequence[OffsetRange]) -> None:
         self._cluster = cluster
@@ -107,7 +106,7 @@ class _Reading:
         return sum(self._remaining.values())
 
     def advance(self, messages: Sequence[Message]) -> list[Message]:
-        """Return the messages' records in the ranges, advancing them. Raises `SourceError` if some cannot be read."""
+        """Return the messages' records in the ranges, and advance these. Raises `SourceError` for unreadable ones."""
         from confluent_kafka import Message
 
         if len(self._ends) == 1 and messages and not any(map(Message.error, messages)):
@@ -122,7 +121,7 @@ class _Reading:
             key, offset = (message.topic(), message.partition()), message.offset()
             if message.error() is not None:
                 if self._is_end(message):
-                    # The offset is that of the next record.
+                    # The message's offset is that of the next record.
                     last[key] = (offset or 0) - 1
             elif offset is not None and offset < self._ends[key]:
                 records.append(message)
@@ -135,7 +134,7 @@ class _Reading:
         return records
 
     def _is_end(self, message: Message) -> bool:
-        """Return True for the end of a partition; raise other errors unless waiting may help."""
+        """Return True for the end of a partition. Raise other errors unless waiting may help."""
         from confluent_kafka import KafkaError
 
         error = message.error()
@@ -145,13 +144,13 @@ class _Reading:
         if error.code() in _PASSING:
             self.trouble = f": {error_text(error)}"
             return False
-        # An error of the cluster has no topic.
+        # An error that concerns the cluster has no topic.
         of = str(self) if message.topic() is None else f"{message.topic()}-{message.partition()}"
         hint = ": it has deleted them before they were read" if error.code() in _GONE else ""
         raise self._refusal(error, of + hint)
 
     def check_errors(self, errors: list[KafkaError]) -> None:
-        """Handle errors of connections. Raises `SourceError` for one that recurs at every attempt to connect."""
+        """Handle connection errors. Raises `SourceError` for an error that would recur at every attempt to connect."""
         for error in errors:
             if error.name() in _LASTING:
                 raise self._refusal(error, str(self))
@@ -168,7 +167,7 @@ class _Reading:
 class _Connection:
     consumer: Consumer
     errors: list[KafkaError]
-    """Errors that broke its connections to brokers: librdkafka reconnects, and reports them only here."""
+    """Errors that broke its connections to brokers, which librdkafka reports only here. It reconnects."""
 
 
 def _connection(cluster: Cluster) -> _Connection:
@@ -179,8 +178,8 @@ def _connection(cluster: Cluster) -> _Connection:
             # Deleted records must not be skipped.
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 10,
-            # A partition with enough queued records is not fetched for this time, by default a second; it may be
-            # assigned again sooner, for the next batch.
+            # A partition with enough queued records is not fetched for this time, by default a second, but the next
+            # batch may assign it earlier.
             "fetch.queue.backoff.ms": 2,
             # Prefetched records are discarded with the assignment of the batch.
             "queued.min.messages": _RECORDS_AT_ONCE,

@@ -1,12 +1,12 @@
-"""KafkaSink: records that appear exactly once for readers of committed ones, or at least once and without delay.
+"""KafkaSink: records that appear exactly once for readers of committed records, or at least once without delay.
 
 Exactly-once uses Kafka's transactions: the rows that a subtask has staged for a checkpoint are produced in one
 transaction, which also commits the id of the checkpoint as the offset of the writer's own group. A restore checks that
 group first. A group is deleted if nothing is committed for the broker's `offsets.retention.minutes`, a week by default.
 A producer with the same transactional id fences the previous one, and ends its open transaction.
 
-Columns of a row become parts of its record by name: `value` is required; `key`, `headers`, `partition`, `topic` and
-`timestamp` are optional, as for Spark's own sink.
+Columns of a row become fields of its record by name: `value` is required; `key`, `headers`, `partition`, `topic` and
+`timestamp` are optional, as in Spark's own sink.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TEXTS = frozenset({"value", "key"})
 
 
 class DeliveryGuarantee(StrEnum):
-    """The guarantees of a sink (Flink's DeliveryGuarantee)."""
+    """The delivery guarantees of a sink (Flink's DeliveryGuarantee)."""
 
     EXACTLY_ONCE = "exactly-once"
     AT_LEAST_ONCE = "at-least-once"
@@ -46,10 +46,10 @@ class DeliveryGuarantee(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSink(TransactionalSink):
-    """A topic to write to; rows with a non-null column `topic` go to that topic instead.
+    """A topic to write to. Rows with a non-null column `topic` go to that topic instead.
 
-    With `DeliveryGuarantee.AT_LEAST_ONCE` records appear as soon as their batch is processed, and some come again after
-    a failure.
+    With `DeliveryGuarantee.AT_LEAST_ONCE`, records appear as soon as their batch is processed, and some are repeated
+    after a failure.
     """
 
     cluster: Cluster
@@ -58,7 +58,7 @@ class KafkaSink(TransactionalSink):
 
     @classmethod
     def to_topic(cls, bootstrap_servers: str, topic: str, **properties: object) -> Self:
-        """Write to a topic of a cluster; `properties` are librdkafka's, with `_` for `.`: `compression_type="zstd"`.
+        """Write to a topic of a cluster. `properties` are librdkafka's, with `_` for `.`: `compression_type="zstd"`.
 
         Raises:
             MissingExtraError: confluent-kafka is not installed.
@@ -67,7 +67,7 @@ class KafkaSink(TransactionalSink):
         return cls(cluster=Cluster(bootstrap_servers, checked_properties(properties, _WHAT)), topic=topic)
 
     def delivery_guarantee(self, guarantee: DeliveryGuarantee | str) -> Self:
-        """Use this guarantee. Raises `ValueError` for an unknown one."""
+        """Set the delivery guarantee. Raises `ValueError` if it is unknown."""
         return replace(self, guarantee=DeliveryGuarantee(guarantee))
 
     @property
@@ -82,7 +82,7 @@ class KafkaSink(TransactionalSink):
         return f"{self.format} {self.topic}"
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` if the rows have no column `value`, or a column that is not part of a record."""
+        """Raise `PrototypeError` if the rows have no column `value`, or a column that is no field of a record."""
         types = dict(prototype.dtypes)
         if "value" not in types:
             raise PrototypeError(
@@ -112,7 +112,7 @@ class KafkaSink(TransactionalSink):
         return TransactionalWriter(self, context) if self.publishes_per_checkpoint else AtLeastOnceWriter(self, context)
 
     def publish(self, transaction: Transaction) -> None:
-        """Produce the rows and commit the id, in one Spark task: rows do not pass through the driver."""
+        """Produce the rows and commit the id, in one Spark task, so that rows do not pass through the driver."""
         work = PublishKafkaTransaction(
             cluster=self.cluster,
             topic=self.topic,
@@ -123,7 +123,7 @@ class KafkaSink(TransactionalSink):
             return
         files = transaction.local_files()
         if files is None:
-            # Spark reads the largest files first.
+            # Sorted because Spark reads the largest files first.
             rows = transaction.rows_with_arrival(_ARRIVAL).coalesce(1).sortWithinPartitions(_ARRIVAL).drop(_ARRIVAL)
             rows.mapInArrow(work, ROWS).collect()
         else:
@@ -132,14 +132,14 @@ class KafkaSink(TransactionalSink):
 
 
 class AtLeastOnceWriter(SinkWriter["DataFrame"]):
-    """Produces rows as they come, and waits until they are acknowledged."""
+    """Produces rows when they arrive, and waits until they are acknowledged."""
 
     def __init__(self, sink: KafkaSink, context: SinkContext) -> None:
         self._run = ProduceRecords(cluster=sink.cluster, topic=sink.topic)
         self._context = context
 
     def stage(self, rows: DataFrame) -> Staged:
-        """Produce one batch with one Spark job, in one task if rows have keys: records of a key keep their order."""
+        """Produce one batch with one Spark job. If rows have keys, it has one task, to keep the order of each key."""
         self._context.scope.check()
         rows = rows.coalesce(1) if "key" in rows.columns else rows
         return Staged(rows=sum(row.rows for row in rows.mapInArrow(self._run, ROWS).collect()))

@@ -1,8 +1,8 @@
 """KafkaSource: the records of topics, by offset (Flink's KafkaSource; columns and types are those of Spark's source).
 
-The source runs in one subtask: all cores read its batches, and records of one partition keep their order. Offsets are
-the splits of the source and are in its checkpoints; they are committed to the group when a checkpoint is complete, for
-monitoring only. Rows never pass through the driver.
+The source runs in one subtask, but all cores read its batches, and records of one partition keep their order. Offsets
+are the splits of the source and are in its checkpoints. They are committed to the group when a checkpoint is complete,
+for monitoring only. Rows never pass through the driver.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _WHAT = "a KafkaSource"
 class KafkaSource(Source):
     """Topics to read. Created by `of_topics` or `of_topic_pattern`; the other methods return changed copies.
 
-    Each record is a row: the columns that `value_format` decodes from its value, followed by those of `metadata`.
-    Without an end it is read until the job is cancelled. Only records of committed transactions are read.
+    Each record is a row: the columns that `value_format` decodes from its value, followed by the columns of `metadata`.
+    An unbounded source is read until the job is cancelled. Only records of committed transactions are read.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -79,11 +79,11 @@ class KafkaSource(Source):
 
     @classmethod
     def of_topics(cls, bootstrap_servers: str, *topics: str, **properties: object) -> Self:
-        """Read these topics of a cluster; `properties` are librdkafka's, with `_` for `.`: `security_protocol="SSL"`.
+        """Read these topics of a cluster. `properties` are librdkafka's, with `_` for `.`: `security_protocol="SSL"`.
 
         Raises:
             MissingExtraError: confluent-kafka is not installed.
-            ValueError: no topic is given, or flykka sets a property itself.
+            ValueError: there is no topic, or flykka sets a property itself.
         """
         if not topics or not all(topics):
             raise ValueError(
@@ -93,14 +93,14 @@ class KafkaSource(Source):
 
     @classmethod
     def of_topic_pattern(cls, bootstrap_servers: str, pattern: str, **properties: object) -> Self:
-        """Read the topics whose whole name matches a regular expression, including those created later.
+        """Read the topics whose complete name matches a regular expression, including topics created later.
 
-        Raises as `of_topics` does.
+        Raises the same errors as `of_topics`.
         """
         return cls(cluster=Cluster(bootstrap_servers, checked_properties(properties, _WHAT)), pattern=pattern)
 
     def values(self, value_format: ValueFormat) -> Self:
-        """Decode values in this format; by default they are bytes, in a column `value`."""
+        """Decode values in this format. By default values are bytes in a column `value`."""
         if not isinstance(value_format, ValueFormat):
             raise TypeError(f"values takes a format such as JsonFormat('id long'), not {value_format!r}")
         return replace(self, value_format=value_format)
@@ -117,13 +117,13 @@ class KafkaSource(Source):
         return replace(self, metadata=columns)
 
     def start_from(self, offsets: OffsetsInitializer) -> Self:
-        """Start at these offsets, by default the earliest. A job that starts from a checkpoint continues there."""
+        """Start at these offsets, by default the earliest. A restored job continues at the checkpoint's offsets."""
         return replace(self, starting=offsets)
 
     def bounded(self, offsets: OffsetsInitializer) -> Self:
         """Stop before these offsets, which are resolved when the job starts, and make the source bounded.
 
-        `latest()` reads all records that exist then.
+        With `latest()`, all records are read that exist when the job starts.
         """
         return replace(self, stopping=offsets)
 
@@ -132,7 +132,7 @@ class KafkaSource(Source):
         return replace(self, group=group)
 
     def rate_limit(self, records_per_second: float) -> Self:
-        """Read at most this many records per second on average. Raises `ValueError` unless it is positive."""
+        """Read at most this many records per second on average. Raises `ValueError` for a non-positive number."""
         if not records_per_second > 0:
             raise ValueError(f"the rate limit must be above 0, not {records_per_second!r}")
         return replace(self, rate=records_per_second)
@@ -141,7 +141,7 @@ class KafkaSource(Source):
         """Read a backlog in the order of the records' timestamps in Kafka, across all partitions.
 
         So no partition's event time runs ahead while others are read, if the timestamps follow event time. By default
-        each partition is read in proportion to its backlog, so that all catch up at the same time.
+        each partition is read in proportion to its backlog, so that all partitions catch up at the same time.
         """
         return replace(self, aligns_partitions=True)
 
@@ -151,7 +151,7 @@ class KafkaSource(Source):
 
     @property
     def is_bounded(self) -> bool:
-        """True if the source has an end."""
+        """True if the source has end offsets."""
         return self.stopping is not None
 
     @property
@@ -206,7 +206,7 @@ class KafkaSource(Source):
         return KafkaSplitDiscovery(self, operator_id)
 
     def partitions_of(self, splits: Sequence[SourceSplit]) -> Sequence[str]:
-        """Return the partitions of all topics, if there is event time."""
+        """Return the partitions of all topics, if the source has event time."""
         if self.event_time is None:
             return ()
         return [str(each.at) for each in ranges_of(split_of(SerializedSplit, split, self) for split in splits)]
@@ -218,7 +218,7 @@ class KafkaSource(Source):
         return (read_records(session, self, schema, ranges),)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
-        """Commit the job's progress to the group, without waiting for that."""
+        """Commit the job's progress to the group, without waiting for the commit."""
         assert self.group is not None, "without a group it is not notified of checkpoints"
         ranges = ranges_of(split_of(SerializedSplit, split, self) for split in splits)
         self.committer.commit(self.cluster, self.group, {each.at: each.end for each in ranges})
@@ -246,7 +246,7 @@ class _Position:
             return cls(
                 next=read(content["next"]),
                 end=read(content["end"]),
-                # Checkpoints of earlier versions have none.
+                # Checkpoints of earlier versions contain no ids.
                 ids=dict(content.get("ids", {})),
                 splits=content["splits"],
                 is_started=True,
@@ -263,8 +263,8 @@ class KafkaSplitDiscovery:
     """Discovers new records of the cluster. Not thread-safe, except `changed`.
 
     The position is a JSON text: `next`, the offsets from which records are new, by topic and partition; `end`, the
-    offsets at which a bounded source ends; `ids`, those of the topics; and the number of splits so far. Partitions that
-    appear while the job runs are read from their beginning, for all their records are new.
+    offsets at which a bounded source ends; `ids`, the ids of the topics; and the number of splits so far. Partitions
+    that appear while the job runs are read from their beginning, because all their records are new.
     """
 
     def __init__(
@@ -286,7 +286,7 @@ class KafkaSplitDiscovery:
         """Return the ranges of records after `position`.
 
         Raises:
-            SourceError: the cluster does not answer, unread records were deleted, or a topic does not exist.
+            SourceError: the cluster does not respond, unread records were deleted, or a topic does not exist.
         """
         at = _Position.of(position)
         self._find_partitions(at)
@@ -305,7 +305,7 @@ class KafkaSplitDiscovery:
         reached = {each.at: each.start for each in remaining}
         is_finished = self._source.is_bounded and all(reached[each] >= end for each, end in at.end.items())
         if is_finished:
-            # No later discovery would notice that the last records belong to a new topic of the same name.
+            # No later discovery would notice that the last records belong to a new topic with the same name.
             self._check_ids(at, {each.topic for each in reached})
         at.next = reached
         return SplitsDiscovered(
@@ -334,7 +334,7 @@ class KafkaSplitDiscovery:
         return splits, pending
 
     def _due(self) -> int:
-        """Return the number of records that the rate allows now; time starts with the first discovery."""
+        """Return the number of records that the rate allows now. Time starts with the first discovery."""
         rate = self._source.rate
         if rate is None:
             return RECORDS_PER_SPLIT * SPLITS_PER_LOOK
@@ -358,7 +358,7 @@ class KafkaSplitDiscovery:
         try:
             return any(self._offsets.bounds(each)[1] > end for each, end in list(self._ends.items()))
         except SourceError:
-            # The discovery reports it.
+            # The next discovery reports the error.
             return True
 
     # Partitions
@@ -386,7 +386,7 @@ class KafkaSplitDiscovery:
             at.end |= self._initial(self._source.stopping, new)
 
     def _check_ids(self, at: _Position, topics: set[str]) -> None:
-        """Record the ids of topics. Raises `ReplacedTopicError` if one has another id than before."""
+        """Record the ids of topics. Raises `ReplacedTopicError` if the id of a topic has changed."""
         ids = self._offsets.ids(topics) if topics else {}
         for topic, topic_id in at.ids.items():
             if ids.get(topic, topic_id) != topic_id:
@@ -429,18 +429,17 @@ class KafkaSplitDiscovery:
 
 _FIRST_STEP_MS = 1_000
 _LATEST_MS = 253_402_300_800_000
-"""The end of the year 9999."""
+"""The end of the year 9999, in ms since the epoch."""
 
 FirstOffsets = Callable[[Sequence[OffsetRange], int], Offsets]
-"""Returns the first offset in each range whose record has this time (ms since the epoch) or a later one."""
+"""A function that returns the first offset in each range whose record is at or after a time (ms since the epoch)."""
 
 
 class TimeOrder:
-    """Chooses the pending records of several partitions that are earliest by their timestamps in Kafka.
+    """Chooses the earliest pending records of several partitions by their timestamps in Kafka.
 
-    So no partition runs ahead of another in time while a backlog is read, and none holds event time back: Flink
-    achieves this by watermark alignment, which makes readers that are ahead wait. Here it is decided before anything is
-    read.
+    So no partition runs ahead of another in time while a backlog is read, and none holds event time back. Flink
+    achieves this by watermark alignment, in which readers that are ahead wait. Here the order is chosen before reading.
     """
 
     def __init__(self, first_offsets: FirstOffsets) -> None:
@@ -449,12 +448,12 @@ class TimeOrder:
         self._step_ms = _FIRST_STEP_MS
 
     def chunk(self, pending: Sequence[OffsetRange], limit: int) -> tuple[OffsetRange, ...]:
-        """Return the earliest pending records, at most `limit` offsets; if more have the same time, some of them."""
+        """Return the earliest pending records, at most `limit` offsets. Records with equal times may be left out."""
         if _records(pending) <= limit:
             return tuple(pending)
         before, behind = self._bounds(pending, limit)
         best = self._until(pending, before)
-        # A half full portion is good enough, compared with more queries.
+        # A batch that is half full is good enough, compared with more queries.
         while behind - before > 1 and _records(best) < max(1, limit // 2):
             middle = (before + behind) // 2
             candidate = self._until(pending, middle)
@@ -469,7 +468,7 @@ class TimeOrder:
     def _bounds(self, pending: Sequence[OffsetRange], limit: int) -> tuple[int, int]:
         before, step = self._reached_ms, self._step_ms
         if _records(self._until(pending, before)) > limit:
-            # Records were added that are earlier than some that were already read.
+            # Records were added that are earlier than records which were already read.
             return 0, before
         while True:
             behind = min(before + step, _LATEST_MS)
@@ -487,13 +486,13 @@ def _records(ranges: Sequence[OffsetRange]) -> int:
 
 
 RECORDS_PER_TASK = 20_000
-"""The least number of records per task: with fewer, starting a task takes longer than reading."""
+"""The minimum number of records per task. With fewer records, starting a task takes longer than reading."""
 
 
 def read_records(
     session: SparkSession, source: KafkaSource, schema: StructType, ranges: Sequence[OffsetRange]
 ) -> DataFrame:
-    """Return the rows of records; with event time, with the index of their partition in `ranges`."""
+    """Return the rows of records; with event time, also the index of their partition in `ranges`."""
     cores = max(1, session.sparkContext.defaultParallelism)
     records = sum(each.offsets for each in ranges)
     tasks = dealt(ranges, min(cores, max(1, -(-records // RECORDS_PER_TASK))))
@@ -511,7 +510,7 @@ def read_records(
 
 
 def _needed(source: KafkaSource) -> tuple[str, ...]:
-    # Errors name a corrupt record by its position.
+    # Errors name a corrupt record by its partition and offset.
     where = () if source.value_format.on_corrupt in (None, "skip") else ("topic", "partition", "offset")
     partition = () if source.event_time is None else (PARTITION,)
     return tuple(dict.fromkeys(("value", *source.metadata, *where, *partition)))

@@ -1,4 +1,4 @@
-"""PostgreSQL as a sink, as a source of changes and as a table for look-ups, through psycopg.
+"""PostgreSQL as a sink, as a source of changes and as a table for look-ups, with psycopg.
 
-Not here: other users of psycopg: only this folder imports it.
+Not here: other code that uses psycopg. Only this folder imports it.
 """

@@ -1,7 +1,7 @@
-"""Reads a table and its changes in Python workers of Spark, as texts. For `mapInArrow`.
+"""Reads a table and its changes as texts in Spark's Python workers, as arguments of `mapInArrow`.
 
 Several tasks read pages of the table. One task reads the log, from the slot's confirmed position to the end of the last
-range: rows come in the order of the commits, and within a transaction in the order of its changes.
+range. Its rows are in commit order and, within a transaction, in the order of the changes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Cursor = psycopg.ServerCursor[tuple[int, bytes]]
 
 METADATA = {"ts_ms": "bigint", "lsn": "bigint"}
-"""The metadata columns, in addition to those of the table and the kind of the row."""
+"""The metadata columns with their types, in addition to the table's columns and the kind of the row."""
 
 _MESSAGES_AT_ONCE = 5_000
 _ROWS_AT_ONCE = 10_000
@@ -54,7 +54,7 @@ _OF_SNAPSHOT_LSN = 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadPages:
-    """Reads the rows of pages of the table in a snapshot; its input batches have the numbers of ranges."""
+    """Reads the rows in pages of the table in a snapshot. Its input batches contain numbers of ranges."""
 
     database: Database
     slot: ReplicationSlot
@@ -87,7 +87,8 @@ class ReadPages:
 class ReadChanges:
     """Reads the changes of one table in ranges of the log.
 
-    `older_rows` maps columns that the table did not have at the start of the ranges to their values in older rows.
+    `older_rows` maps columns that the table did not have at the start of the ranges to the columns' values in older
+    rows.
     """
 
     database: Database
@@ -109,7 +110,7 @@ class ReadChanges:
                 yield from self._rows(self._messages(connection), lambda change: self._check(connection, change))
 
     def _messages(self, connection: psycopg.Connection[Any]) -> Iterator[tuple[int, bytes]]:
-        """Yield the messages of the slot up to the end of the ranges."""
+        """Yield the slot's messages up to the end of the ranges."""
         up_to = lsn_text(max(each.end for each in self.ranges))
 
         def open_cursor() -> tuple[Cursor, list[tuple[int, bytes]]]:
@@ -121,7 +122,7 @@ class ReadChanges:
                     " 'proto_version', '1', 'publication_names', %s)",
                     (self.slot.name, up_to, f'"{self.slot.name}"'),
                 )
-                # The first row requires decoding everything; then the slot is free.
+                # The server decodes everything before the first row. After that the slot is free.
                 return cursor, cursor.fetchmany(_MESSAGES_AT_ONCE)
             except BaseException:
                 connection.rollback()
@@ -140,7 +141,7 @@ class ReadChanges:
                 messages = cursor.fetchmany(_MESSAGES_AT_ONCE)
 
     def _check(self, connection: psycopg.Connection[Any], change: LoggedChange) -> None:
-        """Refuse columns that were added or retyped since the job began: the discovery may see them too late."""
+        """Reject columns that were added or retyped since the job began: the discovery may notice them too late."""
         relation, columns = change.relation, self.values.columns
         unknown = relation.places.keys() - {column.name for column in columns}
         retyped = [each for each in columns if relation.types.get(each.name, each.type_id) != each.type_id]
@@ -198,7 +199,7 @@ def naming_slot(database: Database, slot: ReplicationSlot) -> Iterator[None]:
 
 
 class _TransactionFilter:
-    """Checks whether transactions are in the ranges."""
+    """Determines whether transactions are in the ranges."""
 
     def __init__(self, ranges: Sequence[LogRange]) -> None:
         self._ranges = [
@@ -212,8 +213,6 @@ class _TransactionFilter:
 
 
 class _Rows:
-    """The rows of changes, column by column."""
-
     def __init__(self, work: ReadChanges, check: Callable[[LoggedChange], None]) -> None:
         self.number = 0
         self._work = work
@@ -227,7 +226,7 @@ class _Rows:
         self._unlogged: list[str] = []
 
     def add(self, change: LoggedChange) -> None:
-        """Add the rows of a change: two if it changes the key."""
+        """Add the rows of a change, which are two if the change modifies the key."""
         if change.relation is not self._relation:
             self._check(change)
             self._relation = change.relation
@@ -280,7 +279,7 @@ class _Rows:
         self.number += 1
 
     def _place(self, change: LoggedChange, name: str) -> int | None:
-        """Return the index of a column in the values of a change; None if the column was added later."""
+        """Return the index of a column in a change's values; None if the column was added later."""
         place = change.relation.places.get(name)
         if place is None and name not in self._work.older_rows:
             raise SourceError(

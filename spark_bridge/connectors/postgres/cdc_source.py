@@ -1,9 +1,9 @@
-"""PostgresCdcSource: a table, followed by its changes as they are committed (Flink CDC's connector `postgres-cdc`).
+"""PostgresCdcSource: a table, followed by its committed changes (Flink CDC's connector `postgres-cdc`).
 
 Changes come from a logical replication slot with `pgoutput`, which is built into PostgreSQL. The position in a
-checkpoint is that in the write-ahead log up to which was read. Reading does not advance the slot; it is only confirmed
-when a checkpoint is complete, so later changes can be read again. The source runs in one subtask, which keeps the
-order.
+checkpoint is the position in the write-ahead log up to which the source has read. Reading does not advance the slot. It
+is only confirmed when a checkpoint is complete, so later changes can be read again. The source runs in one subtask,
+which keeps the order.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class PostgresCdcSource(CdcSourceSettings, Source):
     """A table to read with its changes. Created by `of_table`; the other methods return changed copies.
 
     Each row has the columns of the table, with the values after the change or before a deletion, and `row_kind`: `+I`
-    for a new row and for rows that exist at the start, `+U` for a changed one, `-D` for a deleted one (Flink's
-    RowKind). A deleted row only has the columns of the replica identity, by default the primary key; the others are
-    null. A change of the key becomes `-D` and `+I`.
+    for a new row and for rows that exist at the start, `+U` for a changed row, `-D` for a deleted row (Flink's
+    RowKind). A deleted row only has values in the columns of the replica identity, by default the primary key; the
+    other columns are null. A change of the key becomes `-D` and `+I`.
     """
 
     parallelism_limit: ClassVar[int | None] = 1
@@ -98,23 +98,23 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         on_truncate: OnTruncate = "fail",
         on_unreadable: OnUnreadable = "fail",
     ) -> Self:
-        """Read a table of the database of a connection string.
+        """Read a table of the database in a connection string.
 
-        `slot` names the replication slot and the publication; the first job creates them if they do not exist. The
-        source must be their only user: two that share a slot lose changes. The slot stays when the job ends, and
-        retains the log from then on: see `drop_slot`.
+        `slot` names the replication slot and the publication, which the first job creates if they do not exist. The
+        source must be their only user: two sources that share a slot lose changes. The slot stays when the job ends,
+        and then retains the log: see `drop_slot`.
 
-        A column added to the table while the job runs ends the job, which reads the column when it is started again
-        from its last checkpoint. With `on_schema_change="ignore"` the job warns and continues without the column. A
-        column that is dropped, renamed or given another type ends the job in both cases.
+        If a column is added to the table while the job runs, the job fails, and reads the column when it is started
+        again from its last checkpoint. With `on_schema_change="ignore"` the job warns and continues without the column.
+        If a column is dropped, renamed or given another type, the job fails in both cases.
 
-        TRUNCATE, and a partition that is dropped or detached, remove rows without recorded changes: that ends the job.
-        With `on_truncate="ignore"` such rows stay unchanged.
+        TRUNCATE, and dropping or detaching a partition, remove rows without recorded changes, so the job fails. With
+        `on_truncate="ignore"` such rows stay unchanged.
 
-        A value that Spark does not have (`NaN` of a numeric, infinite dates and dates BC, a number with too many
-        digits, an array of two dimensions) ends the job as well. With `on_unreadable="null"` it is read as null, unless
-        it is part of the key; with `"side-output"` its row goes to `get_side_output(OutputTag("unreadable"))` instead,
-        with the texts of its values.
+        For a value that does not exist in Spark (`NaN` of a numeric, infinite dates and dates BC, a number with too
+        many digits, an array of two dimensions) the job fails as well. With `on_unreadable="null"` it is read as null,
+        unless it is part of the key. With `"side-output"` its row goes to `get_side_output(OutputTag("unreadable"))`
+        instead, with the texts of its values.
 
         Raises:
             MissingExtraError: psycopg is not installed.
@@ -134,12 +134,12 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         )
 
     def start_from(self, mode: StartupMode) -> Self:
-        """Start with the whole table (`initial`), with changes from now on (`latest-offset`), or with those that the
-        slot retains (`committed-offset`), after Flink CDC's StartupOptions. A job that starts from a checkpoint
-        continues there.
+        """Start with the whole table (`initial`), with changes from now on (`latest-offset`), or with the changes that
+        the slot retains (`committed-offset`), like Flink CDC's StartupOptions. A job that starts from a checkpoint
+        continues at its position.
 
         Raises:
-            ValueError: there is no such mode.
+            ValueError: the mode does not exist.
         """
         if mode not in get_args(StartupMode):
             raise ValueError(f"a source of changes starts from {', '.join(get_args(StartupMode))}, not from {mode!r}")
@@ -148,17 +148,18 @@ class PostgresCdcSource(CdcSourceSettings, Source):
     def with_metadata(self, *columns: str) -> Self:
         """Add metadata columns: `ts_ms`, the commit time of the change, and `lsn`, its position in the log.
 
-        Of the changes of one row the later one has the higher `lsn`; rows that existed at the start have 0.
+        Of two changes of a row, the later one has the higher `lsn`. Rows that existed at the start have 0.
 
         Raises:
-            ValueError: there is no such column.
+            ValueError: a column does not exist.
         """
         if unknown := [column for column in columns if column not in METADATA]:
             raise ValueError(f"a change has no {unknown[0]!r}; it has {', '.join(METADATA)}")
         return replace(self, metadata=columns)
 
     def bounded(self, lsn: str | None = None) -> Self:
-        """Stop before this position in the log, such as `0/16B3748`, or at the end of the log when the job starts.
+        """Stop before this position in the log, such as `0/16B3748`, or by default at the end of the log at the job's
+        start.
 
         Raises:
             ValueError: the text is not a position.
@@ -170,7 +171,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return replace(self, poll_interval_ms=positive_duration_ms(interval, "poll interval"))
 
     def drop_slot(self) -> None:
-        """Drop the slot and its publication, when no job needs to continue from a checkpoint. Raises `SourceError`."""
+        """Drop the slot and its publication. No job can continue from a checkpoint then. Raises `SourceError`."""
         with self._connected() as connection:
             self.slot.drop(connection)
 
@@ -180,12 +181,12 @@ class PostgresCdcSource(CdcSourceSettings, Source):
 
     @property
     def is_notified_of_checkpoints(self) -> bool:
-        """True: the slot is confirmed at checkpoints."""
+        """True, since the slot is confirmed when checkpoints complete."""
         return True
 
     @property
     def side_output(self) -> SideOutput | None:
-        """Rows with a value that Spark does not have, as texts."""
+        """The side output of rows with a value that does not exist in Spark, as texts."""
         if self.on_unreadable != "side-output":
             return None
         columns = StructType.fromDDL(f"{self._beside}, unreadable array<string>, texts map<string, string>")
@@ -196,7 +197,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         """Return the source with this event-time column, and the table's current columns. Queries the database.
 
         Raises:
-            SourceError: the database does not answer, or changes of the table cannot be read.
+            SourceError: the database does not respond, or changes of the table cannot be read.
             PrototypeError: a column of the table has a reserved name.
         """
         with self._connected() as connection:
@@ -214,7 +215,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return session.createDataFrame([], StructType([StructField(each.name, each.dataType) for each in schema]))
 
     def check_input(self, operator_id: OperatorId, filesystem: FileSystem) -> None:
-        """Check whether changes can be read. Raises `SourceError`, with the remedy."""
+        """Check that changes can be read. Raises `SourceError` with the remedy."""
         with self._connected() as connection:
             check_decoding(connection, self)
 
@@ -261,14 +262,15 @@ class PostgresCdcSource(CdcSourceSettings, Source):
         return tuple(frames)
 
     def notify_checkpoint_complete(self, checkpoint_id: int, splits: Sequence[SourceSplit]) -> None:
-        """Confirm the log that these splits have read, and close the snapshot when all pages were read.
+        """Confirm the positions up to which these splits have read the log, and close the snapshot after all pages were
+        read.
 
-        A slot that is being read all the time is confirmed at a later checkpoint.
+        If the slot is in use by a reader, it is confirmed at a later checkpoint.
         """
         log = log_ranges(split_of(SerializedSplit, split, self) for split in splits)
         if not log:
             return
-        # Ranges of the log come after all pages.
+        # A range of the log is read only after all pages.
         self.open_snapshot.close()
         end = max(each.end for each in log)
         with self._connected() as connection:
@@ -288,7 +290,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
             return table_for_changes(connection, self)
 
     def _columns(self, table: Table) -> tuple[ReadColumn, ...]:
-        # The log has no values of generated columns.
+        # The log does not contain values of generated columns.
         return tuple(ReadColumn.of(column) for column in table.columns if not column.is_generated)
 
     def _rows(self, session: SparkSession, work: ReadPages | ReadChanges, tasks: int) -> DataFrame:
@@ -302,7 +304,7 @@ class PostgresCdcSource(CdcSourceSettings, Source):
 
 
 def _older_rows(table: Table, columns: Sequence[int] | None) -> dict[str, str | None]:
-    """Return columns added since the table had only `columns`, with their values in older rows if known."""
+    """Return columns added since the table had only `columns`, with their values in older rows if these are known."""
     if columns is None:
         return {}
     added = (column for column in table.columns if column.number not in columns)
@@ -324,9 +326,9 @@ _INSERTED = "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint"
 class PostgresCdcDiscovery:
     """Discovers pages of the table and ranges of its log. Not thread-safe. Each discovery opens a connection.
 
-    Splits are the pages of the table, and then the growing log, in ranges. The first discovery creates the slot, and
-    only then the snapshot: so the slot's log has all transactions that are not visible in the snapshot. Those that are
-    in both are left out by their numbers.
+    Splits are the pages of the table, followed by ranges of the growing log. The first discovery creates the slot
+    before the snapshot, so the slot's log contains all transactions that are not visible in the snapshot. Transactions
+    that are in both are skipped by transaction id.
     """
 
     changed: Callable[[], bool] | None = None
@@ -340,9 +342,9 @@ class PostgresCdcDiscovery:
         """Return the pages of the table and the ranges of the log after `position`.
 
         Raises:
-            SourceError: the database does not answer, or does not retain the next changes.
+            SourceError: the database does not respond, or does not retain the next changes.
             SchemaChangedError: the columns of the table have changed.
-            MissingChangesError: rows have come or gone with a partition.
+            MissingChangesError: rows were added or removed together with a partition.
         """
         with self._source.database.connected(SourceError, self._source) as connection:
             if position:
@@ -357,7 +359,7 @@ class PostgresCdcDiscovery:
             while at.snapshot is not None and len(splits) < SPLITS_PER_LOOK:
                 splits.append(at.next_pages())
             end = _number(connection, _FLUSHED)
-            # Read after the end of the log: the columns are those of a change before that end, or newer.
+            # Read after the end position, so the columns are at least as new as the last change before that position.
             changed = table_for_changes(connection, self._source)
             self._record_columns(at, changed.table)
             members = self._record_members(connection, at, changed)
@@ -378,7 +380,7 @@ class PostgresCdcDiscovery:
         )
 
     def _record_columns(self, at: CdcPosition, table: Table) -> None:
-        """Record the columns that are ignored from here on, and report those that were and are read now."""
+        """Record the columns that are ignored from here on, and report columns that were ignored and are read now."""
         source = self._source
         added = check_schema(source, source.bound_to.table if source.bound_to else table, table)
         for name in sorted(added - at.ignored.keys()):
@@ -405,7 +407,7 @@ class PostgresCdcDiscovery:
     def _record_members(
         self, connection: psycopg.Connection[Any], at: CdcPosition, changed: ChangedTable
     ) -> tuple[int, ...]:
-        """Record the tables with the source's rows, and return the numbers of those that may have changes up to now."""
+        """Record the tables with the source's rows, and return the OIDs of those that may have changes up to now."""
         now = attached(changed.members)
         before = now if at.members is None else at.members
         if before != now:
@@ -422,7 +424,7 @@ class PostgresCdcDiscovery:
         confirmed = source.slot.confirmed(connection)
         if confirmed is None:
             raise SourceError(f"the replication slot {source.slot.name!r} was dropped right after it was created")
-        # Read before the snapshot is taken, which then has all rows of these tables.
+        # Read before the snapshot is taken, which then contains all rows of these tables.
         at = CdcPosition(lsn=confirmed, members=attached(changed.members))
         match source.startup_mode:
             case "initial":

@@ -1,7 +1,7 @@
-"""The table of a PostgresCdcSource: its settings, the tables that contain its rows, and whether changes can be read.
+"""The table of a PostgresCdcSource: its settings, the tables that contain its rows, and checks for reading changes.
 
-The rows of a table are in itself, its partitions, and tables that inherit from it. Each has changes of its own in the
-log, and its own replica identity determines the columns logged for a changed or deleted row.
+The rows of a table are in the table itself, its partitions, and tables that inherit from it. Each of these has separate
+changes in the log, and its own replica identity determines the columns logged for a changed or deleted row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ORDER BY c.oid, path
 
 
 PARTITIONED = "p"
-"""The kind of a table without rows of its own."""
+"""The catalog's letter for a table without rows of its own."""
 
 
 _KINDS = {"f": "a foreign table", "u": "an unlogged table", "t": "a temporary table"}
@@ -56,8 +56,9 @@ _KINDS = {"f": "a foreign table", "u": "an unlogged table", "t": "a temporary ta
 class Member:
     """A table that contains rows. `kind`, `persistence` and `replica_identity` are the catalog's letters.
 
-    `path` leads from the source's table down to it, and `attached` are the transactions that have connected these
-    tables. `identity` are the columns that the log has of a deleted row, unless it `logs_whole_rows`.
+    `path` contains the OIDs from the source's table down to this table, and `attached` identifies the transactions that
+    have attached these tables. `identity` are the columns that the log contains for a deleted row, unless the table
+    `logs_whole_rows`.
     """
 
     oid: int
@@ -80,7 +81,7 @@ class Member:
 
 
 def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Member, ...]:
-    """Return the tables with changes of `table`, itself first if it has rows of its own. Raises `psycopg.Error`."""
+    """Return the tables with changes of `table`, which begin with `table` itself. Raises `psycopg.Error`."""
     rows = connection.execute(_MEMBERS, {"oid": table.oid}).fetchall()
     members = [
         Member(
@@ -101,7 +102,7 @@ def members_of(connection: psycopg.Connection[Any], table: Table) -> tuple[Membe
 
 
 def keys_of(members: Sequence[Member]) -> tuple[str, ...]:
-    """Return the columns that identify rows of a table; empty if only whole rows do."""
+    """Return the columns that identify rows of a table; empty if only all columns together do."""
     table = members[0]
     return table.primary_key or table.identity
 
@@ -135,7 +136,7 @@ def check_members(database: Database, members: Sequence[Member]) -> None:
 
 
 def attached(members: Sequence[Member]) -> dict[str, str]:
-    """Return the tables with rows, by their numbers, and when they were attached."""
+    """Return the tables that contain rows, by OID, with the transactions that have attached them."""
     return {str(member.oid): member.attached for member in members if member.kind != PARTITIONED}
 
 
@@ -144,7 +145,7 @@ BEGIN_AGAIN = "Begin without a checkpoint, with a new slot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedTable:
-    """A table whose changes are read, and the tables that contain its rows, beginning with itself."""
+    """A table whose changes are read, and the tables that contain its rows, beginning with the table itself."""
 
     table: Table
     members: tuple[Member, ...]
@@ -158,7 +159,7 @@ _POLL_INTERVAL_MS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CdcSourceSettings:
-    """The fields of a `PostgresCdcSource`, for its discovery of splits and the checks before."""
+    """The fields of a `PostgresCdcSource`, for discovering splits and for checks before the job."""
 
     database: Database
     table: str
@@ -177,7 +178,7 @@ class CdcSourceSettings:
 
     @property
     def format(self) -> str:
-        """The name of Flink CDC's connector."""
+        """The connector's name in Flink CDC."""
         return "postgres-cdc"
 
     def __str__(self) -> str:
@@ -193,7 +194,7 @@ SELECT current_setting('wal_level'), current_user::text, rolreplication OR rolsu
 FROM pg_roles WHERE rolname = current_user
 """
 
-# Before version 15 a publication has neither row filters nor column lists.
+# Before version 15, publications have neither row filters nor column lists.
 _PUBLICATION = """
 SELECT pubinsert AND pubupdate AND pubdelete, pubtruncate, pubviaroot,
        ARRAY(SELECT c.oid::bigint FROM pg_publication_tables t JOIN pg_namespace n ON n.nspname = t.schemaname
@@ -207,10 +208,10 @@ FROM pg_publication p WHERE pubname = %(name)s
 
 
 def table_for_changes(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> ChangedTable:
-    """Find the table of a source.
+    """Look up the table of a source.
 
     Raises:
-        SourceNotFoundError: it does not exist.
+        SourceNotFoundError: the table does not exist.
         SourceError: its changes cannot be read, or publishing them would prevent updates by others.
     """
     table = Table.find(connection, source.table)
@@ -224,7 +225,7 @@ def table_for_changes(connection: psycopg.Connection[Any], source: CdcSourceSett
 
 
 def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
-    """Raise `SourceError` if changes of the table are not published any more."""
+    """Raise `SourceError` if changes of the table are no longer published."""
     bound = source.bound_to and source.bound_to.table
     table = Table.find(connection, source.table)
     members = () if table is None or (bound and bound.oid != table.oid) else members_of(connection, table)
@@ -244,7 +245,7 @@ def check_published(connection: psycopg.Connection[Any], source: CdcSourceSettin
 def _unpublished(
     connection: psycopg.Connection[Any], source: CdcSourceSettings, members: Sequence[Member]
 ) -> tuple[Member, ...] | None:
-    """Return the source's tables not in its publication; None without one. Raises `SourceError` if it omits changes."""
+    """Return the source's unpublished tables; None without a publication. Raises `SourceError` if it omits changes."""
     oids = [member.oid for member in members]
     publication = connection.execute(_PUBLICATION, {"name": source.slot.name, "oids": oids}).fetchone()
     if publication is None:
@@ -266,11 +267,11 @@ def _unpublished(
 
 
 def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozenset[str]:
-    """Compare the columns that a job reads with the table's current ones; return the added ones to ignore.
+    """Compare the columns that a job reads with the table's current columns. Return the added columns to ignore.
 
     Raises:
-        SchemaChangedError: a column was added and the source does not ignore it, or one was dropped, renamed or given
-            another type.
+        SchemaChangedError: a column was added and the source does not ignore it, or a column was dropped, renamed or
+            given another type.
     """
     current = {column.number: column for column in now.columns}
     changed: list[str] = []
@@ -291,7 +292,7 @@ def check_schema(source: CdcSourceSettings, bound: Table, now: Table) -> frozens
 
 
 def schema_changed_text(source: str, change: str) -> str:
-    """Return the message for a table whose columns have changed while a job runs."""
+    """Return the error message for a table whose columns have changed while a job runs."""
     return (
         f"{source}: the columns of the table have changed while the job runs: {change}. Run the program again: it reads"
         ' the columns that are there then, from its last checkpoint on. With on_schema_change="ignore" added columns'
@@ -300,7 +301,7 @@ def schema_changed_text(source: str, change: str) -> str:
 
 
 def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSettings) -> None:
-    """Check before a job whether the changes of a source can be read. Raises `SourceError`, with the remedy."""
+    """Check before a job that the changes of a source can be read. Raises `SourceError` with the remedy."""
     changed = table_for_changes(connection, source)
     table = changed.table
     server = connection.execute(_SERVER, (table.oid,)).fetchone()
@@ -331,7 +332,7 @@ def check_decoding(connection: psycopg.Connection[Any], source: CdcSourceSetting
 
 
 # Rows that a transaction wrote before it attached a table have a lower command number. If one transaction created and
-# attached the table, rows of other transactions came later.
+# attached the table, rows of other transactions are later.
 _ROWS_BEFORE_ATTACHED = """
 SELECT EXISTS (
     SELECT FROM ONLY {} AS r, pg_inherits i, pg_attribute a
@@ -348,10 +349,10 @@ def check_attached(
     known: Mapping[str, str],
     members: Sequence[Member],
 ) -> None:
-    """Compare the `known` tables, and when they were attached, with the current ones.
+    """Compare the `known` tables, and when they were attached, with the current tables.
 
     Raises:
-        MissingChangesError: one was attached with existing rows, or one is gone with its rows.
+        MissingChangesError: a table was attached with existing rows, or was removed with its rows.
     """
     for member in members:
         if (

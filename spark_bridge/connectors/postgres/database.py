@@ -1,4 +1,4 @@
-"""A database, and connections to it. Its names and errors are shown without passwords."""
+"""A database, and connections to it. Its names and errors never contain passwords."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CONNECT_TIMEOUT_S = "30"
 
-# Values are read and written as texts: their form must not depend on the role's settings.
+# Values are read and written as texts, whose form must not depend on the role's settings.
 _SETTINGS = """
 SELECT set_config('TimeZone', 'UTC', false), set_config('DateStyle', 'ISO, YMD', false),
        set_config('IntervalStyle', 'iso_8601', false), set_config('bytea_output', 'hex', false),
@@ -30,18 +30,18 @@ _SECRETS = ("password", "sslpassword")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Database:
-    """A database with its connection string. `name` is host and database, for messages."""
+    """A database with its connection string. `name` consists of host and database, for messages."""
 
     conninfo: str = field(repr=False)
     name: str
 
     @classmethod
     def of(cls, conninfo: str, what: str) -> Self:
-        """Parse a connection string, `host=... dbname=...` or `postgresql://...`, as libpq does.
+        """Parse a connection string, `host=... dbname=...` or `postgresql://...`, like libpq.
 
         Raises:
             MissingExtraError: psycopg is not installed.
-            ValueError: it cannot be parsed. The message does not show it, for it may contain a password.
+            ValueError: it cannot be parsed. The message does not show it, because it may contain a password.
         """
         require("psycopg", extra="postgres", what=what)
         import psycopg
@@ -66,12 +66,12 @@ class Database:
         return self.name
 
     def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
-        """Connect; each statement is a transaction, except in `transaction()`. Raises `psycopg.Error`."""
+        """Connect. Each statement is a transaction, except in `transaction()`. Raises `psycopg.Error`."""
         import psycopg
 
         connection = psycopg.connect(self.conninfo, autocommit=True, client_encoding="UTF8")
         try:
-            # A writer that waits for another one has to see its changes.
+            # A writer that waits for another writer must see the other's changes.
             connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
             connection.execute(_SETTINGS)
         except BaseException:
@@ -81,7 +81,7 @@ class Database:
 
     @contextmanager
     def connected(self, error: type[SparkBridgeError], what: object) -> Iterator[psycopg.Connection[tuple[Any, ...]]]:
-        """Connect for the duration of the block; errors of the database are raised as `error`, naming `what`."""
+        """Connect for the duration of the block. Raises errors of the database as `error`, whose text names `what`."""
         import psycopg
 
         try:
@@ -105,7 +105,7 @@ class Database:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSnapshot:
-    """A snapshot of the table, kept open under `name`; `seen` are its transactions, `at_ms` is its time."""
+    """A snapshot of the table, held open as `name`. `seen` are its visible transactions, and `at_ms` is its time."""
 
     name: str
     seen: str
@@ -113,10 +113,11 @@ class TableSnapshot:
 
 
 class OpenSnapshot:
-    """The open snapshot of one source, if any, for pages of a table, which may be read repeatedly.
+    """The open snapshot of one source, if any, for reading pages of a table, possibly repeatedly.
 
-    It is an idle transaction of the driver; sessions of the executors import it by its name. While it is open, the
-    database retains old versions of rows. It is closed when a checkpoint is complete in which all pages were read.
+    The snapshot is an idle transaction of the driver, which sessions of the executors import by its name. While it is
+    open, the database retains old versions of rows. It is closed when a checkpoint is complete in which all pages were
+    read.
     """
 
     def __init__(self) -> None:
@@ -141,7 +142,7 @@ class OpenSnapshot:
         name, seen, at_ms = row
         self.close()
         with self._lock:
-            # The source may be garbage-collected before it ends.
+            # The source may be garbage-collected before it closes the snapshot.
             self._close = finalize(self, connection.close)
         return TableSnapshot(name=name, seen=seen, at_ms=at_ms)
 
@@ -153,7 +154,7 @@ class OpenSnapshot:
 
 
 def import_snapshot(connection: psycopg.Connection[Any], snapshot: TableSnapshot, target: str) -> None:
-    """Make a new transaction see exactly the data of the snapshot. Raises `SourceError` if its session has ended."""
+    """Make a new transaction see exactly the snapshot's data. Raises `SourceError` if its session has ended."""
     import psycopg
     from psycopg import sql
 
@@ -164,7 +165,7 @@ def import_snapshot(connection: psycopg.Connection[Any], snapshot: TableSnapshot
         row = connection.execute("SELECT pg_current_snapshot()::text").fetchone()
     except (errors.InvalidParameterValue, errors.UndefinedObject, errors.ObjectNotInPrerequisiteState):
         row = None
-    # Names are reused after a restart of the server.
+    # After a restart of the server, names of snapshots are reused.
     if row is None or row[0] != snapshot.seen:
         raise SourceError(
             f"the snapshot by which {target} is read at first is gone: the session that held it has ended, and the"

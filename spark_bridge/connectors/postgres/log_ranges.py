@@ -1,8 +1,8 @@
 """The splits of a source of changes: first pages of the table, then ranges of the write-ahead log.
 
-The table is read in one snapshot, from which the slot's changes continue: if the slot begins before the snapshot,
-transactions visible in the snapshot are left out. So a range of the log that may contain such names the snapshot. A
-transaction belongs to the range in which its commit record begins.
+The table is read in one snapshot, after which the slot's changes are read. If the slot begins before the snapshot,
+transactions visible in the snapshot are skipped, so a range of the log that may contain such transactions names the
+snapshot. A transaction belongs to the range in which its commit record begins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOG_BYTES_PER_SPLIT = 16 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRange:
-    """A table's pages from `first` up to, but without, `behind`; None reads to its end."""
+    """A table's pages from `first` to before `behind`; if that is None, to the end of the table."""
 
     first: int
     behind: int | None
@@ -35,8 +35,8 @@ class PageRange:
 class LogRange:
     """The transactions whose commit records start in [`start`, `end`), without those in `seen`.
 
-    `columns` are the numbers of the columns that the table had at `start`; None if unknown. `members` are the numbers
-    of the tables that contain its rows.
+    `columns` are the attribute numbers of the columns that the table had at `start`; None if unknown. `members` are the
+    OIDs of the tables that contain its rows.
     """
 
     start: int
@@ -48,13 +48,13 @@ class LogRange:
 
 @dataclass(slots=True, kw_only=True)
 class CdcPosition:
-    """The position of a discovery: how far the table, and then the log, was discovered.
+    """The position of a discovery: how far the table, and then the log, has been discovered.
 
-    `lsn` is the start of the next range of the log, `until` the end of a bounded source. `snapshot` is set while pages
-    are left, from `page` on, of `pages`. `seen` are the transactions that are left out up to `seen_to`. `columns` are
-    the numbers of the table's columns at `lsn`, None if unknown. `ignored` are columns without which changes were read,
-    each with the position in the log where that began. `members` are the numbers of the tables with rows, each with
-    when it was attached; None if unknown.
+    `lsn` is the start of the next range of the log, `until` the end of a bounded source. `snapshot` is set until all of
+    the `pages` are discovered; `page` is the next one. `seen` are the transactions to skip up to `seen_to`. `columns`
+    are the attribute numbers of the table's columns at `lsn`, None if unknown. `ignored` are columns without which
+    changes were read, each with the position in the log where that began. `members` are the OIDs of the tables with
+    rows, each with the transactions that attached it; None if unknown.
     """
 
     lsn: int
@@ -71,7 +71,7 @@ class CdcPosition:
 
     @classmethod
     def read(cls, position: bytes) -> CdcPosition:
-        """Parse a position from `written`. Raises `SourceError` for anything else."""
+        """Parse a position that `written` has returned. Raises `SourceError` for other bytes."""
         try:
             content: Mapping[str, Any] = json.loads(position)
             snapshot, columns = content["snapshot"], content.get("columns")
@@ -100,7 +100,7 @@ class CdcPosition:
         return self._split(content, size)
 
     def next_log(self, end: int, members: Sequence[int]) -> SerializedSplit:
-        """Return the split of the log up to `end`, with the changes of some tables."""
+        """Return the split of the log up to `end`, with the changes of the tables `members`."""
         seen = self.seen if self.lsn < self.seen_to else None
         content = {"log": [self.lsn, end], "seen": seen, "columns": self.columns, "members": members}
         size = end - self.lsn
@@ -109,7 +109,7 @@ class CdcPosition:
 
     def _split(self, content: Mapping[str, object], size_bytes: int) -> SerializedSplit:
         self.splits += 1
-        # The number of rows is unknown before they are read.
+        # The row count is unknown before the rows are read.
         return SerializedSplit(
             split_id=SplitId(str(self.splits)), rows=0, content=json.dumps(content), size_bytes=size_bytes
         )
@@ -145,7 +145,7 @@ def lsn_text(lsn: int) -> str:
 
 
 def lsn_number(text: str) -> int:
-    """Parse a position in the log. Raises `ValueError` for anything else."""
+    """Parse a position in the log. Raises `ValueError` for other texts."""
     high, slash, low = text.partition("/")
     if not slash:
         raise ValueError(f"a place in the write-ahead log is written like 0/16B3748, not {text!r}")

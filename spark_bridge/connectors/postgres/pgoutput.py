@@ -1,7 +1,7 @@
 """Parses the messages of pgoutput, PostgreSQL's built-in decoding plugin (logical replication protocol 1).
 
-A transaction comes as a whole after its commit: `B`, its changes, `C`. Before the first change of a table `R` describes
-its columns. Values are texts; a large value that an update has not changed is omitted.
+A transaction is sent as a unit after its commit: `B`, its changes, `C`. Before the first change of a table, `R`
+describes its columns. Values are texts. A large value that an update has not changed is omitted.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Final, Self
 from flykka.spark_bridge.functions.times import in_ms
 
 EPOCH_MS = 946_684_800_000
-"""The beginning of PostgreSQL's time, the year 2000."""
+"""The start of PostgreSQL's time, the year 2000, in ms since the epoch."""
 
 _XIDS = 1 << 32
 
 
 class AbsentValue(Enum):
-    """A value that is omitted because an update has not changed it."""
+    """Represents a value that is omitted because an update has not changed it."""
 
     UNCHANGED = "unchanged"
 
@@ -32,9 +32,9 @@ Values = tuple[Value, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTable:
-    """A table at the time of a write; `places` are the indexes of its columns in a row, `types` their types.
+    """A table at the time of a write. `places` are the indexes of its columns in a row, `types` are their types.
 
-    For a changed or deleted row the log has the values of the `identity` columns.
+    For a changed or deleted row the log contains the values of the `identity` columns.
     """
 
     oid: int
@@ -47,7 +47,7 @@ class LoggedTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedTransaction:
-    """A transaction: the position of its commit in the log, its time (ms), and its number without the epoch."""
+    """A transaction: the position of its commit in the log, its time in ms, and its id without the epoch."""
 
     commit_lsn: int
     at_ms: int
@@ -56,7 +56,7 @@ class LoggedTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedChange:
-    """A changed row: `before` is set if the table's replica identity includes it, `after` unless it was deleted."""
+    """A changed row. `before` is set if the table's replica identity includes it, `after` unless it was deleted."""
 
     transaction: LoggedTransaction
     relation: LoggedTable
@@ -68,7 +68,7 @@ class LoggedChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Truncation:
-    """The removal of all rows of some tables, by their numbers."""
+    """The removal of all rows of some tables, which are given by OID."""
 
     transaction: LoggedTransaction
     lsn: int
@@ -77,7 +77,7 @@ class Truncation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VisibleTransactions:
-    """The transactions visible in a snapshot: all below `behind`, except for the `running` ones."""
+    """The transactions visible in a snapshot: all with ids below `behind`, except for the `running` ones."""
 
     behind: int
     running: frozenset[int] = frozenset()
@@ -89,13 +89,13 @@ class VisibleTransactions:
         return cls(behind=int(behind), running=frozenset(int(each) for each in running.split(",") if each))
 
     def __contains__(self, xid: int) -> bool:
-        # The log has the last 32 bits of a number: the nearest number with these bits is meant.
+        # The log only has the last 32 bits of an id; the nearest id with these bits is meant.
         whole = self.behind + (xid - self.behind + _XIDS // 2) % _XIDS - _XIDS // 2
         return whole < self.behind and whole not in self.running
 
 
 def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Truncation]:
-    """Yield the changes in messages, each with its position in the log."""
+    """Yield the changes in messages, which are given with their positions in the log."""
     relations: dict[int, LoggedTable] = {}
     transaction: LoggedTransaction | None = None
     for lsn, data in messages:
@@ -123,7 +123,7 @@ def changes(messages: Iterable[tuple[int, bytes]]) -> Iterator[LoggedChange | Tr
                 assert transaction is not None, "truncations come in transactions"
                 yield Truncation(transaction=transaction, lsn=lsn, oids=message.truncated())
             case _:
-                # Commits, origins and types are not changes of rows.
+                # Commits, origins and types are no changes of rows.
                 pass
 
 
@@ -137,7 +137,7 @@ _OF_IDENTITY: Final = 1
 
 
 class _Message:
-    """A message, parsed from beginning to end."""
+    """A message, which is parsed from start to end."""
 
     __slots__ = ("_at", "_data")
 

@@ -1,7 +1,7 @@
 """Writes the rows of a transaction in a Python worker of Spark, with statements built by the driver.
 
-The writer's own row in the table of checkpoints is locked first: another attempt of the same writer waits for it, and
-then sees that the checkpoint is done. The database rolls back the transaction of a worker that has died.
+The writer's row in the table of checkpoints is locked first. Another attempt of the same writer waits for the lock, and
+then sees that the checkpoint is published. If a worker dies, the database rolls its transaction back.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 
 _STAGED = "flykka_staged"
 KINDS = (INSERT, UPDATE_AFTER, DELETE)
-"""The kinds of rows that are written; `-U` rows are dropped before (Flink's RowKind)."""
+"""The kinds of rows that are written. Rows of kind `-U` are dropped before (Flink's RowKind)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A query that finds an invalid row, and the message for it; `{}` stands for the values of the row."""
+    """A query that finds an invalid row, and its error message, in which `{}` stands for the values of the row."""
 
     query: bytes
     text: str
@@ -44,7 +44,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkStatements:
-    """The statements of one transaction, in order. They take no parameters: names may contain percent signs.
+    """The statements of one transaction, in order. They have no parameters, because names may contain percent signs.
 
     Upserts are copied into a temporary table. There the last row of each key is chosen, and ambiguous rows are
     detected, before one statement deletes, updates and inserts.
@@ -70,7 +70,8 @@ def statements(
     keys: Sequence[str],
     sequence_by: Sequence[str],
 ) -> SinkStatements:
-    """Return the statements that write `columns` to the table; columns `beside` control how, `kind` among them.
+    """Return the statements that write `columns` to the table. The columns `beside`, such as `kind`, control the
+    writing.
 
     `keys` and `sequence_by` are those of the sink.
     """
@@ -111,7 +112,7 @@ def create_checkpoints(table: sql.Identifier) -> sql.Composed:
 
 
 def create_table(name: tuple[str, str], fields: Iterable[StructField], keys: Sequence[str]) -> sql.Composed:
-    """Return the statement that creates a table for rows, all of whose types have one in the database."""
+    """Return the statement that creates a table for rows. All types of the rows must have a type in the database."""
     from psycopg import sql
 
     parts: list[sql.Composable] = []
@@ -160,7 +161,7 @@ class _Upsert:
         )
 
     def checks(self) -> list[tuple[sql.Composed, str]]:
-        """Queries for unknown kinds, and for keys with several rows of which none is the last."""
+        """Queries for unknown kinds, and for keys with several rows if none of these is the last."""
         from psycopg import sql
 
         keys, staged = self._keys, sql.Identifier("pg_temp", _STAGED)
@@ -188,7 +189,7 @@ class _Upsert:
         return queries
 
     def merge(self) -> sql.Composed:
-        """The statement with which the last row of each key deletes, updates or inserts."""
+        """The statement that deletes, updates or inserts with the last row of each key."""
         from psycopg import sql
 
         keys = _listed(self._keys)
@@ -234,7 +235,7 @@ class _Upsert:
         return sql.SQL("UPDATE SET {}{}").format(changes, self._unless_older(" WHERE ", "excluded"))
 
     def _unless_older(self, word: str, row: str) -> sql.Composable:
-        """Return a condition that the row in the table is not later, if there are sequence columns."""
+        """Return a condition that the row in the table is not newer; empty without sequence columns."""
         from psycopg import sql
 
         sequence = self._sequence_by
@@ -262,7 +263,7 @@ _DURABLE = "SELECT set_config(name, 'on', true) FROM pg_settings WHERE name = 's
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishPostgresTransaction:
-    """Writes rows in one transaction of a writer, with the id of a checkpoint, unless that was done."""
+    """Writes rows in one transaction of a writer, with the id of a checkpoint, unless that id was written before."""
 
     database: Database
     checkpoint_id: int
@@ -270,15 +271,15 @@ class PublishPostgresTransaction:
     statements: SinkStatements
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows, and yield their number, 0 if they were written before."""
+        """Write the rows, and yield their number, which is 0 if they were written before."""
         what = f"{self.target} at {self.database} does not accept the transaction of checkpoint {self.checkpoint_id}"
         with self.database.connected(SinkError, what) as connection, connection.transaction():
             rows = 0 if self._is_published(connection) else self._write(connection, batches)
         yield number_of(rows)
 
     def _is_published(self, connection: psycopg.Connection[Any]) -> bool:
-        """Wait for other transactions of the writer, and return whether the checkpoint is done."""
-        # The staged rows are deleted after the commit: the database must have it on its disk.
+        """Wait for other transactions of the writer, and return whether the checkpoint was published."""
+        # The staged rows are deleted after the commit, so the commit must be on the database's disk.
         connection.execute(_DURABLE)
         connection.execute(self.statements.lock)
         recorded = connection.execute(self.statements.recorded).fetchone()
@@ -308,7 +309,7 @@ class PublishPostgresTransaction:
 
 
 def _csv(batch: pa.RecordBatch) -> memoryview:
-    """Return the rows as PostgreSQL's CSV: nulls are empty, and every text is quoted."""
+    """Return the rows as PostgreSQL's CSV, in which nulls are empty and every text is quoted."""
     from pyarrow import csv
 
     buffer = BytesIO()

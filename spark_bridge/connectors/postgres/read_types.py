@@ -1,7 +1,7 @@
-"""Converts columns of a table: the type of a value in Spark, and its conversion from PostgreSQL's text.
+"""Types of columns that are read: the type of a value in Spark, and its conversion from PostgreSQL's text.
 
-Values come as the texts that PostgreSQL writes, from COPY and from logical decoding alike, and Spark casts them in the
-JVM. Arrays come as lists of the texts of their elements. Types that Spark lacks stay texts.
+Values arrive as the texts that PostgreSQL writes, from COPY and from logical decoding alike, and Spark casts them in
+the JVM. Arrays arrive as lists of the texts of their elements. Values of types that Spark lacks stay texts.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ _TIME = r" \d\d:\d\d:\d\d(\.\d+)?"
 # int2, int4, int8, numeric; varchar, text.
 _WIDENED = ((21, 23, 20, 1700), (1043, 25))
 _READABLE = {"date": _DATE, "timestamp_ntz": _DATE + _TIME, "timestamp": rf"{_DATE}{_TIME}\+00"}
-"""Patterns of readable texts, for types that do not have all of PostgreSQL's values."""
+"""Patterns of readable texts, for Spark types that lack some values of PostgreSQL's type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadColumn:
-    """A column that is read. `type` is Spark's; `readable` is the pattern of texts, or of elements, that fit it.
+    """A column that is read. `type` is Spark's type; texts, or elements, that fit this type match the pattern
+    `readable`.
 
     `delimiter` separates the elements of an array. `type_id` and `sql_type` are the column's type in the database, in
     the notation of the log and of SQL.
@@ -71,7 +72,7 @@ class ReadColumn:
             kind, readable = _type(column.base, column.precision)
         else:
             kind, readable = _type(column.element, None)
-            # Elements of binary are texts.
+            # Elements of binary type are read as texts.
             kind = f"array<{kind.replace('binary', 'string')}>"
         return cls(
             name=column.name,
@@ -87,7 +88,7 @@ class ReadColumn:
         return f"{quoted(self.name)} {self.type}"
 
     def parsed(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-        """Return the values for Spark's cast, and a mask of those that Spark does not have; None if it has all."""
+        """Return the values for Spark's cast, and a mask of values that do not exist in Spark; None if all exist."""
         if self.delimiter is not None:
             lists = [None if text is None else array_elements(text, self.delimiter) for text in texts.to_pylist()]
             fits = [self._fits(elements) for elements in lists]
@@ -102,7 +103,7 @@ class ReadColumn:
         return compute.if_else(unfit, pa.scalar(None, pa.string()), texts), unfit
 
     def _fits(self, elements: Sequence[object] | None) -> bool:
-        """Return True for null, and for elements that fit and are not lists: arrays of Spark have one dimension."""
+        """Return True for null, and for elements that fit and are not lists: Spark's arrays have one dimension."""
         return elements is None or all(
             element is None
             or (
@@ -121,7 +122,7 @@ class ReadColumn:
 
 
 def decoded(texts: DataFrame, columns: Sequence[ReadColumn], beside: Sequence[str] = ()) -> DataFrame:
-    """Convert rows of texts to rows of values; columns `beside` stay unchanged."""
+    """Convert rows of texts to rows of values. The columns `beside` stay unchanged."""
     return texts.select(*(column.value() for column in columns), *(named(name) for name in beside))
 
 
@@ -132,7 +133,7 @@ def as_texts(columns: Sequence[ReadColumn]) -> str:
 
 
 def may_have_been(column: ReadColumn, type_id: tuple[int, int]) -> bool:
-    """Return True if texts of a column's former type are valid for its type: it was widened, or its limit changed."""
+    """Return True if texts of a column's former type are valid for its type, which was widened or has another limit."""
     before, now = type_id[0], column.type_id[0]
     return before == now or any(before in kinds and now in kinds[kinds.index(before) :] for kinds in _WIDENED)
 
@@ -154,7 +155,7 @@ def check_distinct(session: SparkSession, what: str, names: Iterable[str]) -> No
 def array_elements(text: str, delimiter: str) -> list[object]:
     """Parse an array as PostgreSQL writes it, with nested lists for several dimensions."""
     lists: list[list[Any]] = [[]]
-    # Bounds that do not begin at 1 precede it, as in [0:1]={a,b}.
+    # Bounds that do not begin at 1 precede the elements, as in [0:1]={a,b}.
     for token in _tokens(delimiter).finditer(text, text.index("{")):
         match token.lastgroup:
             case "open":
@@ -181,7 +182,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def _type(base: str, precision: tuple[int, int] | None) -> tuple[str, str | None]:
-    """Return Spark's type for one of PostgreSQL's, and the pattern of the texts that fit it; None if all do."""
+    """Return Spark's type for a type of PostgreSQL, and the pattern of the texts that fit it; None if all texts fit."""
     if base != "numeric":
         kind = _TYPES.get(base, "string")
         return kind, _READABLE.get(kind)
@@ -194,17 +195,17 @@ def _type(base: str, precision: tuple[int, int] | None) -> tuple[str, str | None
 OnUnreadable = Literal["fail", "null", "side-output"]
 
 UNREADABLE = "__unreadable"
-"""The column of a row that is put aside: its texts, and the columns without a value. Null in all other rows."""
+"""The column for rows of the side output: the row's texts, and the unreadable columns. Null in all other rows."""
 
 _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadValues:
-    """Converts the texts of a table's `columns`, which are the first of a batch, to values.
+    """Converts the texts of a table's `columns`, which are the first columns of a batch, to values.
 
-    Errors name a row by its `keys`, or by all columns if it has no key, and name "side-output" if the reader
-    `puts_aside` rows. With it the batch has the column `UNREADABLE` too: a struct of the columns after the table's, of
+    Errors name a row by its `keys`, or by all columns if it has no key, and mention "side-output" if the reader
+    `puts_aside` rows. Then the batch also has the column `UNREADABLE`: a struct of the columns after the table's, of
     the names of unreadable columns, and of the texts of the row.
     """
 
@@ -215,7 +216,7 @@ class ReadValues:
     on_unreadable: OnUnreadable = "fail"
 
     def of(self, texts: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the values. Raises `UnreadableValueError` if the rule requires that."""
+        """Return the values. Raises `UnreadableValueError` for unreadable values if the rule is to fail."""
         parsed = [column.parsed(texts.column(place)) for place, column in enumerate(self.columns)]
         unreadable: dict[int, list[str]] = {}
         for column, (_, unfit) in zip(self.columns, parsed, strict=True):

@@ -1,7 +1,7 @@
 """A logical replication slot of PostgreSQL, and the publication that names its table.
 
 A slot retains the write-ahead log from the confirmed position. Reading does not advance it, so changes can be read
-again; positions before a complete checkpoint are confirmed. Only one session at a time may use a slot.
+again. The position of a complete checkpoint is confirmed. Only one session at a time may use a slot.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReplicationSlot:
 
     def confirmed(self, connection: psycopg.Connection[Any]) -> int | None:
         """Return the position from which the slot retains the log; None if there is no slot. Raises `SourceError` if it
-        belongs to another database or plugin, or has lost a part of the log.
+        belongs to another database or plugin, or has lost some of the log.
         """
         row = connection.execute(
             "SELECT plugin, database = current_database(), wal_status, (confirmed_flush_lsn - '0/0')::bigint"
@@ -63,7 +63,7 @@ class ReplicationSlot:
         return int(lsn)
 
     def retained(self, connection: psycopg.Connection[Any]) -> str | None:
-        """Return the size of the log retained for the slot, in words; None if there is no slot."""
+        """Return the size of the log that the slot retains, as text; None if there is no slot."""
         row = connection.execute(
             "SELECT pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)) FROM pg_replication_slots"
             " WHERE slot_name = %s",
@@ -90,7 +90,7 @@ class ReplicationSlot:
         """Create the publication and the slot if they do not exist. Raises `psycopg.Error`."""
         from psycopg import sql
 
-        # The plugin looks it up as of the change that it decodes: it must exist before the slot.
+        # The plugin looks the publication up as of the change that it decodes, so it must exist before the slot.
         there = connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (self.name,)).fetchone()
         if there is None:
             connection.execute(
@@ -102,7 +102,7 @@ class ReplicationSlot:
             connection.execute("SELECT pg_create_logical_replication_slot(%s, %s)", (self.name, PLUGIN))
 
     def confirm(self, connection: psycopg.Connection[Any], lsn: int) -> None:
-        """Release the log before this position. Raises `psycopg.Error`; `ObjectInUse` if the slot is being read."""
+        """Release the log before this position. Raises `psycopg.Error`: `ObjectInUse` while the slot is read."""
         confirmed = self.confirmed(connection)
         if confirmed is not None and confirmed < lsn:
             connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self.name, lsn_text(lsn)))
@@ -117,7 +117,7 @@ class ReplicationSlot:
 
 
 def when_free(use: Callable[[], Result], patience_seconds: float) -> Result | None:
-    """Use a slot when no other session does; None if it never becomes free in time. Raises the errors of `use`."""
+    """Use a slot when no other session uses it. Return None if it is not free in time. Raises the errors of `use`."""
     import psycopg
 
     deadline = time.monotonic() + patience_seconds

@@ -1,8 +1,8 @@
-"""PostgresSink: rows that are in a table exactly once, appended or replacing those with the same key.
+"""PostgresSink: rows that are in a table exactly once, and are appended or replace those with the same key.
 
 The rows that a subtask has staged for a checkpoint are copied in one transaction, which also records the id of the
-checkpoint in `flykka_checkpoints`, next to the table. A restore checks there first. Rows go from the executors to the
-database, without passing through the driver.
+checkpoint in `flykka_checkpoints`, next to the table. A restore checks that table first. Rows go from the executors to
+the database, without passing through the driver.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from flykka.spark_bridge.rows.filesystem import FileSystem
 
 _WHAT = "a PostgresSink"
-# Any number will do, if all use the same: sessions that create tables wait for each other.
+# An arbitrary number for an advisory lock, with which sessions that create tables wait for each other.
 _MAKING_TABLES = 0x666C796B6B61
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresSink(TransactionalSink):
-    """A table to write to. Created by `append` or `upsert`. Columns of the rows go to those of the same names."""
+    """A table to write to. Created by `append` or `upsert`. Columns of the rows go to the table's columns by name."""
 
     needs_order: ClassVar[bool] = False
 
@@ -53,7 +53,7 @@ class PostgresSink(TransactionalSink):
 
     @classmethod
     def append(cls, conninfo: str, table: str) -> Self:
-        """Append the rows to a table, `"orders"` or `"shop.orders"`, of the database of a connection string.
+        """Append the rows to a table, `"orders"` or `"shop.orders"`, of the database in a connection string.
 
         Raises:
             MissingExtraError: psycopg is not installed.
@@ -71,13 +71,13 @@ class PostgresSink(TransactionalSink):
         row_kind: str | None = None,
         sequence_by: str | Sequence[str] = (),
     ) -> Self:
-        """Insert rows, or update the ones with the same `keys`, for which the table has a unique index.
+        """Insert rows, or update the rows with the same `keys`, for which the table must have a unique index.
 
         `row_kind` names the column with the kind of a row, as in Flink's RowKind: `-D` deletes the row of its key, `+I`
-        and `+U` write it, `-U` is ignored. By default a column named `row_kind` is used if the rows have one. It is not
-        written. `sequence_by` names columns that order the rows of one key: the last one counts, and if the table has
-        these columns, a row older than the stored one changes nothing. Without it, no key may occur twice between two
-        checkpoints.
+        and `+U` write it, `-U` is ignored. By default a column named `row_kind` is used if the rows have one. The
+        column is not written. `sequence_by` names columns that order the rows of one key: the last row is written and,
+        if the table has these columns, a row older than the stored row changes nothing. Without `sequence_by`, no key
+        may occur twice between two checkpoints.
 
         Raises:
             MissingExtraError: psycopg is not installed.
@@ -95,7 +95,7 @@ class PostgresSink(TransactionalSink):
         )
 
     def create_table(self) -> Self:
-        """Create a missing table, with the columns of the rows, and the keys as its primary key."""
+        """Create the table if it is missing, with the columns of the rows, and the keys as its primary key."""
         return replace(self, creates_table=True)
 
     @property
@@ -108,9 +108,9 @@ class PostgresSink(TransactionalSink):
     # Checks before a job
 
     def check_rows(self, prototype: DataFrame) -> None:
-        """Raise `PrototypeError` if the rows do not fit the table; queries the database. May block.
+        """Raise `PrototypeError` if the rows do not fit the table. Queries the database, and may block.
 
-        For a missing table only the checks that do not need it are done.
+        For a missing table, only those checks are made that do not need it.
         """
         TransactionalSink.check_rows(self, prototype)
         needed = (*self.keys, *self.sequence_by, self.row_kind or self.keys[0]) if self.keys else ()
@@ -216,7 +216,7 @@ class PostgresSink(TransactionalSink):
         )
         texts = [each.text(types[each.name]) for each in columns]
         texts += [named(field.name) for field in beside]
-        # Spark's `mapInArrow` looks up columns by unquoted names.
+        # Columns are named by number, because Spark's `mapInArrow` looks up columns by unquoted names.
         numbered = rows.select(*texts).toDF(*map(str, range(len(texts))))
         numbered.coalesce(1).mapInArrow(work, ROWS).collect()
 
@@ -235,7 +235,7 @@ class PostgresSink(TransactionalSink):
         return connection.execute(query).fetchone() is not None
 
     def _create_tables(self, connection: psycopg.Connection[Any], rows: DataFrame) -> Table:
-        """Return the table; it is created together with that of checkpoints if they do not exist."""
+        """Return the table. If they do not exist, the table and the table of checkpoints are created."""
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s)", (_MAKING_TABLES,))
             table = Table.find(connection, self.table)

@@ -1,6 +1,6 @@
-"""A table of the database as a DataFrame, to join streams with: read by Spark's tasks, by COPY, without JDBC.
+"""A table of the database as a DataFrame for joins with streams, which Spark tasks read by COPY, without JDBC.
 
-`join` computes a static DataFrame again for every batch: so the table is read again. With `refresh` each Python worker
+`join` computes a static DataFrame again for every batch, so the table is read again. With `refresh`, each Python worker
 caches the rows for that time.
 """
 
@@ -31,10 +31,10 @@ _WHAT = "a postgres_table"
 _BYTES_AT_ONCE = 4 * 1024 * 1024
 _INTEGERS = frozenset({"int2", "int4", "int8"})
 BROADCAST_BYTES_MAX = 64 * 1024 * 1024
-"""A larger table is not broadcast to all executors: Spark does not know its size."""
+"""The maximum size of a table that is broadcast to all executors. Spark does not know the table's size."""
 
 _cached: dict[tuple[str, bytes, str], tuple[float, list[pa.RecordBatch]]] = {}
-"""Cached rows of this process, by connection string, query and rule for unreadable values, with their reading time."""
+"""Cached rows of this process, by connection string, query and rule for unreadable values, with the time of reading."""
 
 
 def postgres_table(
@@ -52,15 +52,15 @@ def postgres_table(
         prices = postgres_table(env.spark, "host=db1 dbname=shop", "prices", refresh="1min")
         orders.join(prices, "item", "left")
 
-    With `refresh` a Python worker reuses the rows it has read for that time: rows may be that old, and of different age
-    in two workers. One task reads the table, as of one moment. With `partition_by`, an integer column, it is read in
-    `partitions` ranges of that column by as many tasks, each as of its own moment. A value that Spark does not have,
-    such as a date BC, raises `UnreadableValueError`, or is null with `on_unreadable="null"`.
+    With `refresh`, a Python worker reuses the rows that it has read for that time: rows may have that age, and
+    different ages in two workers. One task reads the table, as of one moment. With `partition_by`, an integer column,
+    as many tasks read it in `partitions` ranges of that column, each as of a different moment. A value that does not
+    exist in Spark, such as a date BC, raises `UnreadableValueError`, or is null with `on_unreadable="null"`.
 
     Raises:
         MissingExtraError: psycopg is not installed.
         SourceNotFoundError: the table does not exist.
-        SourceError: the database does not answer, or `partition_by` is not an integer column.
+        SourceError: the database does not respond, or `partition_by` is not an integer column.
         PrototypeError: names of columns differ only by case.
         ValueError: the connection string cannot be parsed, `partitions` is not positive, or `on_unreadable` has an
             unknown value.
@@ -89,7 +89,7 @@ def postgres_table(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTable:
-    """Reads the rows of the queries whose numbers are in the batches, as texts. For `mapInArrow`."""
+    """Reads the rows of the queries whose numbers are in the batches, as texts. An argument of `mapInArrow`."""
 
     database: Database
     queries: Sequence[bytes]
@@ -118,7 +118,7 @@ class ReadTable:
 def copied(
     database: Database, query: bytes, names: Sequence[str], target: str, snapshot: TableSnapshot | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a query as texts, now or in a snapshot. Raises `SourceError` naming `target`."""
+    """Yield the rows of a query as texts, now or in a snapshot. Raises `SourceError`, which names `target`."""
     what = f"{target} at {database} cannot be read"
     with database.connected(SourceError, what) as connection, connection.transaction():
         if snapshot is not None:
@@ -126,7 +126,7 @@ def copied(
         with connection.cursor() as cursor, cursor.copy(b"COPY (" + query + b") TO STDOUT (FORMAT csv)") as copy:
             lines, size = BytesIO(), 0
             for line in copy:
-                # A message is a row, so nothing is cut.
+                # Each message is one row, so no row is cut.
                 size += lines.write(line)
                 if size >= _BYTES_AT_ONCE:
                     yield from _parsed(lines.getvalue(), names)
@@ -135,7 +135,7 @@ def copied(
 
 
 def _parsed(lines: bytes, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Parse rows of PostgreSQL's CSV: null is empty, an empty text is two quotes."""
+    """Parse rows in PostgreSQL's CSV: null is empty, and an empty text is two quotes."""
     from pyarrow import csv
 
     if not lines:
@@ -178,7 +178,7 @@ def _queries(
     cuts = sorted({low + (high - low) * number // partitions for number in range(1, partitions)} - {low})
     if not cuts:
         return (rows.as_bytes(None),)
-    # Rows that arrive later may be outside of these bounds: the first range and the last one are open.
+    # Rows that are added later may be outside of these bounds, so the first and the last range are open.
     conditions = [
         sql.SQL("{0} < {1} OR {0} IS NULL").format(name, cuts[0]),
         *(sql.SQL("{0} >= {1} AND {0} < {2}").format(name, first, behind) for first, behind in pairwise(cuts)),

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 CHECKPOINTS = "flykka_checkpoints"
-"""The table of published checkpoints, in the schema of the tables that sinks write to."""
+"""The table of published checkpoints, in the schema of the tables to which sinks write."""
 
 _COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), a.atttypid::bigint, a.atttypmod,
@@ -66,13 +66,14 @@ WHERE c.oid = to_regclass(%s)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableColumn:
-    """A column. `type` is as declared, `base` the name of the type below domains, `category` PostgreSQL's.
+    """A column. `type` is the declared type, `base` the name of the type below domains, `category` PostgreSQL's
+    category.
 
-    For an array `element` is the type of its elements, and `delimiter` separates them. `modifier` has the precision of
-    a numeric; `type_oid` and `type_modifier` are as in the log, including those of a domain. `is_identity`: the
-    database always generates its values, like those of a generated column. `number` is the catalog's: it stays when the
-    column is renamed. `missing_value` is the text of the value in rows that are older than the column
-    (`attmissingval`).
+    For an array, `element` is the type of its elements, and `delimiter` separates them. `modifier` contains the
+    precision of a numeric. `type_oid` and `type_modifier` are the type in the log, which may be a domain. If
+    `is_identity`, the database always generates the column's values, like those of a generated column. `number` is the
+    attribute number, which stays when the column is renamed. `missing_value` is the text of the value in rows that are
+    older than the column (`attmissingval`).
     """
 
     name: str
@@ -93,14 +94,14 @@ class TableColumn:
 
     @property
     def value_of_older_rows(self) -> tuple[str | None] | None:
-        """The value in rows that are older than the column; None if the catalog does not have it."""
+        """The value in rows that are older than the column; None if the catalog does not contain it."""
         if self.missing_value is not None:
             return (self.missing_value,)
         return None if self.is_not_null or self.has_default else (None,)
 
     @property
     def precision(self) -> tuple[int, int] | None:
-        """Precision and scale of a numeric, or None."""
+        """The precision and scale of a numeric; None for other types."""
         if self.base != "numeric" or self.modifier < 0:
             return None
         packed = self.modifier - 4
@@ -110,7 +111,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table, view or foreign table; `unique` are the columns of its unique indexes, those of the primary key first.
+    """A table, view or foreign table. `unique` are the columns of its unique indexes, beginning with the primary key.
 
     `kind` is the catalog's letter.
     """
@@ -124,7 +125,7 @@ class Table:
 
     @classmethod
     def find(cls, connection: psycopg.Connection[Any], name_in_sql: str) -> Self | None:
-        """Find a table by its name in SQL; None if it does not exist. Raises `psycopg.Error`."""
+        """Look up a table by its name in SQL; None if it does not exist. Raises `psycopg.Error`."""
         row = connection.execute(_TABLE, (name_in_sql,)).fetchone()
         if row is None:
             return None
@@ -172,7 +173,7 @@ class Table:
 
 
 def names_of(connection: psycopg.Connection[Any], name_in_sql: str) -> tuple[str, str]:
-    """Return schema and name of a table to be created. Raises `psycopg.Error` for an invalid name."""
+    """Return the schema and name of a table to be created. Raises `psycopg.Error` for an invalid name."""
     row = connection.execute("SELECT parse_ident(%s), current_schema()", (name_in_sql,)).fetchone()
     assert row is not None
     parts, current = row

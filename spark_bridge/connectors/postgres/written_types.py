@@ -1,7 +1,7 @@
-"""Matches columns of rows and of a table, and converts values to the text that PostgreSQL reads.
+"""Matches columns of rows with those of a table, and converts values to texts that PostgreSQL reads.
 
-Rows are copied as CSV, which Arrow writes: numbers, texts and times unchanged; Spark first converts bytes, arrays and
-nested values to texts. Nothing is cut, rounded or guessed: the user must cast values that do not fit.
+Rows are copied as CSV, in which Arrow writes numbers, texts and times unchanged; Spark first converts bytes, arrays and
+nested values to texts. Nothing is truncated, rounded or guessed: the user must cast values that do not fit.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _TAKES: dict[type[DataType], frozenset[str]] = {
 }
 _TEXTS = (StringType, VarcharType, CharType)
 _NESTED = (StructType, MapType, ArrayType, VariantType)
-# For strings, enums, addresses, shapes, bits, ranges and user-defined types, such as uuid and json.
+# Categories of strings, enums, addresses, shapes, bits, ranges and user-defined types, such as uuid and json.
 _READ_FROM_TEXT = frozenset("SEIGVRU")
 _MADE: dict[type[DataType], str] = {
     ByteType: "smallint",
@@ -90,7 +90,7 @@ class WrittenForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenColumn:
-    """A column of the rows that is copied, and its type in the database."""
+    """A column of the rows to be copied, and its type in the database."""
 
     name: str
     form: WrittenForm
@@ -155,7 +155,7 @@ def column_type_for(kind: DataType) -> str | None:
 def written_columns(
     table: Table, fields: Sequence[StructField], beside: Iterable[str] = ()
 ) -> tuple[WrittenColumn, ...] | str:
-    """Return the columns of the table that rows are written to, or the reason why rows do not fit it.
+    """Return the columns of the table to which rows are written, or the reason why rows do not fit the table.
 
     `beside` are columns of the rows that the table need not have.
     """
@@ -203,7 +203,7 @@ _NOT_OF_TEXT = frozenset({*_BYTES, *(name for takes in _TAKES.values() for name 
 
 
 def _element(value: Column, kind: DataType) -> Column:
-    """Return an element as it is written between the braces of an array."""
+    """Return an element as it is written inside the braces of an array."""
     if isinstance(kind, _TEXTS):
         escaped = F.replace(F.replace(value, F.lit("\\"), F.lit("\\\\")), F.lit('"'), F.lit('\\"'))
         text = F.concat(F.lit('"'), escaped, F.lit('"'))

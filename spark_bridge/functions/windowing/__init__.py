@@ -1,4 +1,4 @@
-"""Windows of rows for user code per key, after Flink's WindowOperator: assigners, triggers, evictors.
+"""Windows of rows for user code per key, following Flink's WindowOperator: assigners, triggers, evictors.
 
 Not here: windows of aggregates, which Spark computes (`operators`).
 """

@@ -1,4 +1,4 @@
-"""Evictors remove rows of a window that fires, before or after its function, by Flink's names."""
+"""Evictors, which remove rows of a window that fires, before or after its function is called, with Flink's names."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Elements = list[TimestampedValue]
 
 
 class EvictorContext(Protocol):
-    """Returns the current times to an evictor."""
+    """Provides the current times to an evictor."""
 
     def get_current_watermark(self) -> int:
-        """Return the watermark; -2^63 before there is one."""
+        """Return the watermark; -2^63 before the first watermark."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time."""
 
 
 class Evictor(ABC):  # noqa: B024 - either method may keep its default
-    """Removes elements of a window that fires; elements are in their order of arrival.
+    """Removes elements of a window that fires. Elements are in arrival order.
 
-    To write an evictor, subclass this; evictors are pickled.
+    To write an evictor, subclass this class. Evictors are pickled.
     """
 
     def evict_before(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
@@ -43,7 +43,7 @@ class Evictor(ABC):  # noqa: B024 - either method may keep its default
         return elements
 
     def evict_after(self, elements: Elements, window: Window, ctx: EvictorContext) -> Elements:
-        """Return the elements that stay in the window after the function."""
+        """Return the elements that stay in the window after the function was called."""
         return elements
 
 
@@ -80,7 +80,7 @@ class CountEvictor(_OnceEvictor):
 
 
 class TimeEvictor(_OnceEvictor):
-    """Keeps the rows that are less than `window_size` older than the latest one. Rows without event time stay."""
+    """Keeps the rows that are less than `window_size` older than the latest row. Rows without event time stay."""
 
     def __init__(self, window_size_ms: int, do_evict_after: bool = False) -> None:
         super().__init__(do_evict_after)
@@ -100,7 +100,7 @@ class TimeEvictor(_OnceEvictor):
 
 
 class DeltaEvictor(_OnceEvictor):
-    """Keeps the rows that differ from the last one by less than a threshold."""
+    """Keeps the rows that differ from the last row by less than a threshold."""
 
     def __init__(
         self, threshold: float, delta_function: Callable[[Row, Row], float], do_evict_after: bool = False
@@ -113,7 +113,7 @@ class DeltaEvictor(_OnceEvictor):
 
     @classmethod
     def of(cls, threshold: float, delta_function: Callable[[Row, Row], float], do_evict_after: bool = False) -> Self:
-        """Return the evictor; the function gets a row and the last one. Raises `WindowError` if it is not callable."""
+        """Return the evictor. The function receives a row and the last row. Raises `WindowError` if not callable."""
         return cls(threshold, delta_function, do_evict_after)
 
     def _left(self, elements: Elements) -> Elements:

@@ -1,4 +1,4 @@
-"""Windows whose bounds depend on rows: sessions of event and processing time, and the global window."""
+"""Windows whose bounds depend on rows: sessions in event time and processing time, and the global window."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Gap = Callable[[Row], Duration]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SessionWindows(MergingWindowAssigner):
-    """A gap for all rows, or a function from a row to its gap."""
+    """Session windows with a gap for all rows, or with a function from a row to its gap."""
 
     gap_ms: int | None = None
     dynamic_gap: Gap | None = None
 
     @classmethod
     def with_gap(cls, gap: Duration) -> Self:
-        """Return sessions that end when no row has come for `gap`.
+        """Return session windows that end when no row has arrived for `gap`.
 
         Raises:
             DurationError: the gap cannot be parsed, or is not positive.
@@ -41,7 +41,7 @@ class _SessionWindows(MergingWindowAssigner):
 
     @classmethod
     def with_dynamic_gap(cls, gap: Gap) -> Self:
-        """Return sessions that last after each row for the duration that `gap` returns for it, such as `"30s"`.
+        """Return session windows in which `gap` returns the gap after each row, such as `"30s"`.
 
         Raises:
             DurationError: `gap` is not a function, or (while the job runs) returns no positive duration.
@@ -59,12 +59,12 @@ class _SessionWindows(MergingWindowAssigner):
 
     @abstractmethod
     def get_default_trigger(self) -> Trigger:
-        """Fire once when a session has ended."""
+        """Return a trigger that fires once, at the end of a session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTimeSessionWindows(_SessionWindows):
-    """Sessions: the rows of a key without a gap of event time between them."""
+    """Event-time sessions: the rows of a key between which event time has no gap."""
 
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
         return self._windows_from(element, timestamp)
@@ -78,7 +78,7 @@ class EventTimeSessionWindows(_SessionWindows):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessingTimeSessionWindows(_SessionWindows):
-    """Sessions: the rows of a key that are processed without a gap of processing time between them."""
+    """Processing-time sessions: the rows of a key that are processed without a gap in processing time."""
 
     def assign_windows(self, element: Row, timestamp: int, context: WindowAssignerContext) -> Sequence[TimeWindow]:
         return self._windows_from(element, context.get_current_processing_time())
@@ -92,7 +92,7 @@ class ProcessingTimeSessionWindows(_SessionWindows):
 
 @dataclass(frozen=True, slots=True)
 class GlobalWindows(WindowAssigner):
-    """The window of all rows of a key, which never ends: it needs a trigger."""
+    """Assigns all rows of a key to one window, which never ends, so it needs a trigger."""
 
     @classmethod
     def create(cls) -> Self:

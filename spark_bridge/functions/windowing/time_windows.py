@@ -1,4 +1,4 @@
-"""Tumbling and sliding windows of event time and of processing time, by Flink's names."""
+"""Tumbling and sliding windows in event time and in processing time, with Flink's names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class _EventTime(_Periodic):
         return self._windows_at(timestamp)
 
     def get_default_trigger(self) -> Trigger:
-        """Fires once when the watermark reaches the end of a window, and for every later row."""
+        """Return a trigger that fires when the watermark reaches the end of a window, and for every later row."""
         return EventTimeTrigger.create()
 
     def is_event_time(self) -> bool:
@@ -62,7 +62,7 @@ class _Tumbling(_Periodic):
     def of(cls, size: Duration, offset: Duration = 0) -> Self:
         """Return windows of `size`, shifted by `offset`, which is shorter than the size and may be negative.
 
-        For example, days in China, eight hours ahead of UTC, are `of("1d", offset="-8h")`, the same as `of("1d",
+        For example, days in China, eight hours ahead of UTC, are `of("1d", offset="-8h")`, which equals `of("1d",
         "16h")`.
 
         Raises:
@@ -77,8 +77,8 @@ class _Sliding(_Periodic):
 
     @classmethod
     def of(cls, size: Duration, slide: Duration, offset: Duration = 0) -> Self:
-        """Return windows of `size` at every `slide`, shifted by `offset`, which is shorter than the slide and may be
-        negative.
+        """Return windows of `size` that begin at every `slide`, shifted by `offset`, which is shorter than the slide
+        and may be negative.
 
         Raises:
             DurationError: size, slide or offset cannot be parsed, or do not fit each other.
@@ -90,12 +90,12 @@ class _Sliding(_Periodic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TumblingEventTimeWindows(_Tumbling, _EventTime):
-    """Adjacent windows of one size: `[k * size + offset, (k + 1) * size + offset)` since the epoch, in UTC."""
+    """Adjacent windows of the same size: `[k * size + offset, (k + 1) * size + offset)` since the epoch, in UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingEventTimeWindows(_Sliding, _EventTime):
-    """Windows of one size that begin at every slide: `[k * slide + offset, k * slide + offset + size)`, in UTC.
+    """Windows of the same size that begin at every slide: `[k * slide + offset, k * slide + offset + size)`, in UTC.
 
     If the slide is shorter than the size, a row belongs to several windows. Aggregates of columns still store it only
     once, and assemble each window when it fires; other functions store it in each of its windows. If the slide is
@@ -105,16 +105,16 @@ class SlidingEventTimeWindows(_Sliding, _EventTime):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
-    """Like `TumblingEventTimeWindows`, by the processing time of rows."""
+    """Tumbling windows like `TumblingEventTimeWindows`, but in processing time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
-    """Like `SlidingEventTimeWindows`, by the processing time of rows."""
+    """Sliding windows like `SlidingEventTimeWindows`, but in processing time."""
 
 
 PeriodicEventTimeWindows = TumblingEventTimeWindows | SlidingEventTimeWindows
-"""The windows that Spark's plans can compute."""
+"""The windows that Spark plans can compute."""
 
 
 def _offset_ms(offset: Duration, what: str, period_ms: int, period: Duration) -> int:

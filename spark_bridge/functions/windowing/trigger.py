@@ -1,4 +1,4 @@
-"""Triggers decide when a window fires, by Flink's names: the base of built-in and user-defined ones."""
+"""Triggers, which decide when a window fires, with Flink's names: the base class of all triggers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TriggerResult(Enum):
         return self.value[0]
 
     def is_purge(self) -> bool:
-        """True if the contents are dropped, after the function is called if it is."""
+        """True if the contents are dropped, after the function was called if the result fires."""
         return self.value[1]
 
 
@@ -33,16 +33,16 @@ class TriggerContext(Protocol):
     """Time, timers and state of the current window. Times are milliseconds since the epoch."""
 
     def get_current_watermark(self) -> int:
-        """Return the watermark; -2^63 before there is one."""
+        """Return the watermark; -2^63 before the first watermark."""
 
     def get_current_processing_time(self) -> int:
         """Return the processing time."""
 
     def register_event_time_timer(self, time: int) -> None:
-        """Have `on_event_time` called for this window when the watermark reaches a time."""
+        """Register a call of `on_event_time` for this window when the watermark reaches a time."""
 
     def register_processing_time_timer(self, time: int) -> None:
-        """Have `on_processing_time` called for this window when processing time reaches a time."""
+        """Register a call of `on_processing_time` for this window when processing time reaches a time."""
 
     def delete_event_time_timer(self, time: int) -> None:
         """Delete the event-time timer of this window at a time, if there is one."""
@@ -55,43 +55,43 @@ class TriggerContext(Protocol):
 
 
 class OnMergeContext(TriggerContext, Protocol):
-    """The context of a window that others have merged into."""
+    """The context of a window into which other windows were merged."""
 
     def merge_partitioned_state(self, state_descriptor: StateDescriptor) -> None:
-        """Merge the state of the merged windows into that of this one: a list, reduced or aggregated."""
+        """Merge the state of the merged windows into this window's state, which is a list, reduced or aggregated."""
 
 
 class Trigger(ABC):
-    """Decides when a window fires. It is pickled and has no memory but the state of each window.
+    """Decides when a window fires. A trigger is pickled, and its only memory is the state of each window.
 
-    `states` are the descriptors of that state, returned by `ctx.get_partitioned_state`.
+    `states` are the descriptors of that state, which `ctx.get_partitioned_state` returns.
     """
 
     @property
     def states(self) -> Sequence[StateDescriptor]:
-        """The states of each window."""
+        """The descriptors of the states that each window has."""
         return ()
 
     @abstractmethod
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Decide at a row's arrival in a window; `timestamp` is its event time, or None."""
+        """Decide when a row arrives in a window. `timestamp` is its event time, or None."""
 
     @abstractmethod
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Decide at an event-time timer: one of the trigger's, or the one at which the window is removed."""
+        """Decide at an event-time timer, which is the trigger's or the timer that removes the window."""
 
     @abstractmethod
     def on_processing_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
-        """Decide at a processing-time timer, as `on_event_time`."""
+        """Decide at a processing-time timer, like `on_event_time`."""
 
     def can_merge(self) -> bool:
-        """True if the trigger supports merging windows: then it has `on_merge`."""
+        """Return True if the trigger supports merging windows with `on_merge`."""
         return False
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Merge state and register timers of the windows merged into this one; they are cleared afterwards."""
+        """Merge the state of windows into this window, and register its timers; those of merged ones are cleared."""
         raise NotImplementedError(f"{type(self).__name__} has no on_merge(window, ctx), which windows that merge need")
 
     @abstractmethod
     def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Clear state and timers of a window that is removed."""
+        """Clear the state and timers of a window that is removed."""

@@ -1,6 +1,6 @@
-"""The trigger of an operator with the current window: its time, timers and state.
+"""Calls the trigger of an operator with the current window's time, timers and state.
 
-A runner identifies a timer by key and time, a window operator by its window too.
+A runner identifies a timer by key and time; a window operator also needs its window.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STATES = {TimeDomain.EVENT_TIME: "window_event_timers", TimeDomain.PROCESSING_T
 
 
 class WindowTimers:
-    """The timers of one time domain: the times by window."""
+    """The timers of one time domain: the times by window name."""
 
     def __init__(self, domain: TimeDomain, context: FunctionRuntimeContext, namespace: Namespace) -> None:
         self._is_event_time = domain is TimeDomain.EVENT_TIME
@@ -34,7 +34,7 @@ class WindowTimers:
         self._of_window = cast("ListState[int]", self._times.state)
 
     def register(self, time: int, timers: TimerService) -> None:
-        """Register a timer of the current window; the maximum time never comes."""
+        """Register a timer of the current window, except at the maximum time, which is never reached."""
         at = min(time, WATERMARK_MAX)
         if at in self._times.namespaces().get(self._namespace.name, ()):
             return
@@ -45,7 +45,6 @@ class WindowTimers:
         self._of_window.add(at)
 
     def delete(self, time: int, timers: TimerService) -> None:
-        """Delete a timer of the current window."""
         if not self._removed(time):
             return
         if any(time in times for times in self._times.namespaces().values()):
@@ -56,11 +55,11 @@ class WindowTimers:
             timers.delete_processing_time_timer(time)
 
     def due(self, time: int) -> list[str]:
-        """Return the names of the windows with a timer at a time that fires now."""
+        """Return the names of the windows with a timer at `time`, which fires now."""
         return [name for name, times in self._times.namespaces().items() if time in times]
 
     def fired(self, time: int) -> bool:
-        """Remove a timer of the current window, which fires; False if there is none."""
+        """Remove a firing timer of the current window. Return False if there is no such timer."""
         return self._removed(time)
 
     def _removed(self, time: int) -> bool:
@@ -72,7 +71,7 @@ class WindowTimers:
 
 
 class WindowTriggerContext:
-    """Calls a trigger for the current window, and is the context passed to it."""
+    """Calls a trigger for the current window, and is the context that it receives."""
 
     def __init__(self, trigger: Trigger, context: FunctionRuntimeContext) -> None:
         self._trigger = trigger

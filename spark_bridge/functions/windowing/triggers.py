@@ -1,4 +1,4 @@
-"""The built-in triggers, by Flink's names."""
+"""The built-in triggers, with Flink's names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONTINUE, FIRE, FIRE_AND_PURGE = TriggerResult.CONTINUE, TriggerResult.FIRE, Tri
 
 
 class _TimersIgnored(Trigger):
-    """Ignores timers."""
+    """A trigger that ignores timers."""
 
     def on_event_time(self, time: int, window: Window, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
@@ -37,8 +37,7 @@ class NeverTrigger(_TimersIgnored):
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
         return CONTINUE
 
-    def clear(self, window: Window, ctx: TriggerContext) -> None:
-        """Does nothing: there is no state."""
+    def clear(self, window: Window, ctx: TriggerContext) -> None: ...
 
 
 class EventTimeTrigger(_TimersIgnored):
@@ -63,7 +62,7 @@ class EventTimeTrigger(_TimersIgnored):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Register the end of the merged window; if the watermark has passed it, the current row fires the window."""
+        """Register the end of the merged window. If the watermark has passed it, the current row fires the window."""
         if (last := window.max_timestamp()) > ctx.get_current_watermark():
             ctx.register_event_time_timer(last)
 
@@ -98,7 +97,7 @@ class ProcessingTimeTrigger(_TimersIgnored):
 
 
 class CountTrigger(_TimersIgnored):
-    """Fires when a window has received `max_count` rows, and restarts counting from zero."""
+    """Fires when a window has received `max_count` rows, and then counts from zero again."""
 
     def __init__(self, max_count: int) -> None:
         if not isinstance(max_count, int) or isinstance(max_count, bool) or max_count < 1:
@@ -129,7 +128,7 @@ class CountTrigger(_TimersIgnored):
         return True
 
     def on_merge(self, window: Window, ctx: OnMergeContext) -> None:
-        """Add the counts; the current row fires the window if the sum is large enough."""
+        """Add the counts. The current row fires the window if the sum is large enough."""
         ctx.merge_partitioned_state(self._count)
 
     def clear(self, window: Window, ctx: TriggerContext) -> None:
@@ -137,7 +136,7 @@ class CountTrigger(_TimersIgnored):
 
 
 class _Continuous(_TimersIgnored):
-    """Stores the time at which a window fires next."""
+    """A trigger that stores the time at which a window fires next."""
 
     def __init__(self, interval_ms: int) -> None:
         self._interval_ms = interval_ms
@@ -164,7 +163,7 @@ class _Continuous(_TimersIgnored):
         return at_ms
 
     def _next_time(self, time: int, ctx: TriggerContext) -> int | None:
-        """Set and return the next time if `time` is the one at which the window fires."""
+        """If the window fires at `time`, set and return its next firing time."""
         next_fire = ctx.get_partitioned_state(self._next)
         if next_fire.get() != time:
             return None
@@ -185,7 +184,7 @@ class _Continuous(_TimersIgnored):
 
 
 class ContinuousEventTimeTrigger(_Continuous):
-    """Fires at every interval of event time in which the window has rows, and at its end."""
+    """Fires at the end of every event-time interval while the window has rows, and at the window's end."""
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
         last = window.max_timestamp()
@@ -217,7 +216,7 @@ class ContinuousEventTimeTrigger(_Continuous):
 
 
 class ContinuousProcessingTimeTrigger(_Continuous):
-    """Fires at every interval of processing time in which the window has rows."""
+    """Fires at the end of every processing-time interval while the window has rows."""
 
     def on_element(self, element: Row, timestamp: int | None, window: Window, ctx: TriggerContext) -> TriggerResult:
         if (at_ms := self._first_time(ctx.get_current_processing_time(), ctx)) is not None:
@@ -256,7 +255,7 @@ class DeltaTrigger(_TimersIgnored):
     def of(cls, threshold: float, delta_function: Callable[[Row, Row], float], columns: str) -> Self:
         """Return the trigger: `DeltaTrigger.of(5, lambda last, row: row["km"] - last["km"], "km double")`.
 
-        The function is passed two rows of `columns`, which are columns of the stream with their types.
+        The function receives two rows with the `columns`, which are columns of the stream with their types.
 
         Raises:
             StateDescriptorError: the columns cannot be parsed.
@@ -287,7 +286,7 @@ class DeltaTrigger(_TimersIgnored):
 
 
 class PurgingTrigger(Trigger):
-    """Fires when the nested trigger does, and then drops the contents of the window."""
+    """Fires when the nested trigger fires, and then drops the contents of the window."""
 
     def __init__(self, nested_trigger: Trigger) -> None:
         if not isinstance(nested_trigger, Trigger):
@@ -296,7 +295,7 @@ class PurgingTrigger(Trigger):
 
     @classmethod
     def of(cls, nested_trigger: Trigger) -> Self:
-        """Return the trigger. Raises `WindowError` if the nested one is not a trigger."""
+        """Return the trigger. Raises `WindowError` if `nested_trigger` is not a trigger."""
         return cls(nested_trigger)
 
     @property

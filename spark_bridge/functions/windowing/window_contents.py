@@ -1,4 +1,4 @@
-"""The contents of windows in state: rows, or the value that they are reduced or aggregated to."""
+"""The contents of windows in state: rows, or the value to which rows are reduced or aggregated."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class AllRows(Combination):
 
 
 class Reduced(Combination):
-    """Rows are reduced to one."""
+    """Reduces the rows to one row."""
 
     def __init__(self, function: ReduceFunction[Row] | Any) -> None:
         self._reduce = reducer(function)
@@ -60,7 +60,7 @@ class Reduced(Combination):
 
 
 class Aggregated(Combination):
-    """Rows are added to an accumulator, whose result is the element."""
+    """Adds rows to an accumulator, whose result is the only element."""
 
     def __init__(self, function: AnyAggregateFunction, accumulator_type: str) -> None:
         self._function = function
@@ -78,14 +78,14 @@ class Aggregated(Combination):
 
 @dataclass(slots=True)
 class Fired:
-    """Elements of a window that fires, and the contents that an evictor retained before the function."""
+    """Elements of a window that fires, and the contents that an evictor has retained before the function was called."""
 
     elements: list[Any]
     retained: Elements | None = None
 
 
 class WindowContents:
-    """The contents of the windows of the current key, stored under the name of the window set by `at`."""
+    """The contents of the current key's windows, stored under the name of the window that `at` has set."""
 
     def __init__(self, combination: Combination, row_type: str, context: FunctionRuntimeContext) -> None:
         self._namespace = Namespace()
@@ -106,29 +106,29 @@ class WindowContents:
             self._value.add(row)
 
     def fired(self, window: Window, ctx: EvictorContext) -> Fired | None:
-        """Return the elements for the function; None without contents."""
+        """Return the elements for the function; None if the window has no contents."""
         if self._rows is not None:
             rows = self._rows.get()
             return Fired(rows) if rows else None
         assert self._value is not None, "contents are a list or one value"
-        # Without state there is no result, but a result may be None, too.
+        # Without state there is no result, but a result may also be None.
         if self._namespace.name not in self._state.namespaces():
             return None
         return Fired([self._value.get()])
 
     def processed(self, fired: Fired, window: Window, ctx: EvictorContext) -> None:
-        """Called after the function with its elements."""
+        """Handle the return of the function that was called with these elements."""
 
     def clear(self) -> None:
         self._state.state.clear()
 
     def merge(self, window: Window, merged: Iterable[Window]) -> None:
-        """Merge the contents of windows into those of another one."""
+        """Merge the contents of the `merged` windows into those of `window`."""
         self._state.merge(namespace_of(window), list(map(namespace_of, merged)))
 
 
 class EvictedContents(WindowContents):
-    """Contents from which an evictor removes rows: the rows with their times, combined when the window fires."""
+    """Contents from which an evictor removes rows: rows with their times, which are combined when the window fires."""
 
     def __init__(
         self, combination: Combination, row_type: str, context: FunctionRuntimeContext, evictor: Evictor

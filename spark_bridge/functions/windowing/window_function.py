@@ -1,4 +1,4 @@
-"""Functions of windows, by Flink's names: `ProcessWindowFunction`, `ProcessAllWindowFunction` and their context."""
+"""Functions of windows, with Flink's names: `ProcessWindowFunction`, `ProcessAllWindowFunction` and their context."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from flykka.spark_bridge.functions.windowing.windows import TimeWindow, Window
 
 
 class KeyedStateStore:
-    """States by their descriptors."""
+    """States by descriptor."""
 
     def __init__(self, where: str, states: Mapping[str, State]) -> None:
         self._where = where
         self._states = states
 
     def get_state(self, state_descriptor: StateDescriptor) -> Any:
-        """Return the state of a descriptor, of its kind: a ValueState, a ListState, and so on.
+        """Return the state of a descriptor, such as a ValueState or a ListState.
 
         Raises:
             StateDescriptorError: the state was not declared.
@@ -42,7 +42,7 @@ class KeyedStateStore:
 
 
 class ProcessWindowContext(WithJobResources):
-    """The context of a window that fires or is cleared. Raises `KeyContextError` if used outside of the call."""
+    """The context of a window that fires or is cleared. Raises `KeyContextError` if it is used outside of the call."""
 
     def __init__(
         self, context: KeyedContext, window: Window, window_states: KeyedStateStore, global_states: KeyedStateStore
@@ -53,12 +53,12 @@ class ProcessWindowContext(WithJobResources):
         self._global_states = global_states
 
     def window(self) -> Any:
-        """Return the window: a `TimeWindow`, `start` and `end` in milliseconds since the epoch, or `GlobalWindow`."""
+        """Return the `TimeWindow`, with `start` and `end` in milliseconds since the epoch, or the `GlobalWindow`."""
         self._context.ensure_in_use()
         return self._window
 
     def current_watermark(self) -> int:
-        """Return the watermark; -2^63 before there is one."""
+        """Return the watermark; -2^63 before the first watermark."""
         return self._context.current_watermark()
 
     def current_processing_time(self) -> int:
@@ -66,12 +66,12 @@ class ProcessWindowContext(WithJobResources):
         return self._context.timer_service().current_processing_time()
 
     def window_state(self) -> KeyedStateStore:
-        """Return the states of this key and window; the function must clear them in `clear`."""
+        """Return the states of this key and window, which the function must clear in `clear`."""
         self._context.ensure_in_use()
         return self._window_states
 
     def global_state(self) -> KeyedStateStore:
-        """Return the states of this key, shared by all windows."""
+        """Return the states of this key, which all windows share."""
         self._context.ensure_in_use()
         return self._global_states
 
@@ -95,8 +95,8 @@ class _WindowFunction:
 
 
 class AnyWindowFunction(_WindowFunction, ABC):
-    """Emits rows for a window that fires. It is pickled, opened before the first row of a worker and closed after its
-    last.
+    """Emits rows for a window that fires. The function is pickled, opened before the first row in a worker, and closed
+    after the last.
 
     `window_states` are descriptors of states by key and window, `global_states` of states by key.
     """
@@ -106,7 +106,7 @@ class AnyWindowFunction(_WindowFunction, ABC):
 
     @abstractmethod
     def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
-        """Emit rows for a window of a key; called by the operator."""
+        """Emit rows for a window of a key. Called by the operator."""
 
 
 class ProcessWindowFunction(AnyWindowFunction):
@@ -114,18 +114,18 @@ class ProcessWindowFunction(AnyWindowFunction):
 
     @abstractmethod
     def process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
-        """Emit rows for a window; `elements` are its rows, or the value that they were reduced or aggregated to."""
+        """Emit rows for a window. `elements` are its rows, or the value to which they were reduced or aggregated."""
 
     def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
         return self.process(key, context, elements)
 
 
 class ProcessAllWindowFunction(AnyWindowFunction):
-    """Emits rows for a window over all rows. Its `global_states` are shared by all windows."""
+    """Emits rows for a window over all rows. All windows share its `global_states`."""
 
     @abstractmethod
     def process(self, context: ProcessWindowContext, elements: list[Any]) -> Rows:
-        """Emit rows for a window; `elements` are its rows, or the value that they were reduced or aggregated to."""
+        """Emit rows for a window. `elements` are its rows, or the value to which they were reduced or aggregated."""
 
     def _process(self, key: Any, context: ProcessWindowContext, elements: list[Any]) -> Rows:
         return self.process(context, elements)

@@ -1,7 +1,7 @@
-"""Stores the rows of each key by window until the window fires, after Flink's WindowOperator.
+"""Stores the rows of each key by window until the window fires, following Flink's WindowOperator.
 
-All of it is keyed state: the contents of windows and the state of triggers by window, and for merging windows the
-windows of the key. So it is checkpointed and rescaled like any function with keyed state. The contents of a session
+Everything is keyed state: the contents of windows and the state of triggers by window, and for merging windows the
+windows of the key. So it is checkpointed and rescaled like the state of any keyed function. The contents of a session
 stay under the name of its first window, so that they are not moved whenever it grows.
 """
 
@@ -48,7 +48,7 @@ MergeWindows = Callable[[Iterable[TimeWindow]], list[tuple[TimeWindow, list[Time
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merge:
-    """Windows merged into `result`: the previous windows, and those under whose names their contents are stored.
+    """A merge of windows into `result`: the previous windows, and the windows under whose names contents are stored.
 
     The contents of `merged_state_windows` are merged into those of `state_window`.
     """
@@ -68,7 +68,7 @@ class MergingWindowSet:
         self.has_changed = False
 
     def add_window(self, window: TimeWindow) -> tuple[TimeWindow, tuple[Merge, ...]]:
-        """Add a window; return the window that it is part of now, and the merges that it caused."""
+        """Add a window. Return the window to which it belongs after merging, and the merges that it caused."""
         if window in self.state_windows:
             return window, ()
         actual, merges = window, []
@@ -105,14 +105,14 @@ class MergingWindowSet:
 
 
 LATE_RECORDS_DROPPED = "numLateRecordsDropped"
-"""The counter of late rows dropped without a side output."""
+"""The name of the counter for late rows that are dropped without a side output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Windowing:
-    """Decides to which windows a row belongs, when these fire, and what they emit.
+    """Defines to which windows a row belongs, when these fire, and what they emit.
 
-    `row_type` is the DDL type of a row, a struct. A window is removed when time has passed its end plus
+    `row_type` is the DDL type of a row, which is a struct. A window is removed when time has passed its end plus
     `allowed_lateness_ms`, which only applies to event time.
     """
 
@@ -127,7 +127,7 @@ class Windowing:
 
 
 class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
-    """The windows of each key. Raises `WindowError` if the trigger does not support merging windows."""
+    """Stores and fires windows by key. Raises `WindowError` if the trigger does not support merging windows."""
 
     def __init__(self, windowing: Windowing) -> None:
         self._windowing = windowing
@@ -145,7 +145,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         self._lateness_ms = windowing.allowed_lateness_ms if self._is_event_time else 0
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Register operator state of the window function, if it has any; windows have none."""
+        """Register the operator state of the window function, if it has any. Windows have no operator state."""
         if isinstance(self._function, CheckpointedFunction):
             self._function.initialize_state(context)
 
@@ -211,7 +211,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             merging = self._merging_windows() if self._merges else None
             state_window = window if merging is None else merging.get_state_window(window)  # type: ignore[arg-type]
             if state_window is None:
-                continue  # A trigger has left a timer of a window that is merged or removed.
+                continue  # The trigger has left a timer of a window that was merged or removed.
             self._contents.at(state_window)
             result = triggers.on_timer(timestamp, domain)
             if result.is_fire():
@@ -315,7 +315,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
             self._merging.update(list(chain.from_iterable((*window, *of) for window, of in windows)) or None)
 
     def _merged(self, assigned: Any, merging: MergingWindowSet) -> TimeWindow | None:
-        """Return the window that an assigned one is part of now; None if that is late."""
+        """Return the window to which an assigned window belongs after merging; None if that window is late."""
         before = len(merging.state_windows)
         window, merges = merging.add_window(assigned)
         for merge in merges:
@@ -325,7 +325,7 @@ class WindowOperator(KeyedProcessFunction, CheckpointedFunction):
         if len(merging.state_windows) > before:
             merging.retire_window(window)
         else:
-            # It existed before and its timer is due; the merged window needs the timer under its new name.
+            # The window existed before and its timer is due; the merged window needs the timer under its new name.
             self._triggers.window = window
             self._register_cleanup_timer(window)
         return None

@@ -1,4 +1,4 @@
-"""Windows: `TimeWindow` and `GlobalWindow`, by Flink's names, and their names in state."""
+"""Windows, with Flink's names `TimeWindow` and `GlobalWindow`, and their names in state."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from flykka.messages.tasks.exchange import WATERMARK_MAX
 
 
 class TimeWindow(NamedTuple):
-    """The times from `start` until before `end`, in milliseconds since the epoch."""
+    """The times from `start` to before `end`, in milliseconds since the epoch."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ _GLOBAL = "global"
 
 
 def namespace_of(window: Window) -> str:
-    """Return the name of a window in state, unique among the windows of its key."""
+    """Return the name of a window in state, which is unique among the windows of its key."""
     return f"{window.start}/{window.end}" if isinstance(window, TimeWindow) else _GLOBAL
 
 
@@ -54,9 +54,9 @@ def window_of(namespace: str) -> Window:
 
 
 def merge_windows(windows: Iterable[TimeWindow]) -> list[tuple[TimeWindow, list[TimeWindow]]]:
-    """Merge windows that intersect, each with the windows merged into it; windows that intersect no other are left out.
+    """Merge windows that intersect. Return each merged window with its parts, ordered by their starts.
 
-    The parts are in the order of their starts.
+    Windows that intersect no other window are left out.
     """
     groups: list[tuple[TimeWindow, list[TimeWindow]]] = []
     for window in sorted(windows):

@@ -1,4 +1,4 @@
-"""Connectors of tables: turn CREATE TABLE ... USING into the sources and sinks of the connectors.
+"""Table connectors: turn CREATE TABLE ... USING into sources and sinks of the connectors.
 
 Not here: the connectors themselves (`connectors`).
 """

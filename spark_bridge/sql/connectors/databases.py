@@ -1,4 +1,4 @@
-"""Tables of Delta Lake, Iceberg and PostgreSQL. With a PRIMARY KEY inserted rows are upserts by it."""
+"""Tables of Delta Lake, Iceberg and PostgreSQL. With a PRIMARY KEY, inserted rows are upserts by this key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flykka.spark_bridge.sql.connectors.table_connector import (
 
 _STARTS: tuple[StartupMode, ...] = ("initial", "latest-offset", "committed-offset")
 _IGNORED: tuple[Literal["fail"], Literal["ignore"]] = ("fail", "ignore")
-# SQL tables have no side outputs.
+# Unreadable rows cannot go to a side output, because SQL tables have none.
 _UNREADABLE: tuple[Literal["fail"], Literal["null"]] = ("fail", "null")
 
 Word = TypeVar("Word", bound=str)
@@ -106,7 +106,7 @@ def _postgres_sink(declared: Declared) -> TableSink:
 
 
 def _one_of(options: TableOptions, name: str, words: tuple[Word, ...]) -> Word | None:
-    """Return the word of an option; None without the option. Raises `OptionError` for another word."""
+    """Return the value of an option that must be one of `words`; None without the option. Raises `OptionError`."""
     text = options.text(name)
     word = next((each for each in words if each == text), None)
     if text is not None and word is None:

@@ -1,4 +1,4 @@
-"""Tables of files: a folder of one format, read and written. Options other than ours are passed to Spark."""
+"""Tables of files: a folder with files of one format, for reading and writing. Unknown options are passed to Spark."""
 
 from __future__ import annotations
 

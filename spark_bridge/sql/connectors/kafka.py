@@ -1,4 +1,4 @@
-"""Tables of Kafka: records of topics with values in a format. Options `kafka.*` are librdkafka's properties."""
+"""Tables of Kafka topics: records whose values are in a format. Options `kafka.*` are librdkafka's properties."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _sink(declared: Declared) -> TableSink:
 
 
 def _check_keys(declared: Declared) -> None:
-    """Check that only changelogs have keys. Raises `OptionError`."""
+    """Raise `OptionError` for keys in a table that is not a changelog."""
     if declared.primary_key and _format_name(declared) != _CHANGES:
         raise OptionError(
             "PRIMARY KEY has no meaning for records, which are only added: leave it out. Changes of rows are read"
@@ -129,7 +129,7 @@ def _format_name(declared: Declared) -> str:
 
 
 def _encoded(declared: Declared) -> tuple[str, ...]:
-    """Return the columns of records: the value in its format, and the table's columns for other parts of a record."""
+    """Return the columns of records: the encoded value, and the table's columns for other fields of a record."""
     name, columns = _format_name(declared), declared.required_columns().names
     if name == "raw":
         return ()

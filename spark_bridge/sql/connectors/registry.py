@@ -1,4 +1,4 @@
-"""All connectors of tables, by their names in USING."""
+"""All table connectors, by their names in USING."""
 
 from __future__ import annotations
 

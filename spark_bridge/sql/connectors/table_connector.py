@@ -1,4 +1,6 @@
-"""Interface for table connectors: their options, and the sources and sinks for these (Flink's DynamicTableFactory)."""
+"""The interface of table connectors: options, and the sources and sinks created from these (Flink's
+DynamicTableFactory).
+"""
 
 from __future__ import annotations
 
@@ -14,13 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 PRIMARY_KEY, PARTITIONED_BY = "PRIMARY KEY", "PARTITIONED BY"
-"""Clauses that errors report like options."""
+"""Clauses that errors refer to like options."""
 
 _TRUTH = {"true": True, "false": False}
 
 
 class OptionError(ValueError):
-    """An option or clause of a table is wrong or missing; `option` is its name, None if it is missing."""
+    """An option or clause of a table is wrong or missing. `option` is its name, or None if it is missing."""
 
     def __init__(self, text: str, option: str | None = None) -> None:
         super().__init__(text)
@@ -44,7 +46,7 @@ class TableOptions:
         return text
 
     def number(self, name: str) -> int | None:
-        """Return a whole number. Raises `OptionError`."""
+        """Return the option as an integer. Raises `OptionError`."""
         text = self.text(name)
         try:
             return None if text is None else int(text)
@@ -52,7 +54,7 @@ class TableOptions:
             raise OptionError(f"the option {name!r} is a whole number, not {text!r}", name) from None
 
     def rate(self, name: str) -> float | None:
-        """Return a number. Raises `OptionError`."""
+        """Return the option as a number. Raises `OptionError`."""
         text = self.text(name)
         try:
             return None if text is None else float(text)
@@ -60,7 +62,7 @@ class TableOptions:
             raise OptionError(f"the option {name!r} is a number, not {text!r}", name) from None
 
     def flag(self, name: str) -> bool:
-        """Return true or false, false by default. Raises `OptionError`."""
+        """Return the option as a boolean, false by default. Raises `OptionError`."""
         text = self.text(name) or "false"
         if text.lower() not in _TRUTH:
             raise OptionError(f"the option {name!r} is true or false, not {text!r}", name)
@@ -70,13 +72,13 @@ class TableOptions:
         return tuple(each.strip() for each in (self.text(name) or "").split(",") if each.strip())
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """Return the options whose names have this prefix; the keys are the names without it."""
+        """Return the options whose names have this prefix, by names without the prefix."""
         return {key[len(prefix) :]: text for key, text in self.texts.items() if key.lower().startswith(prefix)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Declared:
-    """A table as declared. If `columns` is None they are those of existing data."""
+    """A table as declared. `columns` is None if they are those of existing data."""
 
     name: str
     columns: StructType | None
@@ -94,12 +96,11 @@ class Declared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSink:
-    """A sink. With `keys` a row replaces the one with equal keys; without, rows are appended.
+    """A sink. With `keys`, a row replaces the row with equal keys. Without keys, rows are appended.
 
-    An `unordered` one cannot determine which of several rows of a key came last.
-
-    One that `shows` rows as they come accepts both. `encoded` are expressions of the columns that the sink writes, if
-    these differ from those of the table.
+    An `unordered` sink cannot determine which of several rows with equal keys came last. A sink that `shows` rows
+    accepts both upserts and appended rows. `encoded` are expressions of the columns that the sink writes, if these
+    differ from the table's columns.
     """
 
     sink: Sink
@@ -111,10 +112,11 @@ class TableSink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableConnector:
-    """A connector by its name in USING.
+    """A connector with its name in USING.
 
-    `options` are the names of all its options; one that ends with a dot is a prefix of several. Others are refused,
-    unless `check_other` accepts them. `source` returns None for a table that cannot be read as it is declared.
+    `options` are the names of all its options; a name that ends with a dot is a prefix of option names. Other options
+    are rejected, unless `check_other` accepts them. `source` returns None for a table that cannot be read as it is
+    declared.
     """
 
     name: str
