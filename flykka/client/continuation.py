@@ -98,9 +98,7 @@ class RunTraces:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The decision to start from `restore_path` or the beginning; the job's files in `overwrites` are deleted
-    before.
-    """
+    """The decision to start from `restore_path` or the beginning. The job's files in `overwrites` are deleted first."""
 
     restore_path: str | None = None
     overwrites: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
 """The local cluster, its start and its shutdown.
 
-Not here: the actors of the cluster (`actors/cluster`), and its HTTP interface (`rest`).
+The actors of the cluster are in `actors/cluster`, its REST interface in `rest`.
 """

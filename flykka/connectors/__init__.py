@@ -1,6 +1,6 @@
-"""The interface for connectors: the base classes of sources and sinks. Their tests are in `testing`.
+"""The interface for connectors: the base classes of sources and sinks. `testing` contains tests for connectors.
 
-Not here: flykka's own connectors (`spark_bridge/connectors`).
+Flykka's own connectors are in `spark_bridge/connectors`.
 """
 
 from __future__ import annotations
