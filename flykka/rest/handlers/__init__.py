@@ -1,4 +1,4 @@
 """Handlers of requests, by subject.
 
-Not here: the JSON of answers (`rest/responses`).
+The JSON of responses is created in `rest/responses`.
 """
