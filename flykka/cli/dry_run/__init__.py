@@ -1,4 +1,4 @@
 """Runs an app up to its first `execute`, for `flykka plan` and `flykka savepoint check`.
 
-Not here: apps whose jobs are run (`cli/run`).
+Apps whose jobs are run are in `cli/run`.
 """

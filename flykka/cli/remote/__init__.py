@@ -1,4 +1,1 @@
-"""Commands for jobs of a running flykka, by its REST interface.
-
-Not here: commands for jobs of this process.
-"""
+"""Commands for jobs of a running flykka, which use its REST interface."""

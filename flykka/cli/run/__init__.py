@@ -1,4 +1,4 @@
 """`flykka run`: runs an app, displays its jobs, and handles Ctrl-C.
 
-Not here: the display of a job (`console`).
+The display of a job is in `console`.
 """
