@@ -12,9 +12,7 @@ CANCELLED = 130
 """The exit code of shells for a process ended by Ctrl-C: 128 plus the number of SIGINT."""
 
 DIFFERENT, UNREADABLE, BROKEN = 1, 2, 3
-"""Exit codes of commands on runs: a difference or violation; a file that cannot be read or written; an internal
-error.
-"""
+"""For commands on traces and simulations: a difference or violation, an unusable file, an internal error."""
 
 EXIT_CODES = """exit codes:
   0    every job has finished or was stopped

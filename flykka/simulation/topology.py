@@ -77,9 +77,7 @@ class Topology:
         return replace(self, vertices=vertices)
 
     def as_approximate(self) -> Topology:
-        """Return the job with approximate local recovery: tasks upstream of a failed one continue, and rows are
-        lost.
-        """
+        """Return the job with approximate local recovery, in which a failure loses rows."""
         kind = ResultPartitionType.PIPELINED_APPROXIMATE
         return replace(
             self,

@@ -1,4 +1,1 @@
-"""Numbers, sizes, durations, failures, turns and tables as short texts.
-
-Not here: texts for only one display.
-"""
+"""Formats numbers, sizes, durations, failures, turns and tables as short texts that several displays use."""
