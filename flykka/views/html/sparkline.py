@@ -14,7 +14,7 @@ _TOP = 2
 
 
 def line(values: Sequence[float | None], title: str, colour: str = BLUE) -> Html:
-    """Draw a line chart from 0 to the greatest value, filled below; None leaves a gap. `title` is read aloud."""
+    """Draw a line chart from 0 to the greatest value, filled below. None leaves a gap; `title` is its label."""
     step = WIDTH / max(1, len(values) - 1)
     shapes = []
     for run in _runs(values):
