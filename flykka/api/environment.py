@@ -326,7 +326,9 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """How long joins in SQL retain rows, in milliseconds; None: forever. The launcher's value takes precedence."""
+        """The time for which joins in SQL retain rows, in milliseconds; None: forever. The launcher's value takes
+        precedence.
+        """
         ttl_ms: int | None = self._options.overrides.get("sql_state_ttl", self.job_settings.sql_state_ttl_ms)
         return ttl_ms
 

@@ -86,7 +86,7 @@ RESCALE_TIMEOUT = 10.0
 """Seconds that a client waits for the confirmation of new requirements."""
 
 _ATTEMPTS = 5
-"""How often a query of state is tried, as a checkpoint may be subsumed and its files deleted while it is being read."""
+"""The number of attempts to query state, because a checkpoint may be subsumed and deleted while it is being read."""
 
 _HERE = "localhost"
 """The host of all metrics: all actors are in this process."""

@@ -401,7 +401,7 @@ class DigestRecorder(ForwardingRecorder):
 
 @dataclass(slots=True)
 class ReceivedMessages:
-    """What the client has received: accepted jobs, results of jobs and paths of savepoints."""
+    """The accepted jobs, results of jobs and paths of savepoints that the client has received."""
 
     accepted: set[JobId] = field(default_factory=set)
     results: dict[JobId, JobResultSuccess | JobResultFailure] = field(default_factory=dict)

@@ -46,7 +46,7 @@ class StoryStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One step, or several collapsed steps."""
+    """A step, or several collapsed steps."""
 
     phase: str
     steps: tuple[StoryStep, ...]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changelog:
-    """How later rows change earlier ones; without `keys`, `row_kind` and `weight` the stream is append-only.
+    """Describes how rows change earlier ones; without `keys`, `row_kind` and `weight` the stream is append-only.
 
     With keys, rows are upserts: a row replaces the previous row with the same keys. If the tuple of keys is empty, each
     row replaces the previous row. If rows can be deleted, `row_kind` is the column with Flink's RowKind: a row of kind

@@ -104,7 +104,7 @@ class Environment(Protocol):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """How long joins of streams planned from now on keep rows, in milliseconds; None: forever."""
+        """The time for which joins planned from now on keep rows, in milliseconds; None: forever."""
 
     def from_source(
         self,

@@ -28,7 +28,7 @@ _ONE_REQUEST_SECONDS = 1.0
 
 
 class StopRequest(Enum):
-    """What the signals so far request."""
+    """The request that the signals so far amount to."""
 
     NONE = 0
     STOP = 1
