@@ -1,6 +1,6 @@
 """The public API: Flink-style jobs as Pykka actors, with their data on Spark.
 
-The names in `public_names` are loaded when first used, and actors and pyspark with them.
+Not here: definitions. The names in `public_names` are loaded when first used, and actors and pyspark with them.
 """
 
 from __future__ import annotations

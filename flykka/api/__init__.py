@@ -1,4 +1,4 @@
 """The API of programs: the environment, its settings, streams and tables.
 
-Operators and connectors are in `spark_bridge`; clients of submitted jobs are in `client` and `cluster`.
+Not here: operators and connectors (`spark_bridge`), and submitted jobs (`client`, `cluster`).
 """

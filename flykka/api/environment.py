@@ -326,9 +326,7 @@ class StreamExecutionEnvironment(MigrationHints):
 
     @property
     def sql_state_ttl_ms(self) -> int | None:
-        """The time for which joins in SQL retain rows, in milliseconds; None: forever. The launcher's value takes
-        precedence.
-        """
+        """Milliseconds for which joins in SQL retain rows; None: forever. The launcher's value takes precedence."""
         ttl_ms: int | None = self._options.overrides.get("sql_state_ttl", self.job_settings.sql_state_ttl_ms)
         return ttl_ms
 

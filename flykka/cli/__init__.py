@@ -1,4 +1,4 @@
 """The command line: one module per command, which is loaded when the command is run.
 
-Displays are in `console`, `views` and `traces`; the work itself is done by `api` and `client`.
+Not here: displays (`console`, `views`, `traces`), and the work itself (`api`, `client`).
 """

@@ -1,4 +1,4 @@
 """The local cluster, its start and its shutdown.
 
-The actors of the cluster are in `actors/cluster`, its REST interface in `rest`.
+Not here: the actors of the cluster (`actors/cluster`), and its REST interface (`rest`).
 """

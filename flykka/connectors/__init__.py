@@ -1,6 +1,6 @@
 """The interface for connectors: the base classes of sources and sinks. `testing` contains tests for connectors.
 
-Flykka's own connectors are in `spark_bridge/connectors`.
+Not here: flykka's own connectors (`spark_bridge/connectors`).
 """
 
 from __future__ import annotations

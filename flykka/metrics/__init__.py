@@ -1,4 +1,4 @@
 """Metrics of a cluster and its jobs, with Flink's scopes and names.
 
-The counters themselves are in the code whose work they count.
+Not here: counters, which are in the code whose work they count.
 """

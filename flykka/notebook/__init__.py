@@ -1,4 +1,4 @@
 """Displays for IPython of objects whose packages do not know HTML.
 
-IPython itself is never imported here. Other objects have their own `_repr_html_`.
+Not here: IPython itself, which is never imported; objects with their own `_repr_html_`.
 """

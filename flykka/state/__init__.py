@@ -1,6 +1,6 @@
 """Access to state outside a job: reads the state in savepoints and checkpoints as DataFrames, and writes savepoints.
 
-The state of a running job is read by `JobClient.query_state`.
+Not here: the state of a running job, which `JobClient.query_state` reads.
 """
 
 from __future__ import annotations

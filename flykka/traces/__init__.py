@@ -1,4 +1,4 @@
 """Recorded runs for readers: stories of a checkpoint, an attempt or a job, diagrams, selections of records.
 
-Trace files are read by `runtime/trace`, and replayed by `replay`.
+Not here: reading trace files (`runtime/trace`), and replaying them (`replay`).
 """

@@ -1,4 +1,4 @@
 """DataStream and its operations, and the generator that turns a program into a stream graph.
 
-The code of operators is in `spark_bridge/operators`, SQL in `api/table`.
+Not here: the code of operators (`spark_bridge/operators`), SQL (`api/table`).
 """

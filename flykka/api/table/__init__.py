@@ -1,4 +1,4 @@
 """Tables: translates SQL statements into operations on streams.
 
-Statements are parsed and analyzed in `spark_bridge/sql`.
+Not here: parsing and analysis of statements (`spark_bridge/sql`).
 """

@@ -1,4 +1,4 @@
 """`flykka ha`: shows and deletes the jobs in a high-availability store.
 
-The stores are in `cluster/high_availability`.
+Not here: the stores (`cluster/high_availability`).
 """

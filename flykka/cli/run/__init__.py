@@ -1,4 +1,4 @@
 """`flykka run`: runs an app, displays its jobs, and handles Ctrl-C.
 
-The display of a job is in `console`.
+Not here: the display of a job (`console`).
 """

@@ -1,4 +1,4 @@
 """`flykka trace`: shows the actions of actors from a trace. Does not load Spark.
 
-Traces are read by `runtime/trace`, and described by `traces`.
+Not here: reading traces (`runtime/trace`), and describing them (`traces`).
 """

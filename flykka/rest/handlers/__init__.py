@@ -1,4 +1,4 @@
 """Handlers of requests, by subject.
 
-The JSON of responses is created in `rest/responses`.
+Not here: the JSON of responses (`rest/responses`).
 """

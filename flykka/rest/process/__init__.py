@@ -1,4 +1,4 @@
 """The serving process: its threads, memory and log.
 
-Nothing here depends on jobs or queries actors.
+Not here: jobs, and queries to actors.
 """
