@@ -101,8 +101,8 @@ _SHORT = {"EXPIRED": CheckpointFailureReason.CHECKPOINT_EXPIRED}
 class StreamExecutionEnvironment(MigrationHints):
     """Builds a program and runs it on a local cluster; a Spark session processes the rows.
 
-    Create an environment with `get_execution_environment`. Use it in a `with` statement, or call `close`. Setters
-    return the environment.
+    Created by `get_execution_environment`. Use it in a `with` statement, or call `close`. Setters return the
+    environment.
     """
 
     _hint_tables = ("environment",)
@@ -156,10 +156,10 @@ class StreamExecutionEnvironment(MigrationHints):
         further options by name, for example `{"checkpoint_interval": "10s"}`. Other options come from the options file,
         or have the default on that page. Environment variables and `flykka run` override all of them.
 
-        The cluster of `task_managers` starts with the first job. Without `slots_per_task_manager` each TaskManager gets
-        as many slots as that job needs. With `record`, every turn of every actor is written to that file (see
-        `TraceRecorder`). Otherwise the last `flight_recorder_turns` are kept in memory (0: no turns), and written next
-        to the checkpoints of a job that fails. Details of the last `job_store_capacity` ended jobs remain available.
+        The cluster of `task_managers` starts with the first job. Without `slots_per_task_manager` it gets as many slots
+        as that job needs. With `record`, every turn of every actor is written to that file (see `TraceRecorder`).
+        Otherwise the last `flight_recorder_turns` are kept in memory (0: no turns), and written next to the checkpoints
+        of a job that fails. Details of the last `job_store_capacity` ended jobs remain available.
 
         Each TaskManager has `network_buffers`, which share `network_memory_bytes`. Each buffer has room for one batch
         in flight; by default there are as many as the tasks need. Each channel has `buffers_per_channel` exclusive
@@ -232,15 +232,13 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> DataStream:
         """Return a stream of the rows of a DataFrame, which is computed now and retained until the job has ended.
 
-        Because the rows are retained, a job that restarts reads the same rows again. A batch consists of
-        `partitions_per_batch` Spark partitions of the DataFrame, by default as many as there are cores. Checkpoints
-        record which partitions were read. To continue from a checkpoint in another process, the DataFrame must have the
-        same rows in the same partitions there. That holds for a sorted DataFrame and for files that do not change, but
-        not always after a shuffle.
+        So a job that restarts reads the same rows again. A batch consists of `partitions_per_batch` Spark partitions of
+        the DataFrame, by default as many as there are cores. Checkpoints record which partitions were read. To continue
+        from a checkpoint in another process, the DataFrame must have the same rows in the same partitions there. That
+        holds for a sorted DataFrame and for files that do not change, but not always after a shuffle.
 
         Raises:
-            ProgramError: `frame` is not a DataFrame of this Spark session, or is streaming; or `partitions_per_batch`
-                is below 1.
+            ProgramError: `frame` is streaming or not a DataFrame of this Spark session, or the number is below 1.
             StreamTypeError: the event-time column is missing or is not a timestamp.
             DuplicateUidError: another operator has the uid.
         """
@@ -266,10 +264,9 @@ class StreamExecutionEnvironment(MigrationHints):
     ) -> None:
         """Register a stream as a view that `sql` can read, replacing any earlier view with this name.
 
-        With a primary key the stream is a changelog of upserts: a row replaces the previous row with the same key. The
-        event time of such a view is used only by temporal joins (FOR SYSTEM_TIME AS OF), as the time from which a row
-        is valid. A column `row_kind` is Flink's RowKind and not a column of the view: `-D` deletes the row with the
-        key.
+        With a primary key the stream is a changelog of upserts: a row replaces the previous row with its key. The event
+        time of such a view is used only by temporal joins (FOR SYSTEM_TIME AS OF), as the time from which a row is
+        valid. A column `row_kind` is Flink's RowKind and not part of the view: `-D` deletes the row.
 
         Spark's own tables and views are not changed; the stream hides a Spark table or view with the same name.
 
@@ -581,9 +578,8 @@ class StreamExecutionEnvironment(MigrationHints):
         are deleted in the background, at most `max_concurrent_deletions` at a time, and no checkpoint starts while more
         than `max_concurrent` wait to be deleted.
 
-        The first checkpoint is taken `initial_delay` after the job starts to run and after each restart; `"random"`
-        draws a delay between `min_pause` and `interval` for each job. By default the first checkpoint is early, because
-        sinks publish nothing before it.
+        The first checkpoint is taken `initial_delay` after the job starts and after each restart; `"random"` draws it
+        for each job between `min_pause` and `interval`. By default it is early, because nothing is published before.
 
         Raises:
             DurationError: a duration cannot be parsed, or is 0 and must not be.
@@ -759,8 +755,7 @@ class StreamExecutionEnvironment(MigrationHints):
         a checkpoint: its folder or its `_metadata` file. None: the beginning of the input; refused if the folder of a
         sink contains output of the job.
 
-        The checkpoint is read when the job is executed. The job does not delete the checkpoint, but may refer to its
-        files.
+        The checkpoint is read when the job is executed. The job does not delete it, but may refer to its files.
 
         Raises:
             ProgramError: `checkpoint` is empty.
@@ -810,8 +805,7 @@ class StreamExecutionEnvironment(MigrationHints):
     def add_python_file(self, path: str | PathLike[str]) -> Self:
         """Let functions import a `.py` file, the modules of a folder, or a `.zip`, `.egg` or `.whl` file.
 
-        The modules are importable in Spark's Python workers and in the driver, and take precedence over installed
-        packages.
+        They are importable in Spark's Python workers and in the driver, and take precedence over installed packages.
 
         Raises:
             ProgramError: the file does not exist, or has another type.
@@ -871,8 +865,7 @@ class StreamExecutionEnvironment(MigrationHints):
     def add_master_hook(self, hook: MasterTriggerRestoreHook) -> Self:
         """Run `hook` in the driver before each checkpoint of a job, and before a job starts from a checkpoint.
 
-        The state of the hook is stored in the checkpoint under its identifier. It is called for every job executed
-        later.
+        Its state is stored in the checkpoint under its identifier. It is called for every job executed later.
 
         Raises:
             ProgramError: this is not a hook, has no identifier, or another hook has the same identifier.
@@ -992,9 +985,7 @@ class StreamExecutionEnvironment(MigrationHints):
     # --- jobs ---------------------------------------------------------------------------------------------------------
 
     def get_stream_graph(self) -> StreamGraph:
-        """Return the graph of the operators defined since the last job that lead to a sink.
-
-        This fixes the code of the operators.
+        """Return the graph of the operators defined since the last job that lead to a sink, and fix their code.
 
         Raises:
             ProgramError: there are no such operators, or they cannot be connected as defined.

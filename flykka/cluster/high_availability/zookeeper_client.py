@@ -56,11 +56,7 @@ class Node:
 
 
 class _ImpatientHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types.
-    """Limits the wait for a server that accepts a connection but does not reply; kazoo waits for the session timeout.
-
-    A server that is starting accepts connections, but may ignore their first request. A client that waits for the reply
-    as long as a session lasts loses its session.
-    """
+    """Limits the wait for a starting server, which may accept a connection without replying before the session ends."""
 
     def create_connection(self, *args: Any, **options: Any) -> Any:
         return super().create_connection(*args, **{**options, "timeout": min(options["timeout"], HANDSHAKE_TIMEOUT)})
@@ -75,8 +71,7 @@ class ZooKeeperClient:
     """A session with ZooKeeper, replaced by a new session when it ends.
 
     Raises:
-        StoreUnavailableError: no server replies; also raised by every call if no server replies for longer than a
-            session lasts.
+        StoreUnavailableError: no server replies; later, every call raises it after a session's duration without reply.
     """
 
     def __init__(self, settings: ZooKeeperSettings, name: str) -> None:
