@@ -15,7 +15,7 @@ _BIDS = pa.schema(
     {"window_start": TIME, "window_end": TIME, "auction": pa.int64(), "bids": pa.int64(), "highest_price": pa.int64()}
 )
 _LEFT_OPEN = timedelta(seconds=2)
-"""At the end the watermark is a second late, so only the windows of the last bid and of the second before stay open."""
+"""The watermark is a second behind the last bid, so only the last two windows stay open."""
 
 
 class WrongResultError(Exception):
@@ -47,7 +47,7 @@ def check(who: object, found: pa.Table, expected: pa.Table) -> None:
 
 
 def check_closed_windows(who: object, found: pa.Table, expected: pa.Table, left_open: timedelta = _LEFT_OPEN) -> None:
-    """Check as `check` does, for an engine that never emits the windows that are open at the end of its input."""
+    """Call `check` for an engine that never emits the windows that are open at the end of its input."""
     last = pc.max(expected["window_start"]).as_py()
     closed = expected.filter(pc.less_equal(expected["window_start"], pa.scalar(last - left_open, TIME)))
     check(who, found, closed)

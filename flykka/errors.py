@@ -7,19 +7,19 @@ FlykkaError
 │   └── SqlError                a SQL text is invalid, or cannot run on streams
 ├── ClusterError                the local cluster cannot do what was requested
 │   ├── InsufficientSlotsError  the job needs more slots than the TaskManagers have
-│   │   └── InsufficientResourcesError  an operator, or all together, need more than the TaskManagers have declared
+│   │   └── InsufficientResourcesError  operators need more than the TaskManagers have declared
 │   ├── InsufficientNetworkBuffersError  the job needs more network buffers than the TaskManagers have
 │   ├── UnknownTaskManagerError no TaskManager with this name is running
 │   └── UnknownJobError         no job with this id is running on the cluster
 ├── JobSubmissionError          the job was refused
-│   └── DuplicateJobSubmissionError  it has run before, and would publish its rows again
+│   └── DuplicateJobSubmissionError  the job has run before, and would publish its rows again
 ├── CheckpointError             a job cannot continue from a checkpoint
 │   └── CheckpointNotFoundError there is no checkpoint at this path
-├── JobCancellationError        there was nothing to cancel
+├── JobCancellationError        the job is unknown, or has ended already
 ├── JobStoppingError            the job was not stopped
 ├── SavepointError              no savepoint was taken
-├── RescaleError                the job cannot run with such a parallelism
-├── AccumulatorError            a result has no accumulator of this name, or its parts could not be merged
+├── RescaleError                the job cannot run with this parallelism
+├── AccumulatorError            an accumulator does not exist, or has different types
 ├── TraceSelectionError         a query for a trace matches nothing, or too much
 ├── FlightRecordError           the flight record of a failure could not be written
 └── JobExecutionError           the job has FAILED, or was lost with its cluster

@@ -35,7 +35,7 @@ from benchmarks.engine_process import EngineFailedError
 
 _RESULT = pa.schema({"window_start": TIME, "window_end": TIME, "service": pa.string(), "errors": pa.int64()})
 _LEFT_OPEN = timedelta(minutes=2)
-"""The watermark is a minute late, so the windows of the last line and of the minute before stay open."""
+"""The watermark is a minute behind the last line, so only the last two windows stay open."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from flykka.messages.attempt.answers import WorkProgress
 
 Look = Callable[[], "tuple[WorkProgress, ...]"]
-"""Returns the progress of a job's Spark work. May block, and raises errors of Py4J if Spark is gone."""
+"""Returns the progress of a job's Spark work. May block, and raises errors of Py4J if Spark has stopped."""
 
 _OF_FIRST_JOB = {name for name, option in OPTIONS.items() if option.group is OptionGroup.START} - {"fresh"}
 

@@ -92,7 +92,7 @@ class JobView:
     outcome: Future[JobExecutionResult]
     submitted: Future[JobId]
     attached: Future[JobId]
-    """Completed when a client that is detached or did not submit the job is registered, or the job has ended."""
+    """Completed when a client that was not registered on submission is registered, or the job has ended."""
     details: JobDetails
     """The last details received from the job."""
     is_final: bool = False

@@ -56,7 +56,7 @@ class TaskManagerResources:
 
 HEARTBEAT_INTERVAL_MS = 1_000
 HEARTBEAT_TIMEOUT_MS = 10_000
-"""Both are shorter than Flink's 10 s and 50 s, because heartbeats within one process are reliable."""
+"""Both are shorter than Flink's 10 s and 50 s, because no network delays the heartbeats of one process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

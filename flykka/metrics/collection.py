@@ -15,7 +15,7 @@ MOST_SUBTASKS = 1_000
 
 
 class Scope(StrEnum):
-    """The granularity of measurements: whole jobs, their vertices, or each subtask."""
+    """The granularity of measurements: jobs, vertices or subtasks."""
 
     JOB = "job"
     VERTEX = "vertex"

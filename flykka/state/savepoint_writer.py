@@ -72,7 +72,7 @@ class SavepointWriter:
         }
 
     def write(self, path: str, states: Mapping[str, StateRows], existing: str | None) -> str:
-        """Write the savepoint, or nothing if an error is raised; return its path. Raises as `flykka.state.write`."""
+        """Write the savepoint and return its path; after an error nothing is written. See `flykka.state.write`."""
         places = {uid: self._place(uid) for uid in states}
         before = None if existing is None else self._existing(existing)
         folder = _create_folder(path)

@@ -79,7 +79,7 @@ class Trace(TraceReader):
         last: int | None = None,
         checkpoint: int | None = None,
     ) -> str:
-        """Return a page with a sequence diagram of at most 50,000 lines, to zoom and search. Raises as `to_mermaid`."""
+        """Return a page with a sequence diagram of at most 50,000 lines. Raises the errors of `to_mermaid`."""
         return diagram_page(self._drawn(HTML_LINES, actors, collapse, first, last, checkpoint), self.path.name)
 
     def sequence_diagram(

@@ -180,13 +180,13 @@ class CoGrouped(MigrationHints):
     def apply(self, function: CoGroupFunction, output: StructType | str) -> DataStream:
         """Call `function(left, right)` for each key and window when the window ends; it returns the output rows.
 
-        All three are pandas DataFrames, with the types of `map_in_pandas`. Each side has `window_start` and
-        `window_end`, then its own columns; it may be empty. Results have the columns of `output`, and
-        an event time if `window_end` is one of them.
+        `left`, `right` and the result are pandas DataFrames, with the types of `map_in_pandas`. Each side has
+        `window_start` and `window_end`, then its own columns; it may be empty. Results have the columns of `output`,
+        and an event time if `window_end` is one of them.
 
         Raises:
-            StreamTypeError: `output` is invalid, the function cannot run in Spark's Python workers, or the keys of
-                the streams differ in number or type.
+            StreamTypeError: `output` is invalid, the function cannot run in Spark's Python workers, or the keys of the
+                streams differ in number or type.
         """
         return DataStream(co_group(self._sides, self._windows, function, output))
 

@@ -39,7 +39,7 @@ class AppInput(Value):
 
 
 class AppInputs:
-    """Records the files read in this process from `__enter__` to `__exit__`, on any thread. One at a time."""
+    """Records the files that any thread of this process reads in a `with` block; blocks must not overlap."""
 
     def __init__(self, app: str, began_ns: int) -> None:
         self._began_ns = began_ns

@@ -318,7 +318,7 @@ class ZooKeeperLatch:
 
     @property
     def held(self) -> str | None:
-        """The full path of the node with which this driver leads; None if another driver leads."""
+        """The full path of the node with which this driver leads; None if it does not lead."""
         return self._held
 
     def acquire(self, holder: LatchHolder) -> None:

@@ -165,7 +165,7 @@ def task_manager(own: TaskManagerInfo, tasks: int, now_ms: int) -> Json:
 
 
 def _resource(spec: ResourceSpec, own: TaskManagerInfo) -> Json:
-    """Format Flink's ResourceProfileInfo, with memory in MiB; slots do not divide the network memory."""
+    """Format Flink's ResourceProfileInfo, with memory in MiB; network memory is not divided by slot."""
     return {
         "cpuCores": spec.cpu_millis / 1_000,
         "taskHeapMemory": spec.heap_mib,
