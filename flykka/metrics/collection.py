@@ -11,7 +11,7 @@ from flykka.messages.wire.ids import JobId
 from flykka.metrics.measured import Measured, of_cluster, of_job, of_subtasks, of_vertices, running
 
 MOST_SUBTASKS = 1_000
-"""The maximum number of subtasks of all running jobs with metrics per subtask by default."""
+"""If all running jobs together have more subtasks, metrics are not reported per subtask by default."""
 
 
 class Scope(StrEnum):
